@@ -1,7 +1,7 @@
 # The two commands for a fresh machine are "make run" and "make test"; each installs what it needs first.
 # ARGS is handed on: make test ARGS="-k approve", make lock ARGS=--upgrade.
 
-.PHONY: help run test test-all check bench faults docs lock clean
+.PHONY: help run test test-all check bench faults docs messages lock clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -23,10 +23,12 @@ test-all: ## the test suite with its long and heavy parts
 	@.venv/bin/python bin/test --long $(ARGS)
 	@exec .venv/bin/python bin/bench --quick
 
-check: ## style, types, import rules, language, migrations, settings
+check: ## style, templates, types, import rules, language, migrations, settings
 	@bin/bootstrap test
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
+	.venv/bin/djangofmt --check templates
+	.venv/bin/djangofmt check templates
 	.venv/bin/python -m mypy
 	.venv/bin/lint-imports
 	.venv/bin/python bin/voice
@@ -47,6 +49,13 @@ faults: ## kills, floods and cuts off everything, on every queue; writes docs/op
 docs: ## writes docs/use/tools.md from the catalogue
 	@bin/bootstrap test
 	.venv/bin/python manage.py tool_docs --settings tests.settings > docs/use/tools.md
+
+messages: ## collects the texts that people read for mailhub/locale, and compiles the translations
+	@bin/bootstrap test
+	@bin/system-packages
+	.venv/bin/python manage.py makemessages -l de -l zh_Hans --no-location --no-wrap --no-obsolete \
+		-i .venv -i var -i tests -i node_modules -i test-output --settings tests.settings
+	.venv/bin/python manage.py compilemessages -i .venv --settings tests.settings
 
 lock: ## new pins from requirements/*.in (ARGS=--upgrade for the newest)
 	@bin/bootstrap runtime

@@ -5,6 +5,7 @@ from typing import Any, cast
 from allauth.account.forms import LoginForm
 from allauth.mfa.webauthn.forms import AddWebAuthnForm
 from django import forms
+from django.conf import settings
 from django.utils.translation import gettext_lazy as _
 
 from accounts.infra.idn import plain_address
@@ -13,8 +14,8 @@ from accounts.models import SCOPES, STAFF_SCOPES, Mailbox, User
 LIFETIMES = (
     ("30", _("30 days")),
     ("90", _("90 days")),
-    ("365", _("a year")),
-    ("", _("until it is revoked")),
+    ("365", _("1 year")),
+    ("", _("No expiration")),
 )
 
 
@@ -32,13 +33,28 @@ class PasskeyForm(AddWebAuthnForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.fields["name"].label = _("Name, to tell it from others")
+        self.fields["name"].label = _("Name of this passkey")
         self.fields["name"].widget.attrs["maxlength"] = 100
-        self.fields["passwordless"].label = _("Sign in with only this")
+        self.fields["passwordless"].label = _("Sign in with this passkey only")
         self.fields["passwordless"].initial = True
         self.fields["passwordless"].help_text = _(
-            "It then asks for your finger, face or PIN. Without this it is a second step after a password."
+            "It then asks for your fingerprint, face or PIN. If this is off, it is a second step after a password."
         )
+
+
+class LanguageForm(forms.Form):
+    """The language of the pages and mails for one person."""
+
+    language = forms.ChoiceField(
+        label=_("Language"), required=False, widget=forms.Select({"class": "input"})
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        cast(forms.ChoiceField, self.fields["language"]).choices = [
+            ("", _("Same as the browser")),
+            *settings.LANGUAGES,
+        ]
 
 
 class MailboxAddressField(forms.EmailField):
@@ -58,13 +74,13 @@ class TokenForm(forms.Form):
     """The scopes, mailboxes and lifetime of a new token."""
 
     name = forms.CharField(label=_("Name"), max_length=100)
-    scopes = forms.MultipleChoiceField(label=_("It may"), widget=forms.CheckboxSelectMultiple)
+    scopes = forms.MultipleChoiceField(
+        label=_("The token may"), widget=forms.CheckboxSelectMultiple
+    )
     mailboxes = forms.ModelMultipleChoiceField(
-        label=_("With"), queryset=Mailbox.objects.none(), widget=forms.CheckboxSelectMultiple
+        label=_("Mailboxes"), queryset=Mailbox.objects.none(), widget=forms.CheckboxSelectMultiple
     )
-    days = forms.ChoiceField(
-        label=_("It is valid for"), choices=LIFETIMES, required=False, initial="90"
-    )
+    days = forms.ChoiceField(label=_("Expiration"), choices=LIFETIMES, required=False, initial="90")
 
     def __init__(self, *args: Any, owner: User, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

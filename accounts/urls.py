@@ -1,11 +1,11 @@
 from allauth.account import views as library
 from django.urls import include, path, re_path
 
-from accounts.views import connect, consent, prove, security, sign_in, tokens
+from accounts.views import connect, consent, language, prove, security, sign_in, tokens
 
 urlpatterns = [
     path("sign-in/", sign_in.SignIn.as_view(), name="sign_in"),
-    path("sign-in/again/", sign_in.again, name="sign_in_again"),
+    path("sign-in/again/", sign_in.sign_in_again, name="sign_in_again"),
     path("sign-in/sso/", include("allauth.socialaccount.providers.openid_connect.urls")),
     path(
         "sign-in/code/",
@@ -20,6 +20,7 @@ urlpatterns = [
     path("sign-in/<str:secret>/", sign_in.by_link, name="sign_in_by_link"),
     path("sign-out/", library.logout, name="sign_out"),
     path("account/", security.index, name="security"),
+    path("account/language/", language.choose, name="choose_language"),
     path("account/sessions/<int:session_id>/end/", security.end_session, name="end_session"),
     path("account/sessions/end-others/", security.end_other_sessions, name="end_other_sessions"),
     path("mailboxes/connect/", connect.begin, name="connect"),

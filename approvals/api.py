@@ -11,6 +11,7 @@ from accounts.access.auth import caller_of_bearer
 from accounts.access.caller import Caller
 from accounts.infra.json_bodies import read_json
 from accounts.infra.problems import Problem, invalid, not_found
+from accounts.infra.texts import translatable
 from accounts.models import ApiToken
 from approvals.models import Webhook
 from approvals.webhooks.events import EVENTS, rfc3339
@@ -32,7 +33,7 @@ class NewWebhook(BaseModel):
 def list_webhooks(request: HttpRequest) -> HttpResponse:
     _, token = _caller(request)
     return JsonResponse(
-        {"items": [_described(webhook) for webhook in Webhook.objects.filter(token=token)]}
+        {"items": [_describe(webhook) for webhook in Webhook.objects.filter(token=token)]}
     )
 
 
@@ -53,7 +54,7 @@ def create_webhook(request: HttpRequest) -> HttpResponse:
     except ValidationError as error:
         raise invalid(error) from None
     webhook, secret = add_webhook(caller, token, url=given.url, events=given.events)
-    return JsonResponse(_described(webhook) | {"secret": secret}, status=201)
+    return JsonResponse(_describe(webhook) | {"secret": secret}, status=201)
 
 
 @router.delete("/webhooks/{webhook_id}", summary="Tell it nothing more")
@@ -61,7 +62,7 @@ def delete_webhook(request: HttpRequest, webhook_id: UUID) -> HttpResponse:
     caller, token = _caller(request)
     webhook = Webhook.objects.filter(token=token, pk=webhook_id).first()
     if webhook is None:
-        raise not_found("The webhook")
+        raise not_found("The webhook does not exist, or you may not see it.")
     remove_webhook(caller, webhook)
     return HttpResponse(status=204)
 
@@ -69,11 +70,13 @@ def delete_webhook(request: HttpRequest, webhook_id: UUID) -> HttpResponse:
 def _caller(request: HttpRequest) -> tuple[Caller, ApiToken]:
     caller = caller_of_bearer(request)
     if not caller.may(SCOPE) or caller.token is None:
-        raise Problem("forbidden", f"The token lacks the scope {SCOPE}.")
+        raise Problem(
+            "forbidden", translatable("The token lacks the scope %(scope)s.", scope=SCOPE)
+        )
     return caller, caller.token
 
 
-def _described(webhook: Webhook) -> dict[str, Any]:
+def _describe(webhook: Webhook) -> dict[str, Any]:
     members: dict[str, Any] = {
         "id": str(webhook.pk),
         "url": webhook.url,

@@ -18,7 +18,7 @@ GATE = "gate"  # the tag of checks for workers: they serve no address, so they s
 
 
 @register(GATE)
-def every_kind_resolves(**_: Any) -> list[CheckMessage]:
+def check_kinds(**_: Any) -> list[CheckMessage]:
     """Return an error for each kind or queue that cannot be imported.
 
     Without this check the first approval of such a kind would find it out.
@@ -51,7 +51,7 @@ def every_kind_resolves(**_: Any) -> list[CheckMessage]:
 
 
 @register(GATE)
-def the_queue_has_its_server(**_: Any) -> list[CheckMessage]:
+def check_queue_server(**_: Any) -> list[CheckMessage]:
     """Return an error if the chosen queue has no server address.
 
     Without a server every approval would wait for a sweep, and nobody would know why.
@@ -73,7 +73,7 @@ def the_queue_has_its_server(**_: Any) -> list[CheckMessage]:
 
 
 @register(Tags.database)
-def database_is_durable(databases: Sequence[str] | None = None, **_: Any) -> list[CheckMessage]:
+def check_database(databases: Sequence[str] | None = None, **_: Any) -> list[CheckMessage]:
     """Warn if a crash or a power cut may lose a commit, so that a mail would be sent again.
 
     `migrate` and `check --database default` run it.
@@ -90,9 +90,7 @@ def database_is_durable(databases: Sequence[str] | None = None, **_: Any) -> lis
 
 
 @register(Tags.database)
-def own_mail_has_its_own_sender(
-    databases: Sequence[str] | None = None, **_: Any
-) -> list[CheckMessage]:
+def check_own_mail_sender(databases: Sequence[str] | None = None, **_: Any) -> list[CheckMessage]:
     """Warn if mailhub sends its codes from the address of a connected mailbox.
 
     The ordinary mail of that mailbox has the same address, so only the mark of own mail keeps

@@ -23,16 +23,16 @@ class Rule:
     says: str
 
 
-def _listed(values: Sequence[str]) -> str:
+def _join_values(values: Sequence[str]) -> str:
     return ", ".join(f"'{value}'" for value in values)
 
 
-def _changed(*columns: str) -> str:
+def _is_changed(*columns: str) -> str:
     return " OR ".join(f"NEW.{column} {{differs}} OLD.{column}" for column in columns)
 
 
 _ALLOWED = " OR ".join(
-    f"(OLD.status = '{source}' AND NEW.status IN ({_listed(sorted(targets))}))"
+    f"(OLD.status = '{source}' AND NEW.status IN ({_join_values(sorted(targets))}))"
     for source, targets in TRANSITIONS.items()
 )
 
@@ -80,7 +80,7 @@ def _child(row: str, condition: str) -> str:
     return f"NOT EXISTS (SELECT 1 {of_row} AND {condition})"
 
 
-def _only_sealed() -> str:
+def _is_only_encrypted() -> str:
     """Return SQL that is true if the preview is encrypted and its readable part did not change."""
     same = [
         f"NOT ({{member}}(NEW.preview, '{{at}}{name}') {{differs}} {{member}}(OLD.preview, '{{at}}{name}'))"
@@ -89,14 +89,14 @@ def _only_sealed() -> str:
     return " AND ".join(["NEW.sealed_preview IS NOT NULL", *same])
 
 
-def _in_clear(column: str) -> str:
+def _is_in_clear(column: str) -> str:
     """Return SQL that is true if a column takes bytes that are not encrypted; NULL is ignored."""
     begins = f"{{hex}}substr(NEW.{column}, 1, {len(MAGIC)}){{end}}"
     # SQLite's hex of NULL is an empty text.
     return f"NEW.{column} IS NOT NULL AND {begins} <> '{MAGIC.hex()}'"
 
 
-def _never(table: str, event: str) -> Rule:
+def _forbid(table: str, event: str) -> Rule:
     did = {"UPDATE": "changed", "DELETE": "deleted"}[event]
     return Rule(
         name=f"{table}_never_{did}",
@@ -107,13 +107,13 @@ def _never(table: str, event: str) -> Rule:
     )
 
 
-_ENDED = f"a.status IN ({_listed(FINAL)})"
+_ENDED = f"a.status IN ({_join_values(FINAL)})"
 
 
 # Evidence of the provider replaces a person's ruling, and the proof that a lookup seemed to give.
 _CORRECTED = (
     "OLD.verdict = 'not_sent' AND OLD.evidence IN ('person', 'probe') AND NEW.evidence IN ('answer', 'probe')"
-    f" AND NOT ({_changed('phase', 'wire_started_at')})"
+    f" AND NOT ({_is_changed('phase', 'wire_started_at')})"
     " AND (NEW.verdict IN ('accepted', 'not_sent') OR (NEW.verdict = 'refused' AND OLD.evidence = 'person'))"
 )
 
@@ -131,7 +131,7 @@ RULES = (
     ),
     _action(
         "action_frozen",
-        _changed(
+        _is_changed(
             "id",
             "kind",
             "tool",
@@ -184,7 +184,7 @@ RULES = (
     ),
     _action(
         "action_receipt_final",
-        f"OLD.status = 'succeeded' AND ({_changed('receipt')})",
+        f"OLD.status = 'succeeded' AND ({_is_changed('receipt')})",
         "a receipt is final",
     ),
     _action("action_never_deleted", "1 = 1", "this is never deleted", event="DELETE"),
@@ -204,21 +204,21 @@ RULES = (
         # An encrypted column may take another record, because only the holder of a key can make one
         # that opens. A row keeps one content for ever, so the new record is the same content under
         # another key, or damage. Damaged content never leaves.
-        refused_when=_changed(
+        refused_when=_is_changed(
             "id", "action_id", "number", "author_id", "changed", "digest", "created_at"
         )
-        + f" OR (({_changed('payload')}) AND (NEW.payload <> '{{{{}}}}' OR"
+        + f" OR (({_is_changed('payload')}) AND (NEW.payload <> '{{{{}}}}' OR"
         f" (NEW.sealed_payload IS NULL AND {_child('NEW', _ENDED)})))"
-        + f" OR (({_changed('preview')}) AND NOT ({_only_sealed()}) AND"
+        + f" OR (({_is_changed('preview')}) AND NOT ({_is_only_encrypted()}) AND"
         f" (NEW.preview <> '{{{{}}}}' OR {_child('NEW', _ENDED)}))"
         + "".join(
             f" OR (OLD.{column} IS NOT NULL AND NEW.{column} IS NULL AND {_child('NEW', _ENDED)})"
-            + f" OR (({_changed(column)}) AND {_in_clear(column)})"
+            + f" OR (({_is_changed(column)}) AND {_is_in_clear(column)})"
             for column in ("sealed_payload", "sealed_preview")
         ),
         says="a revision is never changed, only encrypted, and emptied after the end",
     ),
-    _never("revision", "DELETE"),
+    _forbid("revision", "DELETE"),
     Rule(
         name="blob_of_pending",
         table="approvals_blob",
@@ -230,8 +230,8 @@ RULES = (
         name="blob_never_changed",
         table="approvals_blob",
         event="UPDATE",
-        refused_when=_changed("id", "action_id", "sha256")
-        + f" OR (({_changed('content')}) AND {_in_clear('content')})",
+        refused_when=_is_changed("id", "action_id", "sha256")
+        + f" OR (({_is_changed('content')}) AND {_is_in_clear('content')})",
         says="bytes are never changed, only encrypted",
     ),
     Rule(
@@ -257,7 +257,7 @@ RULES = (
         name="decision_final",
         table="approvals_decision",
         event="UPDATE",
-        refused_when=_changed(
+        refused_when=_is_changed(
             "id",
             "action_id",
             "person_id",
@@ -269,12 +269,12 @@ RULES = (
             "method",
         )
         # A signature may be replaced by one of another key. A decision without one never gets one.
-        + f" OR (({_changed('seal')}) AND (OLD.seal = '' OR NEW.seal = ''))"
-        + f" OR (({_changed('note')}) AND substr(NEW.note, 1, {len(TEXT_MARK)}) <> '{TEXT_MARK}'"
+        + f" OR (({_is_changed('seal')}) AND (OLD.seal = '' OR NEW.seal = ''))"
+        + f" OR (({_is_changed('note')}) AND substr(NEW.note, 1, {len(TEXT_MARK)}) <> '{TEXT_MARK}'"
         f" AND (NEW.note <> '' OR {_child('NEW', _ENDED)}))",
         says="a decision is never changed, only its note emptied after the end",
     ),
-    _never("decision", "DELETE"),
+    _forbid("decision", "DELETE"),
     Rule(
         name="attempt_of_a_claim",
         table="approvals_attempt",
@@ -287,12 +287,12 @@ RULES = (
         name="attempt_forward",
         table="approvals_attempt",
         event="UPDATE",
-        refused_when=_changed("id", "action_id", "fence", "worker", "started_at")
+        refused_when=_is_changed("id", "action_id", "fence", "worker", "started_at")
         + " OR (OLD.phase = 'wire_started' AND NEW.phase <> 'wire_started')"
         + f" OR (NEW.phase <> OLD.phase AND {_child('NEW', _CLAIMED)})"
         + " OR (OLD.verdict IS NOT NULL AND NEW.verdict IS NULL)"
-        + f" OR (({_changed('notes')}) AND NOT (OLD.phase = 'prepared' AND NEW.phase = 'wire_started'))"
-        + f" OR (OLD.ruled_at IS NOT NULL AND ({_changed('ruled_at')}))",
+        + f" OR (({_is_changed('notes')}) AND NOT (OLD.phase = 'prepared' AND NEW.phase = 'wire_started'))"
+        + f" OR (OLD.ruled_at IS NOT NULL AND ({_is_changed('ruled_at')}))",
         says="an attempt only goes on",
     ),
     Rule(
@@ -300,7 +300,7 @@ RULES = (
         table="approvals_attempt",
         event="UPDATE",
         refused_when="OLD.verdict <> 'unknown' AND ("
-        + _changed("verdict", "phase", "code", "evidence", "ended_at", "wire_started_at")
+        + _is_changed("verdict", "phase", "code", "evidence", "ended_at", "wire_started_at")
         + f") AND NOT ({_CORRECTED})",
         says="a definite verdict is final",
     ),
@@ -314,15 +314,15 @@ RULES = (
         " OR (other.fence > NEW.fence AND NEW.ruled_at IS NULL)))",
         says="a second copy leaves only by order of a person",
     ),
-    _never("attempt", "DELETE"),
-    _never("auditevent", "UPDATE"),
-    _never("auditevent", "DELETE"),
+    _forbid("attempt", "DELETE"),
+    _forbid("auditevent", "UPDATE"),
+    _forbid("auditevent", "DELETE"),
     Rule(
         name="auditchain_grows",
         table="approvals_auditchain",
         event="UPDATE",
-        refused_when=_changed("id", "mailbox_id") + " OR NEW.length <> OLD.length + 1",
+        refused_when=_is_changed("id", "mailbox_id") + " OR NEW.length <> OLD.length + 1",
         says="a chain only grows",
     ),
-    _never("auditchain", "DELETE"),
+    _forbid("auditchain", "DELETE"),
 )

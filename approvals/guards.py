@@ -84,7 +84,7 @@ def remove(connection: BaseDatabaseWrapper) -> None:
 
 
 @contextmanager
-def lifted(connection: BaseDatabaseWrapper) -> Iterator[None]:
+def lift_guards(connection: BaseDatabaseWrapper) -> Iterator[None]:
     """Remove the guards, and install them again at the end of the block.
 
     Only code that empties the whole database uses it, and tests that play an attacker with access

@@ -15,7 +15,7 @@ from accounts.infra.credentials import CannotDecrypt
 from accounts.infra.fields import Encrypted
 from accounts.infra.keys import HEAD_BYTES, MAGIC, first_key_id
 from approvals.core import at_rest
-from approvals.core.seals import decision_holds, order_holds, seal_of_decision, seal_of_order
+from approvals.core.signatures import sign_decision, sign_order, verify_decision, verify_order
 from approvals.core.states import Status
 from approvals.models import Decision, PendingAction, Revision
 
@@ -25,7 +25,7 @@ PARTS = ("payload", "preview")
 SAID = ("method", "verdict", "revision", "approval_round", "digest", "created_at")
 
 
-def reseal() -> list[str]:
+def renew_signatures() -> list[str]:
     """Sign decisions and open orders with the first key; return the names of invalid ones.
 
     A row without a signature gets none, because nobody can prove any more that mailhub wrote it.
@@ -35,19 +35,19 @@ def reseal() -> list[str]:
         said = {"action": decision.action_id, "person": decision.person_id} | {
             name: getattr(decision, name) for name in SAID
         }
-        if decision_holds(decision.seal, **said):
-            Decision.objects.filter(pk=decision.pk).update(seal=seal_of_decision(**said))
+        if verify_decision(decision.seal, **said):
+            Decision.objects.filter(pk=decision.pk).update(seal=sign_decision(**said))
         else:
             lost.append(f"decision {decision.pk}")
     for action in _batches(
         PendingAction.objects.filter(status=Status.APPROVED).exclude(order_seal="")
     ):
-        if order_holds(action):
+        if verify_order(action):
             # If a worker claims the action meanwhile, it has no order any more.
             mine = PendingAction.objects.filter(
                 pk=action.pk, status=Status.APPROVED, order_seal=action.order_seal
             )
-            mine.update(order_seal=seal_of_order(action))
+            mine.update(order_seal=sign_order(action))
         else:
             lost.append(f"order of {action.pk}")
     return lost
@@ -69,15 +69,15 @@ def encrypt_content() -> list[str]:
     It covers every encrypted column. It reads only the beginning of each value, so a second run is
     quick.
     """
-    lost = [f"revision {pk}" for pk in _each_revision() if not _revision_encrypted(pk)]
+    lost = [f"revision {pk}" for pk in _each_revision() if not _encrypt_revision(pk)]
     for model in apps.get_models():
         for column in model._meta.concrete_fields:
             if isinstance(column, Encrypted):
-                lost += _column_encrypted(model, column)
+                lost += _encrypt_column(model, column)
     return lost
 
 
-def _revision_encrypted(key: int) -> bool:
+def _encrypt_revision(key: int) -> bool:
     """Encrypt one revision; return False if no key opens it. A purge meanwhile is not undone."""
     columns = ("action_id", "number", "payload", "preview", "sealed_payload", "sealed_preview")
     action_id, number, *parts = Revision.objects.values_list(*columns).get(pk=key)
@@ -92,13 +92,13 @@ def _revision_encrypted(key: int) -> bool:
     there = Revision.objects.filter(pk=key)
     try:
         if parts[2] is None and parts[3] is None:
-            at_rest.seal_revision(row)
+            at_rest.encrypt_revision(row)
             there = there.exclude(payload={}, preview={})
         else:
             for part, record in (("payload", parts[2]), ("preview", parts[3])):
                 if record is not None:
                     setattr(
-                        row, f"sealed_{part}", at_rest.reencrypted(part, record, action_id, number)
+                        row, f"sealed_{part}", at_rest.reencrypt(part, record, action_id, number)
                     )
             there = there.exclude(sealed_payload=None, sealed_preview=None)
     except CannotDecrypt:
@@ -123,7 +123,7 @@ def _each_revision() -> Iterator[int]:
         last = batch[-1]
 
 
-def _column_encrypted(model: type[Model], column: Encrypted) -> list[str]:
+def _encrypt_column(model: type[Model], column: Encrypted) -> list[str]:
     """Encrypt a column, and return the names of rows that no key opens.
 
     A row that another process empties or writes meanwhile is left as it is.
@@ -141,7 +141,7 @@ def _column_encrypted(model: type[Model], column: Encrypted) -> list[str]:
             if column.is_readable(row):
                 plain = getattr(row, column.attname)
                 mine = model._default_manager.filter(pk=row.pk, **{column.name: stored})
-                mine.update(**{column.name: column.sealed(plain, row)})
+                mine.update(**{column.name: column.encrypt_value(plain, row)})
             else:
                 lost.append(f"{model._meta.label_lower} {row.pk}")
     return lost

@@ -11,9 +11,17 @@ urlpatterns = [
     path("actions/<uuid:action_id>/", review.page, name="review"),
     path("actions/<uuid:action_id>/peek/", review.peek, name="peek"),
     path("actions/<uuid:action_id>/body/", content.body, name="review_body"),
-    path("actions/<uuid:action_id>/text/", content.whole, {"part": "text"}, name="whole_text"),
     path(
-        "actions/<uuid:action_id>/source/", content.whole, {"part": "source"}, name="whole_source"
+        "actions/<uuid:action_id>/text/",
+        content.download_whole,
+        {"part": "text"},
+        name="whole_text",
+    ),
+    path(
+        "actions/<uuid:action_id>/source/",
+        content.download_whole,
+        {"part": "source"},
+        name="whole_source",
     ),
     path("actions/<uuid:action_id>/presence/", live_views.presence, name="presence"),
     path("actions/<uuid:action_id>/approve/", decide.approve, name="approve"),
@@ -57,7 +65,7 @@ urlpatterns = [
     path("webhooks/<uuid:webhook_id>/remove/", webhook_views.remove, name="remove_webhook"),
     path(
         "webhooks/<uuid:webhook_id>/deliveries/<uuid:delivery_id>/again/",
-        webhook_views.again,
+        webhook_views.redeliver,
         name="deliver_again",
     ),
     path("audit/", audit_views.index, name="audit"),

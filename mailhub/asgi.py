@@ -16,7 +16,7 @@ pages = get_asgi_application()
 # Imported after Django's setup, because they read the catalogue of tools. Imported now, because the
 # first request would otherwise wait for the pages' modules.
 import mailhub.urls  # noqa: E402, F401
-from mailhub.intake.asgi import limited  # noqa: E402
+from mailhub.intake.asgi import limit_bodies  # noqa: E402
 
 
 @cache
@@ -30,15 +30,15 @@ def _mcp() -> Any:
 
 async def _route(scope: Any, receive: Any, send: Any) -> None:
     if scope["type"] == "http" and scope["path"].rstrip("/") == "/mcp":
-        await _mcp()(scope, receive, _uncached(send))
+        await _mcp()(scope, receive, _forbid_caching(send))
     else:
         await pages(scope, receive, send)
 
 
-def _uncached(send: Any) -> Any:
+def _forbid_caching(send: Any) -> Any:
     """Forbid caching, as `mailhub.no_store` does for all other responses."""
 
-    async def sent(message: Any) -> None:
+    async def send_uncached(message: Any) -> None:
         if message["type"] == "http.response.start":
             others = [
                 (name, value)
@@ -48,7 +48,7 @@ def _uncached(send: Any) -> Any:
             message = {**message, "headers": [*others, (b"cache-control", b"no-store")]}
         await send(message)
 
-    return sent
+    return send_uncached
 
 
-application = limited(_route)
+application = limit_bodies(_route)

@@ -17,7 +17,7 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def checked_base_url(url: str) -> str:
+def check_base_url(url: str) -> str:
     """Return the URL without a slash at its end; raise ValueError if secrets would be sent to it in
     the clear.
 

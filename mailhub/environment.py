@@ -19,11 +19,11 @@ from dotenv import dotenv_values
 from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
-from mailhub.endpoints import check_mail_server, checked_base_url, is_loopback
+from mailhub.endpoints import check_base_url, check_mail_server, is_loopback
 from mailhub.endpoints import mail_settings as mail_settings
 from mailhub.environment_agent import AgentEnvironment
 from mailhub.environment_people import PeopleEnvironment
-from mailhub.home import KEY_BYTES, close_to_others, env_file, new_key, only_one
+from mailhub.home import KEY_BYTES, close_to_others, env_file, lock_home, new_key
 
 DATABASE_SCHEMES = ("sqlite:///", "postgres://", "postgresql://")
 REDIS_SCHEMES = ("redis://", "rediss://")
@@ -232,7 +232,7 @@ class Environment(AgentEnvironment, PeopleEnvironment):
     def _is_https(cls, url: str) -> str:
         if url and urlsplit(url).scheme != "https":
             raise ValueError("must start with https://")
-        return checked_base_url(url) if url else ""
+        return check_base_url(url) if url else ""
 
     @field_validator(
         *("OIDC_ISSUER", "GRAPH_BASE_URL", "GOOGLE_AUTH_URI", "GOOGLE_TOKEN_URI", "GMAIL_BASE_URL"),
@@ -240,7 +240,7 @@ class Environment(AgentEnvironment, PeopleEnvironment):
     )
     @classmethod
     def _is_safe(cls, url: str) -> str:
-        return checked_base_url(url) if url else ""
+        return check_base_url(url) if url else ""
 
     @field_validator("GRAPH_BASE_URL")
     @classmethod
@@ -352,7 +352,7 @@ def prepare_home() -> None:
     home = Path(os.environ.get("MAILHUB_HOME") or "var").resolve()
     os.environ["MAILHUB_HOME"] = str(home)  # the children start in another folder
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    only_one(home)
+    lock_home(home)
     path = env_file(home)
     before = dotenv_values(path)
     host, port = os.environ.get("HOST") or "127.0.0.1", os.environ.get("PORT") or "8000"

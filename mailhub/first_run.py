@@ -35,7 +35,7 @@ def prepare(sandbox: Sandbox) -> dict[str, Any]:
             me.address, first_name=first, last_name=last, is_staff=True, is_superuser=True
         )
         prove_account(user, how="command")
-    mailbox = _connected(user, me, sandbox)
+    mailbox = _connect_mailbox(user, me, sandbox)
     if begins:
         first_proposals.propose(user, mailbox)
     path = Path(settings.MAILHUB_HOME) / "sandbox.json"
@@ -64,7 +64,7 @@ def prepare(sandbox: Sandbox) -> dict[str, Any]:
     return content
 
 
-def _connected(user: User, me: Account, sandbox: Sandbox) -> Mailbox:
+def _connect_mailbox(user: User, me: Account, sandbox: Sandbox) -> Mailbox:
     """Connect an ordinary IMAP mailbox again at each start, because a port may have changed."""
     access = ImapAccess(
         imap=Endpoint(host=sandbox.host, port=sandbox.imap_port, security="plain"),

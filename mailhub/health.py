@@ -5,7 +5,7 @@ from django.http import HttpRequest, JsonResponse
 from django.views.decorators.http import require_safe
 
 from approvals.core.queue import queue
-from approvals.pauses.switch import why_everything_is_paused
+from approvals.pauses.switch import own_pause_reason
 from approvals.worker import heartbeats
 from approvals.worker.dispatch import some_wait_too_long
 
@@ -23,7 +23,7 @@ def readyz(request: HttpRequest) -> JsonResponse:
     """
     try:
         workers = len(heartbeats.alive())
-        paused = why_everything_is_paused()
+        paused = own_pause_reason()
         sending = not some_wait_too_long()
         database = True
     except DatabaseError:

@@ -16,7 +16,7 @@ def env_file(home: Path) -> Path:
     return home / "mailhub.env"
 
 
-def only_one(home: Path) -> None:
+def lock_home(home: Path) -> None:
     """Lock the home until this process ends, because a second process would overwrite the first
     one's address.
     """

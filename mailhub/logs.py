@@ -58,7 +58,7 @@ def _template_only(
     return event
 
 
-def _listed_only(
+def _keep_listed(
     _logger: Any, _name: str, event: MutableMapping[str, Any]
 ) -> MutableMapping[str, Any]:
     return {name: value for name, value in event.items() if name in ALLOWED}
@@ -80,7 +80,7 @@ def configure(level: int = logging.INFO) -> None:
             processors=[
                 _template_only,
                 _exception_without_text,
-                _listed_only,
+                _keep_listed,
                 structlog.processors.LogfmtRenderer(
                     key_order=["timestamp", "level", "event"], drop_missing=True
                 ),

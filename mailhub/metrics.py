@@ -62,7 +62,7 @@ REGISTRY = CollectorRegistry(auto_describe=False)  # describing would query the 
 REGISTRY.register(Database())
 
 
-def _counted_by_processes() -> CollectorRegistry:
+def _collect_processes() -> CollectorRegistry:
     """Return the counters of all processes if PROMETHEUS_MULTIPROC_DIR is set, else of this one."""
     if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
         # Imported here because the provider loads its HTTP library, and many servers have no Gmail
@@ -86,5 +86,5 @@ def metrics(request: HttpRequest) -> HttpResponse:
         given.strip().encode(), token.encode()
     ):
         return HttpResponse(status=401, headers={"WWW-Authenticate": "Bearer"})
-    text = generate_latest(REGISTRY) + generate_latest(_counted_by_processes())
+    text = generate_latest(REGISTRY) + generate_latest(_collect_processes())
     return HttpResponse(text, content_type=CONTENT_TYPE_LATEST)

@@ -20,15 +20,15 @@ def forbid_caching(answer: Callable[[HttpRequest], Any]) -> Callable[[HttpReques
     """
     if iscoroutinefunction(answer):
 
-        async def answered_later(request: HttpRequest) -> Any:
+        async def respond_async(request: HttpRequest) -> Any:
             return _forbid(request, await answer(request))
 
-        return answered_later
+        return respond_async
 
-    def answered(request: HttpRequest) -> Any:
+    def respond(request: HttpRequest) -> Any:
         return _forbid(request, answer(request))
 
-    return answered
+    return respond
 
 
 def _forbid(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:

@@ -11,15 +11,14 @@ from typing import Any
 from allauth.mfa.models import Authenticator
 from asgiref.sync import iscoroutinefunction, sync_to_async
 from django.conf import settings
-from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import AnonymousUser
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import ResolverMatch, reverse
 from django.utils.decorators import sync_and_async_middleware
 from django.utils.http import url_has_allowed_host_and_scheme, urlencode
-from django.views.decorators.http import require_safe
 
+from accounts.access.signed_in import AuthenticatedRequest, signed_in_page
 from accounts.models import Membership, Role, User
 from mailhub.step_up import STEP_UP, STEP_UP_NAMESPACES
 
@@ -80,30 +79,29 @@ def ask_for_second_factor(answer: Callable[[HttpRequest], Any]) -> Callable[[Htt
     """
     if iscoroutinefunction(answer):
 
-        async def answered_later(request: HttpRequest) -> Any:
+        async def respond_async(request: HttpRequest) -> Any:
             return await answer(request)
 
-        async def process_view_later(
+        async def process_view_async(
             request: HttpRequest, view: Any, args: Any, kwargs: Any
         ) -> Any:
             return await sync_to_async(_judge)(request)
 
-        answered_later.process_view = process_view_later  # type: ignore[attr-defined]
-        return answered_later
+        respond_async.process_view = process_view_async  # type: ignore[attr-defined]
+        return respond_async
 
-    def answered(request: HttpRequest) -> Any:
+    def respond(request: HttpRequest) -> Any:
         return answer(request)
 
     def process_view(request: HttpRequest, view: Any, args: Any, kwargs: Any) -> Any:
         return _judge(request)
 
-    answered.process_view = process_view  # type: ignore[attr-defined]
-    return answered
+    respond.process_view = process_view  # type: ignore[attr-defined]
+    return respond
 
 
-@login_required
-@require_safe
-def second_factor(request: HttpRequest) -> HttpResponse:
+@signed_in_page
+def second_factor(request: AuthenticatedRequest) -> HttpResponse:
     """Return the page that explains second factors and offers the ways to set one up."""
     back = request.GET.get("next", "")
     if not url_has_allowed_host_and_scheme(back, allowed_hosts={request.get_host()}):

@@ -106,6 +106,7 @@ HARMLESS: dict[str, str] = {
     "account_logout": ONLY_SAFER,
     "admin:logout": ONLY_SAFER,
     "admin:login": "It leads to the one page that signs in.",
+    "choose_language": "It changes only the language of the pages.",
     "revoke_token": ONLY_SAFER,
     "pause_mailbox": "Pausing only makes safer; resuming asks in the view.",
     "approve": DECIDES,
@@ -132,7 +133,7 @@ HARMLESS: dict[str, str] = {
 HARMLESS_NAMESPACES = {"api": "It takes bearer tokens only, never a session; no token can approve."}
 
 
-def asks(match: ResolverMatch, method: str) -> Ask | None:
+def find_ask(match: ResolverMatch, method: str) -> Ask | None:
     """Return how to ask before this request, or None if it needs no fresh sign-in."""
     name, form = match.view_name, method not in SAFE_METHODS
     ask = STEP_UP.get(name)
@@ -172,27 +173,27 @@ def ask_for_fresh_sign_in(answer: Callable[[HttpRequest], Any]) -> Callable[[Htt
 
     if iscoroutinefunction(answer):
 
-        async def answered_later(request: HttpRequest) -> Any:
+        async def respond_async(request: HttpRequest) -> Any:
             return await answer(request)
 
-        async def process_view_later(
+        async def process_view_async(
             request: HttpRequest, view: Any, args: Any, kwargs: Any
         ) -> Any:
-            ask = asks(_match(request), request.method or "")
+            ask = find_ask(_match(request), request.method or "")
             return await in_thread(request, ask) if ask else None
 
-        answered_later.process_view = process_view_later  # type: ignore[attr-defined]
-        return answered_later
+        respond_async.process_view = process_view_async  # type: ignore[attr-defined]
+        return respond_async
 
-    def answered(request: HttpRequest) -> Any:
+    def respond(request: HttpRequest) -> Any:
         return answer(request)
 
     def process_view(request: HttpRequest, view: Any, args: Any, kwargs: Any) -> Any:
-        ask = asks(_match(request), request.method or "")
+        ask = find_ask(_match(request), request.method or "")
         return judge(request, ask) if ask else None
 
-    answered.process_view = process_view  # type: ignore[attr-defined]
-    return answered
+    respond.process_view = process_view  # type: ignore[attr-defined]
+    return respond
 
 
 def _match(request: HttpRequest) -> ResolverMatch:

@@ -2,29 +2,24 @@
 
 import json
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from django.conf import settings
-from django.contrib.auth.decorators import login_required
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpResponse
 from django.shortcuts import render
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_safe
 
-from accounts.models import User
+from accounts.access.signed_in import AuthenticatedRequest, signed_in_page
 
 
-@login_required
-@never_cache
-@require_safe
-def welcome(request: HttpRequest) -> HttpResponse:
+@signed_in_page
+def welcome(request: AuthenticatedRequest) -> HttpResponse:
     """Return the page, only for the sandbox's person, because it shows a token.
 
     That token is in `sandbox.json` on the same machine and gives access only to the sandbox. Other
     tokens are shown once, when they are made.
     """
     prepared = _sandbox()
-    if prepared.get("user") != cast(User, request.user).email:
+    if prepared.get("user") != request.user.email:
         raise Http404
     context = {
         "secret": prepared["api_token"],

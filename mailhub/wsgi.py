@@ -14,6 +14,6 @@ pages = get_wsgi_application()
 # Imported after Django's setup, because they read the catalogue of tools. Imported now, because the
 # first request would otherwise wait for the pages' modules.
 import mailhub.urls  # noqa: E402, F401
-from mailhub.intake.wsgi import limited  # noqa: E402
+from mailhub.intake.wsgi import limit_bodies  # noqa: E402
 
-application = limited(pages)
+application = limit_bodies(pages)

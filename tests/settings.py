@@ -30,7 +30,7 @@ MAILHUB_OWN_MAIL_THREADS = 0  # mail is sent before the answer, so that a test f
 
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
-INSTALLED_APPS = ["tests.emptying", *INSTALLED_APPS]  # noqa: F405  # its flush comes first
+INSTALLED_APPS = ["tests.support.emptying", *INSTALLED_APPS]  # noqa: F405  # its flush comes first
 
 # The in-memory mail server, for tests of the code above the providers.
 MAILHUB_PROVIDERS["memory"] = "tools.providers.memory.MemoryProvider"  # noqa: F405

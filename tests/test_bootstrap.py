@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.services import Redis
+from tests.support.servers.services import Redis
 
 pytestmark = pytest.mark.static
 

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, model_validator
 
+from accounts.infra.idn import BadValue
 from approvals.core.states import Status
 from tools.mail.text.addresses import bare_address, body_text, file_name, header_text
 
@@ -39,7 +40,7 @@ class MailboxParameters(Parameters):
 
     @model_validator(mode="before")
     @classmethod
-    def _user_id_is_a_synonym(cls, values: Any) -> Any:
+    def _accept_user_id(cls, values: Any) -> Any:
         if isinstance(values, dict) and "user_id" in values:
             values = dict(values)
             user_id = values.pop("user_id")
@@ -105,7 +106,7 @@ class GmailSearchMessages(MailboxParameters):
     page_token: str | None = Field(None, max_length=200)
 
     @model_validator(mode="after")
-    def _looks_for_something(self) -> Self:
+    def _require_filter(self) -> Self:
         if not self.query.strip() and self.newer_than_days is None and not self.label_ids:
             raise ValueError("give a query, newer_than_days or label_ids")
         return self
@@ -124,7 +125,7 @@ class ReadThread(MailboxParameters):
     max_chars: int = Field(4000, ge=1, le=20000)
 
     @model_validator(mode="after")
-    def _one_of_them(self) -> Self:
+    def _require_one(self) -> Self:
         if (self.message_id is None) == (self.thread_id is None):
             raise ValueError("give message_id or thread_id")
         return self
@@ -153,7 +154,7 @@ class AttachmentGiven(Parameters):
     content_base64: str | None = Field(None, max_length=MAX_BASE64)
 
     @model_validator(mode="after")
-    def _one_of_them(self) -> Self:
+    def _require_one(self) -> Self:
         if (self.handle is None) == (self.content_base64 is None):
             raise ValueError("give a handle, or name and content_base64")
         if self.content_base64 is not None and self.name is None:
@@ -186,7 +187,7 @@ class _DraftNamed(MailboxParameters):
     uid: int | None = Field(None, ge=1, description="UID in the drafts folder")
 
     @model_validator(mode="after")
-    def _one_of_them(self) -> Self:
+    def _require_one(self) -> Self:
         if (self.draft_id is None) == (self.uid is None):
             raise ValueError("give draft_id or uid")
         return self
@@ -204,7 +205,7 @@ class DraftReply(MailboxParameters):
     reply_all: bool = False
 
     @model_validator(mode="after")
-    def _one_of_them(self) -> Self:
+    def _require_one(self) -> Self:
         if (self.message_id is None) == (self.uid is None):
             raise ValueError("give message_id or uid")
         return self
@@ -240,10 +241,10 @@ class SendEmail(SendingParameters):
     send_at: Moment | None = Field(None, description="RFC 3339; not before this, once approved")
 
     @model_validator(mode="after")
-    def _nobody_twice(self) -> Self:
+    def _refuse_duplicates(self) -> Self:
         everybody = [address.lower() for address in (*self.to, *self.cc, *self.bcc)]
         if len(set(everybody)) != len(everybody):
-            raise ValueError("an address stands in to, cc and bcc more than once")
+            raise BadValue("an address appears more than once in To, Cc and Bcc")
         return self
 
 

@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from accounts.access import rate_limits
 from accounts.access.caller import Caller, Surface
+from accounts.access.signed_in import AuthenticatedRequest
 from accounts.infra.compiled_sql import Select, columns_of, instance, slot
 from accounts.infra.problems import Problem
 from accounts.models import ApiToken, User, digest_of
@@ -72,15 +73,15 @@ def secret_of(headers: Mapping[str, str]) -> str:
     return value.strip() if scheme.lower() == "bearer" else headers.get("X-API-Key", "")
 
 
-def caller_of_session(request: HttpRequest) -> Caller:
-    """Return the signed-in person as a caller; the view has `login_required`."""
-    return Caller(user=cast(User, request.user), surface="web")
+def caller_of_session(request: AuthenticatedRequest) -> Caller:
+    """Return the signed-in person as a caller."""
+    return Caller(user=request.user, surface="web")
 
 
-def sign_in_method(request: HttpRequest) -> str:
+def sign_in_method(request: AuthenticatedRequest) -> str:
     """Return how the person signed in to this session, such as `password+mfa`; `session` if nothing
     was recorded.
     """
-    records = get_authentication_records(request, cast(User, request.user))
+    records = get_authentication_records(request, request.user)
     methods = {str(record.get("method", "")) for record in records}
     return "+".join(sorted(methods - {""}))[:60] or "session"

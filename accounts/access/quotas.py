@@ -3,7 +3,10 @@
 Any module may limit something with it:
 
     invitations = Quota(
-        name="invitations", amount=20, seconds=3600, refusal="You have sent too many invitations."
+        name="invitations",
+        amount=20,
+        seconds=3600,
+        refusal=translatable("You have sent too many invitations."),
     )
     take(invitations, f"user:{person.pk}")  # raises Problem `rate_limited` with the seconds to wait
 
@@ -125,7 +128,7 @@ def _end() -> Case:
     )
 
 
-def _used() -> Case:
+def _add_to_used() -> Case:
     now, amount = slot(QuotaUse, "ends_at", "now"), slot(QuotaUse, "used", "amount")
     return Case(When(ends_at__lte=now, then=amount), default=F("used") + amount)
 
@@ -136,7 +139,7 @@ _count = Update(
         | Q(used__lte=slot(QuotaUse, "used", "room")),
         key=slot(QuotaUse, "key"),
     ),
-    lambda: {"used": _used(), "ends_at": _end()},
+    lambda: {"used": _add_to_used(), "ends_at": _end()},
     returning="used ends_at",
 )
 

@@ -9,6 +9,7 @@ from django.conf import settings
 
 from accounts.access.caller import Caller
 from accounts.access.quotas import Quota, Usage, count, count_often, headers_of, refusal_of
+from accounts.infra.texts import translatable
 
 MINUTE = 60
 DAY = 24 * 60 * MINUTE
@@ -20,7 +21,7 @@ def count_request(caller: Caller) -> None:
     """Count one request with a token, of any kind; raises Problem `rate_limited`."""
     if caller.token is None:
         return
-    refusal = "This token has asked too often within a minute."
+    refusal = translatable("This token has sent too many requests within a minute.")
     amount = settings.MAILHUB_REQUESTS_PER_MINUTE
     for subject, factor in _subjects(caller):
         quota = Quota(name="requests", amount=amount * factor, seconds=MINUTE, refusal=refusal)
@@ -31,7 +32,9 @@ def count_proposal(caller: Caller) -> None:
     """Count one proposal of a token; raise Problem `rate_limited` with the seconds to wait if there
     is no room.
     """
-    refusal = "This token has proposed too often within a minute. Nothing was stored."
+    refusal = translatable(
+        "This token has made too many proposals within a minute. Nothing was stored."
+    )
     if caller.token is not None:
         _count(caller, "proposals", settings.MAILHUB_PROPOSALS_PER_MINUTE, MINUTE, refusal)
 
@@ -40,14 +43,18 @@ def count_stored(caller: Caller, size: int) -> None:
     """Count the bytes of an upload or of a proposal's attachments; raise Problem `rate_limited`."""
     if caller.token is None or not size:
         return
-    refusal = "This token has stored as many bytes as it may within a day. Nothing was stored."
+    refusal = translatable(
+        "This token has reached its limit of stored bytes in a day. Nothing was stored."
+    )
     amount = settings.MAILHUB_STORED_MEGABYTES_PER_DAY * MEGABYTE
     _count(caller, "stored", amount, DAY, refusal, size=size, unit="content-bytes")
 
 
 def count_upload(caller: Caller, size: int) -> None:
     """Count one upload and its bytes; raises Problem `rate_limited`."""
-    refusal = "This token has uploaded as many files as it may within a day. Nothing was stored."
+    refusal = translatable(
+        "This token has reached its limit of uploads in a day. Nothing was stored."
+    )
     if caller.token is not None:
         _count(caller, "uploads", settings.MAILHUB_UPLOADS_PER_DAY, DAY, refusal)
         count_stored(caller, size)
@@ -57,7 +64,9 @@ def count_chat(caller: Caller) -> None:
     """Count one request to the chat, of a token or a signed-in person, over all threads; raises
     Problem `rate_limited`.
     """
-    refusal = "You have asked the chat too often within a minute. Wait a little, then ask again."
+    refusal = translatable(
+        "You have asked the chat too often within a minute. Wait a little, then ask again."
+    )
     _count(caller, "chat", settings.AGENT_REQUESTS_PER_MINUTE, MINUTE, refusal)
 
 

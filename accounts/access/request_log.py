@@ -52,13 +52,13 @@ def request_id() -> str:
     return str(structlog.contextvars.get_contextvars().get("request_id", ""))
 
 
-def old(kept: timedelta | Expression) -> QuerySet[RequestRecord]:
+def find_old(kept: timedelta | Expression) -> QuerySet[RequestRecord]:
     """Return the records that are older than `kept`."""
     return RequestRecord.objects.filter(at__lt=Now() - kept)
 
 
 def forget_old() -> None:
     """Delete a batch of records that are older than MAILHUB_RETENTION_DAYS."""
-    found = old(timedelta(days=settings.MAILHUB_RETENTION_DAYS))
+    found = find_old(timedelta(days=settings.MAILHUB_RETENTION_DAYS))
     ids = list(found.order_by("at").values_list("pk", flat=True)[:BATCH])
     RequestRecord.objects.filter(pk__in=ids).delete()

@@ -10,6 +10,7 @@ from django.db.models.functions import Lower
 from accounts.access.caller import Caller
 from accounts.infra.compiled_sql import Select, Slot, columns_of, instance, slot
 from accounts.infra.problems import FieldError, Problem, not_found
+from accounts.infra.texts import translatable
 from accounts.models import ApiToken, Mailbox, Membership, Role, User
 
 
@@ -17,11 +18,11 @@ def mailboxes(caller: Caller, *, need: Role = Role.VIEWER) -> QuerySet[Mailbox]:
     """Return the connected mailboxes on which the caller has at least this role; a token sees only
     those it is bound to.
     """
-    found = _of(caller.user, need)
+    found = _filter_by_role(caller.user, need)
     return found if caller.token is None else found.filter(tokens=caller.token)
 
 
-def _of(user: User | Slot, need: Role = Role.VIEWER) -> QuerySet[Mailbox]:
+def _filter_by_role(user: User | Slot, need: Role = Role.VIEWER) -> QuerySet[Mailbox]:
     found = Mailbox.objects.filter(
         memberships__user=user, memberships__role__in=Role.at_least(need)
     )
@@ -43,25 +44,30 @@ def get_mailbox(caller: Caller, ref: str | None, *, need: Role) -> Mailbox:
             "Say which mailbox: list_mailboxes names them.",
             errors=(
                 FieldError(
-                    field="mailbox", message="is needed when there is not exactly one mailbox"
+                    field="mailbox",
+                    message=translatable("is required unless there is exactly one mailbox"),
                 ),
             ),
         )
     if not found:
-        raise not_found("The mailbox")
+        raise not_found("The mailbox does not exist, or you may not see it.")
     mailbox, role = instance(Mailbox, found[0]), Role(found[0][-1])
     if not role.covers(need):
         raise Problem(
-            "forbidden", f"Your role on this mailbox does not allow this: it needs '{need.value}'."
+            "forbidden",
+            translatable(
+                "Your role on this mailbox does not allow this: it needs '%(role)s'.",
+                role=need.value,
+            ),
         )
     return mailbox
 
 
-def _asked(of_token: bool, by: str) -> QuerySet[Mailbox, Any]:
+def _select_visible(of_token: bool, by: str) -> QuerySet[Mailbox, Any]:
     """Return the mailboxes that a caller sees, with the role on each, in one statement because
     every call needs it.
     """
-    found = _of(slot(Membership, "user"))
+    found = _filter_by_role(slot(Membership, "user"))
     if of_token:
         found = found.filter(tokens=slot(ApiToken, "id", "token"))
     match by:
@@ -75,7 +81,7 @@ def _asked(of_token: bool, by: str) -> QuerySet[Mailbox, Any]:
 
 
 _visible = {
-    (of_token, by): Select(partial(_asked, of_token, by))
+    (of_token, by): Select(partial(_select_visible, of_token, by))
     for of_token in (True, False)
     for by in ("", "id", "address")
 }

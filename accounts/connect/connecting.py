@@ -49,27 +49,50 @@ def connect_mailbox(
     """
     address = address.strip().lower()
     mailbox = Mailbox.objects.select_for_update(no_key=True).filter(address__iexact=address).first()
+    event = "mailbox_reconnected" if mailbox else "mailbox_connected"
     if mailbox is None:
-        mailbox_id = uuid.uuid4()
-        mailbox = Mailbox.objects.create(
-            id=mailbox_id,
-            address=address,
-            name=name or owner.get_full_name(),
-            provider=provider,
-            scopes=scopes,
-            checked_at=timezone.now(),
-            credentials=credentials.encrypt(secrets, mailbox_id=mailbox_id),
-        )
-        Membership.objects.create(mailbox=mailbox, user=owner, role=Role.MANAGER)
-        record_event(
-            "mailbox_connected", person=owner, mailbox=mailbox, provider=provider, proof=proof
-        )
-        return mailbox
+        mailbox = _add(owner, address, provider, secrets, scopes, name)
+    else:
+        _refuse_another(owner, mailbox, secrets)
+        _replace_access(mailbox, provider, secrets, scopes)
+    record_event(event, person=owner, mailbox=mailbox, provider=provider, proof=proof)
+    return mailbox
+
+
+def _add(
+    owner: User,
+    address: str,
+    provider: str,
+    secrets: dict[str, Any],
+    scopes: list[str],
+    name: str,
+) -> Mailbox:
+    mailbox_id = uuid.uuid4()
+    mailbox = Mailbox.objects.create(
+        id=mailbox_id,
+        address=address,
+        name=name or owner.get_full_name(),
+        provider=provider,
+        scopes=scopes,
+        checked_at=timezone.now(),
+        credentials=credentials.encrypt(secrets, mailbox_id=mailbox_id),
+    )
+    Membership.objects.create(mailbox=mailbox, user=owner, role=Role.MANAGER)
+    return mailbox
+
+
+def _refuse_another(owner: User, mailbox: Mailbox, secrets: dict[str, Any]) -> None:
+    """Raise PermissionError for another person, and AnotherAccount for another account."""
     if not Membership.objects.filter(mailbox=mailbox, user=owner, role=Role.MANAGER).exists():
         raise PermissionError
-    bound, now = stored_access(mailbox).get("identity"), secrets.get("identity")
+    bound, now = load_access(mailbox).get("identity"), secrets.get("identity")
     if bound and now and bound != now:
         raise AnotherAccount
+
+
+def _replace_access(
+    mailbox: Mailbox, provider: str, secrets: dict[str, Any], scopes: list[str]
+) -> None:
     mailbox.provider = provider
     mailbox.scopes = scopes
     mailbox.status = Mailbox.Status.ACTIVE
@@ -88,13 +111,9 @@ def connect_mailbox(
             "credentials_version",
         ]
     )
-    record_event(
-        "mailbox_reconnected", person=owner, mailbox=mailbox, provider=provider, proof=proof
-    )
-    return mailbox
 
 
-def stored_access(mailbox: Mailbox) -> credentials.Secrets:
+def load_access(mailbox: Mailbox) -> credentials.Secrets:
     """Return the stored access; empty if there is no access or its key is not configured."""
     try:
         return credentials.decrypt(bytes(mailbox.credentials), mailbox_id=mailbox.pk)

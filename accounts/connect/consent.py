@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from accounts.connect import google, microsoft
+from accounts.infra.texts import translatable
 
 
 class Refused(Exception):
@@ -38,8 +39,8 @@ class Way:
     finish: Callable[[Consent, Mapping[str, str], str, str], Access]
 
 
-NOT_ALLOWED = (
-    "The access was not allowed, by you or by who runs your organisation's mail. Nothing was saved."
+NOT_ALLOWED = translatable(
+    "The access was not allowed, by you or by your organisation. Nothing was saved."
 )
 
 
@@ -73,9 +74,7 @@ def _finish_microsoft(
 
 def _begin_google(redirect_uri: str, address: str) -> Consent:
     try:
-        begun = google.begin(
-            google.configured_client(), redirect_uri=redirect_uri, login_hint=address
-        )
+        begun = google.begin(google.load_client(), redirect_uri=redirect_uri, login_hint=address)
     except google.CannotConnect as error:
         raise Refused(str(error)) from None
     return Consent(url=begun.url, kept=asdict(begun))
@@ -88,11 +87,15 @@ def _finish_google(
         raise Refused(NOT_ALLOWED)
     try:
         grant = google.finish(
-            google.configured_client(), google.Authorization(**consent.kept), answered_at
+            google.load_client(), google.Authorization(**consent.kept), answered_at
         )
         named = google.address_of(grant)
     except google.CannotConnect as error:
         raise Refused(str(error)) from None
     if named.lower() != address:
-        raise Refused("Somebody else signed in: Google names another address. Nothing was saved.")
+        raise Refused(
+            translatable(
+                "Somebody else signed in: Google names another address. Nothing was saved."
+            )
+        )
     return Access(scopes=grant.abilities, secrets=dict(grant.secrets))

@@ -17,7 +17,7 @@ import defusedxml.ElementTree
 from django.conf import settings
 
 from accounts.infra.safe_hosts import Endpoint, HostError
-from accounts.infra.safe_http import exchanged
+from accounts.infra.safe_http import exchange
 
 SECONDS = 4.0  # for one lookup
 ALL_SECONDS = 12.0  # for all lookups: a person waits, and so does a thread of the web server
@@ -85,7 +85,7 @@ def discover(address: str, *, lookup: Lookup | None = None, fetch: Fetch | None 
         return (lookup or _dns)(name, kind) if time.monotonic() < ends_at else []
 
     def get(host: str, path: str) -> str:
-        return (fetch or fetched)(host, path) if time.monotonic() < ends_at else ""
+        return (fetch or fetch_text)(host, path) if time.monotonic() < ends_at else ""
 
     domain = address.rpartition("@")[2].strip().lower()
     if provider := BY_OAUTH.get(domain):
@@ -150,12 +150,12 @@ def _by_autoconfig(address: str, domain: str, fetch: Fetch) -> Found | None:
     return None
 
 
-def fetched(host: str, path: str) -> str:
+def fetch_text(host: str, path: str) -> str:
     """Return the text of one GET over TLS to a checked address, or an empty text. Redirects are not
     followed.
     """
     try:
-        with exchanged(
+        with exchange(
             Endpoint(host=host, port=443, security="tls"),
             "GET",
             path,

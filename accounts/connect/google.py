@@ -21,6 +21,7 @@ from django.conf import settings
 from accounts.connect.refreshing import GrantEnded, NoToken
 from accounts.infra.credentials import Secrets
 from accounts.infra.safe_hosts import tls_context
+from accounts.infra.texts import join, translatable
 
 SCOPES = "https://www.googleapis.com/auth/"
 READ_SCOPE, COMPOSE_SCOPE = f"{SCOPES}gmail.readonly", f"{SCOPES}gmail.compose"
@@ -35,16 +36,19 @@ PASTED_REDIRECT = "http://127.0.0.1:8910/"
 CLIENT_REFUSED = frozenset(
     {"invalid_client", "unauthorized_client", "deleted_client", "disabled_client"}
 )
-CHECK_CLIENT = (
-    "Google does not take mailhub's OAuth client: it was deleted, or its secret is another one. Check GOOGLE_CLIENT_ID "
-    "and GOOGLE_CLIENT_SECRET, or the file of GMAIL_CREDENTIALS_PATH; with a new client "
-    "`manage.py connect_mailbox gmail` connects the mailbox again."
+CHECK_CLIENT = translatable(
+    "Google refused mailhub's OAuth client: it was deleted, or its secret has changed. Check GOOGLE_CLIENT_ID"
+    " and GOOGLE_CLIENT_SECRET, or the file of GMAIL_CREDENTIALS_PATH. If the client is new, connect the mailbox again"
+    " with `manage.py connect_mailbox gmail`."
 )
-READ_NEEDED = (
-    f"The permission {READ_SCOPE} was not given. Without it nobody could find out whether a mail went out whose answer "
-    "was lost, so the mailbox is not connected: allow it, too."
+READ_NEEDED = translatable(
+    "The permission %(scope)s was not given, so the mailbox is not connected. mailhub needs it to find out if a mail"
+    " left whose answer was lost. Sign in again and allow it.",
+    scope=READ_SCOPE,
 )
-AGAIN = "`manage.py connect_mailbox gmail --address A --owner E` without --token-file prints a link to sign in with."
+AGAIN = translatable(
+    "`manage.py connect_mailbox gmail --address A --owner E` without --token-file prints a link to sign in with."
+)
 
 
 class CannotConnect(Exception):
@@ -90,7 +94,7 @@ class Grant:
         return [*(["read"] if read else []), *(["draft", "send"] if compose else [])]
 
 
-def configured_client() -> Client:
+def load_client() -> Client:
     """Return the application, from the environment or from the file of the Google console.
 
     Raises CannotConnect.
@@ -99,7 +103,9 @@ def configured_client() -> Client:
         return Client(id=settings.GOOGLE_CLIENT_ID, secret=settings.GOOGLE_CLIENT_SECRET)
     if not settings.GMAIL_CREDENTIALS_PATH:
         raise CannotConnect(
-            "Set GOOGLE_CLIENT_ID and GOOGLE_CLIENT_SECRET, or GMAIL_CREDENTIALS_PATH."
+            translatable(
+                "Set GOOGLE_CLIENT_ID and GOOGLE_CLIENT_SECRET, or GMAIL_CREDENTIALS_PATH."
+            )
         )
     content = _json_of(Path(settings.GMAIL_CREDENTIALS_PATH))
     try:
@@ -107,7 +113,7 @@ def configured_client() -> Client:
         return Client(id=str(given["client_id"]), secret=str(given.get("client_secret", "")))
     except (KeyError, TypeError, AttributeError):
         raise CannotConnect(
-            "The file of GMAIL_CREDENTIALS_PATH is not one of an OAuth client."
+            translatable("The file of GMAIL_CREDENTIALS_PATH is not one of an OAuth client.")
         ) from None
 
 
@@ -149,7 +155,7 @@ def finish(client: Client, authorization: Authorization, answer: str) -> Grant:
     Raises CannotConnect.
     """
     code = _code_in(answer.strip(), authorization)
-    status, content = _asked(
+    status, content = _post_token_request(
         {
             "grant_type": "authorization_code",
             "code": code,
@@ -163,13 +169,20 @@ def finish(client: Client, authorization: Authorization, answer: str) -> Grant:
         raise CannotConnect(CHECK_CLIENT)
     if content.get("error") == "redirect_uri_mismatch":
         raise CannotConnect(
-            f"The OAuth client at Google does not name {authorization.redirect_uri} as a redirect URI."
+            translatable(
+                "The OAuth client at Google does not name %(address)s as a redirect URI.",
+                address=authorization.redirect_uri,
+            )
         )
     if status != 200 or not content.get("refresh_token") or not content.get("access_token"):
         raise CannotConnect(
-            "Google did not take the answer. It is good once and for a few minutes: begin again."
+            translatable(
+                "Google did not accept this code. It is valid once, for a few minutes. Begin again."
+            )
         )
-    return _readable(_granted(content, {"client_id": client.id, "client_secret": client.secret}))
+    return _require_read(
+        _build_grant(content, {"client_id": client.id, "client_secret": client.secret})
+    )
 
 
 def grant_in_file(path: Path) -> Grant:
@@ -186,7 +199,7 @@ def grant_in_file(path: Path) -> Grant:
     scopes = content.get("scopes") or ()
     scopes = scopes.split() if isinstance(scopes, str) else scopes
     try:
-        renewed = refreshed(Secrets(known | {"scopes": [str(scope) for scope in scopes]}))
+        renewed = refresh(Secrets(known | {"scopes": [str(scope) for scope in scopes]}))
     except GrantEnded:
         raise CannotConnect(f"Google does not take the token of {path} any more. {AGAIN}") from None
     except NoToken as error:
@@ -194,11 +207,13 @@ def grant_in_file(path: Path) -> Grant:
             raise CannotConnect(
                 f"Google does not take the OAuth client that {path} names. {AGAIN}"
             ) from None
-        raise CannotConnect("Google gave no access token right now. Try again later.") from None
-    return _readable(Grant(secrets=Secrets(renewed), scopes=tuple(renewed["scopes"])))
+        raise CannotConnect(
+            translatable("Google gave no access token right now. Try again later.")
+        ) from None
+    return _require_read(Grant(secrets=Secrets(renewed), scopes=tuple(renewed["scopes"])))
 
 
-def refreshed(known: Secrets) -> dict[str, Any]:
+def refresh(known: Secrets) -> dict[str, Any]:
     """Return the secrets with a new access token. Raises GrantEnded or NoToken.
 
     Google may also send another refresh token; the newest is kept.
@@ -207,7 +222,7 @@ def refreshed(known: Secrets) -> dict[str, Any]:
     if known["client_id"] == settings.GOOGLE_CLIENT_ID:
         client_secret = settings.GOOGLE_CLIENT_SECRET  # it may have been changed since
     try:
-        status, content = _asked(
+        status, content = _post_token_request(
             {
                 "grant_type": "refresh_token",
                 "refresh_token": known["refresh_token"],
@@ -221,7 +236,7 @@ def refreshed(known: Secrets) -> dict[str, Any]:
         if content.get("error") == "invalid_grant":
             raise GrantEnded
         raise NoToken(detail=CHECK_CLIENT if content.get("error") in CLIENT_REFUSED else "")
-    return dict(_granted(content, known).secrets)
+    return dict(_build_grant(content, known).secrets)
 
 
 def address_of(grant: Grant) -> str:
@@ -241,37 +256,39 @@ def address_of(grant: Grant) -> str:
     except (httpx2.HTTPError, ValueError, KeyError, TypeError):
         pass
     raise CannotConnect(
-        "Gmail did not answer with this access. Is the Gmail API enabled for the project?"
+        translatable(
+            "Gmail did not answer with this access. Check that the Gmail API is enabled for the project."
+        )
     )
 
 
 def _code_in(answer: str, authorization: Authorization) -> str:
     if "?" not in answer and "=" not in answer:
         if not answer:
-            raise CannotConnect("Nothing was pasted.")
+            raise CannotConnect(translatable("Nothing was pasted."))
         # The address bar may show it quoted: 4%2F0… The verifier still binds it to this sign-in.
         return unquote(answer)
     given = parse_qs(urlsplit(answer).query or answer)
     if "error" in given:
-        raise CannotConnect("The access was not allowed.")
+        raise CannotConnect(translatable("The access was not allowed."))
     if not secrets.compare_digest(
         given.get("state", [""])[0].encode(), authorization.state.encode()
     ):
-        raise CannotConnect("The answer belongs to another sign-in.")
+        raise CannotConnect(translatable("The answer belongs to another sign-in."))
     if "code" not in given:
         raise CannotConnect(
-            "The answer holds no code: paste the whole address that the browser shows."
+            translatable("The answer has no code. Paste the whole address that the browser shows.")
         )
     return given["code"][0]
 
 
-def _readable(grant: Grant) -> Grant:
+def _require_read(grant: Grant) -> Grant:
     if "read" not in grant.abilities:
         raise CannotConnect(READ_NEEDED)
     return grant
 
 
-def _granted(content: Mapping[str, Any], known: Mapping[str, Any]) -> Grant:
+def _build_grant(content: Mapping[str, Any], known: Mapping[str, Any]) -> Grant:
     scopes = tuple(str(content.get("scope") or "").split()) or tuple(known.get("scopes", ()))
     renewed = {
         "client_id": known["client_id"],
@@ -284,7 +301,7 @@ def _granted(content: Mapping[str, Any], known: Mapping[str, Any]) -> Grant:
     return Grant(secrets=Secrets(renewed), scopes=scopes)
 
 
-def _asked(form: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
+def _post_token_request(form: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
     """Post to the token endpoint once; return the status and the JSON object of the answer.
 
     Raises CannotConnect if Google cannot be reached.
@@ -300,7 +317,7 @@ def _asked(form: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
         )
         content = answer.json() if answer.content else {}
     except httpx2.HTTPError:
-        raise CannotConnect("Google cannot be reached.") from None
+        raise CannotConnect(translatable("Google cannot be reached.")) from None
     except ValueError:
         return 0, {}
     return answer.status_code, content if isinstance(content, dict) else {}
@@ -310,9 +327,13 @@ def _json_of(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text())
     except OSError:
-        raise CannotConnect(f"{path} cannot be read.") from None
+        raise CannotConnect(translatable("%(path)s cannot be read.", path=str(path))) from None
     except ValueError:
-        raise CannotConnect(f"{path} holds no valid JSON. {AGAIN}") from None
+        raise CannotConnect(
+            join(translatable("%(path)s contains no valid JSON.", path=str(path)), AGAIN)
+        ) from None
     if not isinstance(content, dict):
-        raise CannotConnect(f"{path} is no such file. {AGAIN}")
+        raise CannotConnect(
+            join(translatable("%(path)s is not a file of this kind.", path=str(path)), AGAIN)
+        )
     return content

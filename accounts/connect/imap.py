@@ -23,6 +23,7 @@ from imapclient.exceptions import LoginError
 from accounts.infra.credentials import Secrets
 from accounts.infra.deadlines import Deadline
 from accounts.infra.safe_hosts import Endpoint, HostError, connect, start_tls
+from accounts.infra.texts import translatable
 
 CONNECT_SECONDS = 15.0
 SIGN_IN_SECONDS = 30.0  # until an IMAP session can be used
@@ -36,7 +37,7 @@ SIGN_IN_BYTES = 256 * 1024  # limit for an IMAP server before the session can be
 REQUEST_BYTES = 64 * 1024 * 1024
 LINE_COST = 512  # bytes added for each line, because it costs Python as much time and memory
 REPLY_BYTES = 64 * 1024  # one reply of an SMTP server, all its lines together
-NOT_ASCII = "A user name or password with letters outside ASCII cannot be used here."
+NOT_ASCII = translatable("A user name or password with letters outside ASCII cannot be used here.")
 # RFC 5530, section 3: response codes that say nothing about the password.
 NOT_NOW = re.compile(r"\[(UNAVAILABLE|INUSE|LIMIT|SERVERBUG)\b", re.IGNORECASE)
 
@@ -72,8 +73,8 @@ class ImapAccess:
 
     def as_secrets(self) -> dict[str, Any]:
         return {
-            "imap": _written(self.imap),
-            "smtp": _written(self.smtp),
+            "imap": _format_endpoint(self.imap),
+            "smtp": _format_endpoint(self.smtp),
             "username": self.username,
             "password": self.password,
         }
@@ -88,7 +89,7 @@ class ImapAccess:
         )
 
 
-def _written(endpoint: Endpoint) -> str:
+def _format_endpoint(endpoint: Endpoint) -> str:
     host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
     return f"{host}:{endpoint.port}:{endpoint.security}"
 
@@ -257,7 +258,7 @@ def open_imap(
     sock.settimeout(min(seconds, ANSWER_SECONDS))
     deadline = Deadline(sock, max(ends_at - time.monotonic(), 0.0))
     try:
-        return _signed_in(access, sock)
+        return _sign_in(access, sock)
     finally:
         deadline.stop()
 
@@ -276,7 +277,7 @@ def conversation(client: IMAPClient, seconds: float) -> Iterator[None]:
         deadline.stop()
 
 
-def _signed_in(access: ImapAccess, sock: socket.socket) -> IMAPClient:
+def _sign_in(access: ImapAccess, sock: socket.socket) -> IMAPClient:
     try:
         client = _PinnedImapClient(access.imap, sock)
     except (IMAPClient.Error, HostError, OSError):
@@ -289,7 +290,9 @@ def _signed_in(access: ImapAccess, sock: socket.socket) -> IMAPClient:
     except LoginError as error:
         client.shutdown()
         if isinstance(error.__context__, IMAPClient.AbortError) or NOT_NOW.search(str(error)):
-            raise Unreachable("imap_login", "The IMAP server broke off while signing in.") from None
+            raise Unreachable(
+                "imap_login", "The IMAP server closed the connection during the sign-in."
+            ) from None
         raise LoginRefused(
             "imap_login", "The IMAP server refused the user name or password."
         ) from None
@@ -298,7 +301,9 @@ def _signed_in(access: ImapAccess, sock: socket.socket) -> IMAPClient:
         raise LoginRefused("imap_login", NOT_ASCII) from None
     except (IMAPClient.Error, OSError):
         client.shutdown()
-        raise Unreachable("imap_login", "The IMAP server broke off while signing in.") from None
+        raise Unreachable(
+            "imap_login", "The IMAP server closed the connection during the sign-in."
+        ) from None
     return client
 
 
@@ -327,7 +332,7 @@ def open_smtp(
     except smtplib.SMTPAuthenticationError as error:
         smtp.close()
         if not 500 <= error.smtp_code < 600:
-            raise Unreachable("smtp_login", "The SMTP server asks to come back later.") from None
+            raise Unreachable("smtp_login", "The SMTP server asks to try again later.") from None
         raise LoginRefused(
             "smtp_login", "The SMTP server refused the user name or password."
         ) from None
@@ -336,7 +341,9 @@ def open_smtp(
         raise LoginRefused("smtp_login", NOT_ASCII) from None
     except (smtplib.SMTPException, OSError):
         smtp.close()
-        raise Unreachable("smtp_login", "The SMTP server broke off while signing in.") from None
+        raise Unreachable(
+            "smtp_login", "The SMTP server closed the connection during the sign-in."
+        ) from None
     return smtp
 
 

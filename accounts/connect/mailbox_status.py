@@ -9,7 +9,7 @@ from accounts.models import Mailbox
 SHOWN_BY_USE = (Mailbox.Status.ACTIVE, Mailbox.Status.ERROR)
 
 
-def works(mailbox: Mailbox) -> None:
+def mark_working(mailbox: Mailbox) -> None:
     """Set the mailbox to active; write only after an error, because every use calls this."""
     if mailbox.status == Mailbox.Status.ERROR:
         Mailbox.objects.filter(pk=mailbox.pk, status=Mailbox.Status.ERROR).update(
@@ -17,13 +17,13 @@ def works(mailbox: Mailbox) -> None:
         )
 
 
-def unreachable(mailbox_id: UUID) -> None:
+def mark_unreachable(mailbox_id: UUID) -> None:
     Mailbox.objects.filter(pk=mailbox_id, status=Mailbox.Status.ACTIVE).update(
         status=Mailbox.Status.ERROR, checked_at=timezone.now()
     )
 
 
-def login_refused(mailbox: Mailbox) -> None:
+def mark_login_refused(mailbox: Mailbox) -> None:
     """Stop the use of these credentials until somebody reconnects: repeated attempts lock accounts.
 
     Only the access in `mailbox` was refused. If somebody has reconnected since it was read, nothing

@@ -27,6 +27,7 @@ from django.conf import settings
 from accounts.connect.refreshing import GrantEnded, NoToken
 from accounts.connect.tenants import EVERY_TENANT, lets_every_tenant_in
 from accounts.infra.credentials import Secrets
+from accounts.infra.texts import translatable
 
 READ, DRAFT, SEND, PROFILE = "Mail.Read", "Mail.ReadWrite", "Mail.Send", "User.Read"
 PERMISSIONS = (READ, DRAFT, SEND)  # the permissions that concern mail
@@ -77,7 +78,9 @@ def begin_sign_in(redirect_uri: str, *, login_hint: str = "") -> dict[str, Any]:
         # our session's cookie.
         warnings.filterwarnings("ignore", message="response_mode")
         flow: dict[str, Any] = app.initiate_auth_code_flow(
-            _scopes((*wanted(), PROFILE)), redirect_uri=redirect_uri, login_hint=login_hint or None
+            _scopes((*default_permissions(), PROFILE)),
+            redirect_uri=redirect_uri,
+            login_hint=login_hint or None,
         )
     return flow
 
@@ -94,7 +97,7 @@ def finish_sign_in(flow: dict[str, Any], answer: Mapping[str, str]) -> Granted:
             raise SignInFailed(
                 "invalid_state", "This sign-in was not begun here. Begin again."
             ) from None
-    granted = _with_identity(_granted(result, wanted()), result)
+    granted = _with_identity(_build_granted(result, default_permissions()), result)
     refuse_tenant(granted.tenant)
     return granted
 
@@ -103,14 +106,14 @@ def by_device_code(show: Callable[[str], object], permissions: Sequence[str] = (
     """Let a person sign in on another device, and return the access; `show` gets the sentence with
     the page and the code.
     """
-    asked = permissions or wanted()
+    asked = permissions or default_permissions()
     with _application(public=True) as app:
         flow = app.initiate_device_flow(_scopes((*asked, PROFILE)))
         if "message" not in flow:
-            raise _failed(flow)
+            raise _build_error(flow)
         show(str(flow["message"]))
         result = app.acquire_token_by_device_flow(flow)
-        granted = _granted(result, asked)
+        granted = _build_granted(result, asked)
         if "id_token_claims" in result:
             granted = _with_identity(granted, result)
     if settings.MICROSOFT_ALLOWED_TENANTS:
@@ -125,12 +128,14 @@ def by_client_credentials(permissions: Sequence[str] = ()) -> Granted:
     permission causes an error when it is needed.
     """
     secrets = client_credentials(Secrets())
-    return Granted(scopes=tuple(permissions or wanted()), secrets={**secrets, "application": True})
+    return Granted(
+        scopes=tuple(permissions or default_permissions()), secrets={**secrets, "application": True}
+    )
 
 
 def client_credentials(secrets: Secrets) -> dict[str, Any]:
     with _application(confidential=True) as app:
-        result = app.acquire_token_for_client(_whatever())
+        result = app.acquire_token_for_client(_default_scope())
     return {**secrets, **_tokens(result)}
 
 
@@ -145,13 +150,15 @@ def refresh(secrets: Secrets) -> dict[str, Any]:
         if not secrets.get("refresh_token"):
             raise GrantEnded  # Microsoft gave none, so the access ends with the access token
         with _application(public=bool(secrets.get("public"))) as app:
-            asked = tuple(secrets.get("granted", wanted()))
+            asked = tuple(secrets.get("granted", default_permissions()))
             result = app.acquire_token_by_refresh_token(
-                secrets["refresh_token"], _scopes(asked) or _whatever()
+                secrets["refresh_token"], _scopes(asked) or _default_scope()
             )
             if _lacks_consent(result):
-                result = app.acquire_token_by_refresh_token(secrets["refresh_token"], _whatever())
-        return {**secrets, **_granted(result, asked).secrets}
+                result = app.acquire_token_by_refresh_token(
+                    secrets["refresh_token"], _default_scope()
+                )
+        return {**secrets, **_build_granted(result, asked).secrets}
     except SignInFailed as error:
         if error.code in ENDED:
             raise GrantEnded from None
@@ -208,7 +215,12 @@ def _ask_graph(path: str, access_token: str) -> dict[str, Any]:
     except (httpx2.HTTPError, ValueError):
         raise SignInFailed("unreachable", "Microsoft Graph cannot be reached.") from None
     if not isinstance(found, dict):
-        raise SignInFailed("graph_refused", f"Microsoft Graph refused it ({answer.status_code}).")
+        raise SignInFailed(
+            "graph_refused",
+            translatable(
+                "Microsoft Graph refused the request (%(status)s).", status=answer.status_code
+            ),
+        )
     return found
 
 
@@ -250,12 +262,12 @@ def _application(*, confidential: bool = False, public: bool = False) -> Iterato
             ) from None
 
 
-def wanted() -> tuple[str, ...]:
+def default_permissions() -> tuple[str, ...]:
     """Return the permissions to ask for when the caller names none."""
     return tuple(settings.MICROSOFT_PERMISSIONS) or (DRAFT, SEND)
 
 
-def _granted(result: Mapping[str, Any], asked: Sequence[str]) -> Granted:
+def _build_granted(result: Mapping[str, Any], asked: Sequence[str]) -> Granted:
     tokens = _tokens(result)
     # RFC 6749, 5.1: without a scope in the answer, all that was asked for is granted.
     named = [
@@ -291,7 +303,7 @@ def _lacks_consent(result: Mapping[str, Any]) -> bool:
 
 def _tokens(result: Mapping[str, Any]) -> dict[str, Any]:
     if "access_token" not in result:
-        raise _failed(result)
+        raise _build_error(result)
     tokens: dict[str, Any] = {
         "access_token": result["access_token"],
         "expires_at": time() + float(result.get("expires_in", 0)),
@@ -302,9 +314,9 @@ def _tokens(result: Mapping[str, Any]) -> dict[str, Any]:
     )
 
 
-def _failed(result: Mapping[str, Any]) -> SignInFailed:
+def _build_error(result: Mapping[str, Any]) -> SignInFailed:
     code = str(result.get("error") or "no_answer")[:60]
-    return SignInFailed(code, f"Microsoft refused the sign-in ({code}).")
+    return SignInFailed(code, translatable("Microsoft refused the sign-in (%(code)s).", code=code))
 
 
 def _scopes(names: Sequence[str]) -> list[str]:
@@ -317,7 +329,7 @@ def _scopes(names: Sequence[str]) -> list[str]:
     )
 
 
-def _whatever() -> list[str]:
+def _default_scope() -> list[str]:
     """Return the scope that asks for all that is granted for Graph."""
     return [f"{_graph_origin()}/.default"]
 

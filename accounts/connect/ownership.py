@@ -1,7 +1,7 @@
 """Proof that the person who connects a mailbox by IMAP owns its address."""
 
 from accounts.connect import discovery
-from accounts.connect.connecting import Proof, stored_access
+from accounts.connect.connecting import Proof, load_access
 from accounts.connect.imap import ImapAccess
 from accounts.infra.safe_hosts import Endpoint
 from accounts.models import Mailbox, Role, User
@@ -50,5 +50,5 @@ def _same_servers(person: User, address: str, access: ImapAccess) -> bool:
     ).first()
     if mailbox is None:
         return False
-    now, before = access.as_secrets(), stored_access(mailbox)
+    now, before = access.as_secrets(), load_access(mailbox)
     return all(before.get(name) == now[name] for name in ("imap", "smtp", "username"))

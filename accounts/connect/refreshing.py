@@ -63,29 +63,29 @@ def access_token(
     GrantEnded the mailbox must be connected again. After either error the provider is not asked for
     a minute.
     """
-    token, left = _usable(known or Secrets(), rejected)
+    token, left = _read_token(known or Secrets(), rejected)
     if left > EARLY_SECONDS:
         return token
     give_up_at = time.monotonic() + WAIT_SECONDS
     while True:
         mailbox = Mailbox.objects.get(pk=mailbox_id)
         secrets = _secrets(mailbox)
-        token, left = _usable(secrets, rejected)
+        token, left = _read_token(secrets, rejected)
         if left > EARLY_SECONDS:
             return token
         number = _begin(mailbox)
         if number is not None:
-            return _refreshed(mailbox, secrets, number, refresh)
+            return _refresh(mailbox, secrets, number, refresh)
         if left > 0:
             # Another worker refreshes, or a refresh failed; this token is valid a while longer.
             return token
-        _not_failed_lately(mailbox)
+        _check_last_failure(mailbox)
         if time.monotonic() > give_up_at:
             raise NoToken
         time.sleep(POLL_SECONDS)
 
 
-def _usable(secrets: Secrets, rejected: str) -> tuple[str, float]:
+def _read_token(secrets: Secrets, rejected: str) -> tuple[str, float]:
     """Return the token, and for how many seconds it is valid."""
     token = str(secrets.get("access_token", ""))
     return token, float(
@@ -107,7 +107,7 @@ def _begin(mailbox: Mailbox) -> int | None:
         return TokenRefresh.objects.get(mailbox=mailbox).number if taken else None
 
 
-def _refreshed(mailbox: Mailbox, read_before: Secrets, number: int, refresh: Refreshing) -> str:
+def _refresh(mailbox: Mailbox, read_before: Secrets, number: int, refresh: Refreshing) -> str:
     mailbox.refresh_from_db()
     secrets = _secrets(mailbox)
     if secrets.get("access_token") != read_before.get("access_token"):
@@ -117,7 +117,7 @@ def _refreshed(mailbox: Mailbox, read_before: Secrets, number: int, refresh: Ref
         renewed = Secrets(refresh(secrets))
     except GrantEnded:
         if _end(mailbox, number, failed_for=TRY_AGAIN, ended=True):
-            mailbox_status.login_refused(mailbox)
+            mailbox_status.mark_login_refused(mailbox)
         raise
     except NoToken as error:
         wait = timedelta(seconds=error.retry_after) if error.retry_after else TRY_AGAIN
@@ -126,11 +126,11 @@ def _refreshed(mailbox: Mailbox, read_before: Secrets, number: int, refresh: Ref
     except BaseException:
         _end(mailbox, number)
         raise
-    return _stored(mailbox, renewed, number)
+    return _store_tokens(mailbox, renewed, number)
 
 
 @transaction.atomic
-def _stored(mailbox: Mailbox, renewed: Secrets, number: int) -> str:
+def _store_tokens(mailbox: Mailbox, renewed: Secrets, number: int) -> str:
     """Store the tokens of this refresh, unless a later one has stored its own or the mailbox was
     connected again meanwhile; return the access token.
     """
@@ -158,7 +158,7 @@ def _end(
     )
 
 
-def _not_failed_lately(mailbox: Mailbox) -> None:
+def _check_last_failure(mailbox: Mailbox) -> None:
     failed = TokenRefresh.objects.filter(
         mailbox=mailbox, lease_until=None, try_again_at__gt=Now()
     ).first()

@@ -7,7 +7,9 @@ from typing import Any
 from django.conf import settings
 from django.core.checks import CheckMessage, Warning, register
 
-EVERY_TENANT = (
+from accounts.infra.texts import translatable
+
+EVERY_TENANT = translatable(
     "MICROSOFT_TENANT lets every organisation in, so nothing can be connected here. Ask your administrator to set "
     "MICROSOFT_TENANT to the id of yours, or to list the allowed ones in MICROSOFT_ALLOWED_TENANTS."
 )

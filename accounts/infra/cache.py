@@ -30,8 +30,8 @@ class JsonDatabaseCache(DatabaseCache):
         marks = ", ".join(["%s"] * len(names))
         with connection.cursor() as cursor:
             cursor.execute(
-                f"SELECT cache_key, value FROM {self._quoted} WHERE expires > %s AND cache_key IN ({marks})",  # noqa: S608
-                [_adapted(timezone.now()), *names],
+                f"SELECT cache_key, value FROM {self._quoted_table} WHERE expires > %s AND cache_key IN ({marks})",  # noqa: S608
+                [_adapt_time(timezone.now()), *names],
             )
             rows = cursor.fetchall()
         found = {}
@@ -48,32 +48,32 @@ class JsonDatabaseCache(DatabaseCache):
     def _base_set(self, mode: str, key: str, value: Any, timeout: Any = DEFAULT_TIMEOUT) -> bool:
         """Set, add or touch in one statement; return True if a row was written."""
         until = self.get_backend_timeout(timeout)
-        expires = _adapted(FOREVER if until is None else datetime.fromtimestamp(until, tz=UTC))
+        expires = _adapt_time(FOREVER if until is None else datetime.fromtimestamp(until, tz=UTC))
         now = timezone.now()
         with connection.cursor() as cursor:
             if mode == "touch":
                 cursor.execute(
-                    f"UPDATE {self._quoted} SET expires = %s WHERE cache_key = %s",  # noqa: S608
+                    f"UPDATE {self._quoted_table} SET expires = %s WHERE cache_key = %s",  # noqa: S608
                     [expires, key],
                 )
                 return bool(cursor.rowcount)
-            cursor.execute(f"SELECT COUNT(*) FROM {self._quoted}")  # noqa: S608
+            cursor.execute(f"SELECT COUNT(*) FROM {self._quoted_table}")  # noqa: S608
             (count,) = cursor.fetchone()
             if count > self._max_entries:
                 self._cull(connection.alias, cursor, now, count)  # type: ignore[attr-defined]
-            only_expired = f" WHERE {self._quoted}.expires < %s" if mode == "add" else ""
+            only_expired = f" WHERE {self._quoted_table}.expires < %s" if mode == "add" else ""
             cursor.execute(
-                f"INSERT INTO {self._quoted} (cache_key, value, expires) VALUES (%s, %s, %s)"  # noqa: S608
+                f"INSERT INTO {self._quoted_table} (cache_key, value, expires) VALUES (%s, %s, %s)"  # noqa: S608
                 " ON CONFLICT (cache_key) DO UPDATE SET value = excluded.value, expires = excluded.expires"
                 f"{only_expired}",
-                [key, json.dumps(value), expires, *([_adapted(now)] if only_expired else [])],
+                [key, json.dumps(value), expires, *([_adapt_time(now)] if only_expired else [])],
             )
             return bool(cursor.rowcount)
 
     @property
-    def _quoted(self) -> str:
+    def _quoted_table(self) -> str:
         return connection.ops.quote_name(self._table)  # type: ignore[attr-defined]
 
 
-def _adapted(at: datetime) -> Any:
+def _adapt_time(at: datetime) -> Any:
     return connection.ops.adapt_datetimefield_value(at)

@@ -56,9 +56,9 @@ class _Sql:
         with connection.cursor() as cursor:
             cursor.execute(self.text, parameters)
             rows = cursor.fetchall() if self.columns else [(cursor.rowcount,)]
-        return self._converted(rows)
+        return self._convert(rows)
 
-    def _converted(self, rows: Sequence[tuple[Any, ...]]) -> Sequence[tuple[Any, ...]]:
+    def _convert(self, rows: Sequence[tuple[Any, ...]]) -> Sequence[tuple[Any, ...]]:
         """Convert as SQLCompiler.apply_converters does; converters belong to a connection."""
         converters = [
             (number, column, found)
@@ -91,9 +91,9 @@ class _Statement(ABC):
     def _make(self) -> _Sql: ...
 
     def _run(self, values: Mapping[str, Any]) -> Sequence[tuple[Any, ...]]:
-        return self.made().run(values)
+        return self.get_sql().run(values)
 
-    def made(self) -> _Sql:
+    def get_sql(self) -> _Sql:
         made = self._made.get(connection.vendor)
         if made is None:
             # Django makes no FOR UPDATE outside of a transaction. No lock here: a thread that holds
@@ -284,7 +284,7 @@ def _update_of_row(
 def make_all() -> None:
     """Compile the SQL of all statements now, so that a forked process has it in memory."""
     for statement in _Statement.everyone:
-        statement.made()
+        statement.get_sql()
 
 
 def columns_of(model: type[Model], prefix: str = "") -> list[str]:

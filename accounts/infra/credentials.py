@@ -39,7 +39,7 @@ def encrypt(secrets: dict[str, Any], *, mailbox_id: UUID) -> bytes:
     return (
         key_id(key)
         + nonce
-        + AESGCM(key).encrypt(nonce, json.dumps(secrets).encode(), _bound_to(mailbox_id))
+        + AESGCM(key).encrypt(nonce, json.dumps(secrets).encode(), _context_of(mailbox_id))
     )
 
 
@@ -50,7 +50,7 @@ def decrypt(record: bytes, *, mailbox_id: UUID) -> Secrets:
         if key_id(key) == made_by:
             try:
                 plain = AESGCM(key).decrypt(
-                    nonce, record[KEY_ID_BYTES + NONCE_BYTES :], _bound_to(mailbox_id)
+                    nonce, record[KEY_ID_BYTES + NONCE_BYTES :], _context_of(mailbox_id)
                 )
             except InvalidTag:
                 raise CannotDecrypt("the record does not belong to this row") from None
@@ -93,5 +93,5 @@ def key_id(key: bytes) -> bytes:
     return hashlib.sha256(b"mailhub key id" + key).digest()[:KEY_ID_BYTES]
 
 
-def _bound_to(mailbox_id: UUID) -> bytes:
+def _context_of(mailbox_id: UUID) -> bytes:
     return f"accounts_mailbox:credentials:{mailbox_id}".encode()

@@ -31,7 +31,7 @@ UNREADABLE = "(cannot be decrypted)"
 class _Opened(DeferredAttribute):
     def __get__(self, instance: Any, cls: Any = None) -> Any:
         value = super().__get__(instance, cls)
-        return value if instance is None else self.field.opened(value, instance)  # type: ignore[attr-defined]
+        return value if instance is None else self.field.decrypt_value(value, instance)  # type: ignore[attr-defined]
 
     def __set__(self, instance: Any, value: Any) -> None:
         # Without a __set__, Python would read the instance's own value and skip __get__.
@@ -56,26 +56,26 @@ class Encrypted(models.Field):  # type: ignore[type-arg]
 
     plain = ""
 
-    def bound_to(self, row: Any) -> str:
+    def row_name(self, row: Any) -> str:
         """Return the name of the row that a value belongs to: table, column and key."""
-        key = ":".join(_named(getattr(row, name)) for name in self.bound_by)
+        key = ":".join(_format_key(getattr(row, name)) for name in self.bound_by)
         return f"{self.model._meta.db_table}:{self.column}:{key}"
 
     def pre_save(self, model_instance: Any, add: bool) -> Any:
         value = model_instance.__dict__[self.attname]
-        if value and self.is_sealed(value) and self.is_readable(model_instance):
+        if value and self.is_encrypted(value) and self.is_readable(model_instance):
             return value  # the row is saved unchanged
-        return self.sealed(value, model_instance)
+        return self.encrypt_value(value, model_instance)
 
-    def sealed(self, value: Any, row: Any) -> Any:
+    def encrypt_value(self, value: Any, row: Any) -> Any:
         """Encrypt a value for this column of this row; an empty value stays empty."""
         raise NotImplementedError
 
-    def opened(self, value: Any, row: Any) -> Any:
+    def decrypt_value(self, value: Any, row: Any) -> Any:
         """Decrypt a stored value of this column of this row."""
         raise NotImplementedError
 
-    def is_sealed(self, stored: Any) -> bool:
+    def is_encrypted(self, stored: Any) -> bool:
         """Return True if this stored value looks encrypted."""
         raise NotImplementedError
 
@@ -102,17 +102,17 @@ class EncryptedBinaryField(Encrypted, models.BinaryField):  # type: ignore[type-
         self.strict = strict
         super().__init__(*args, **kwargs)
 
-    def sealed(self, value: Any, row: Any) -> Any:
+    def encrypt_value(self, value: Any, row: Any) -> Any:
         if value is None:
             return value
-        return encrypt_content(bytes(value), bound_to=self.bound_to(row))
+        return encrypt_content(bytes(value), bound_to=self.row_name(row))
 
-    def opened(self, value: Any, row: Any) -> Any:
+    def decrypt_value(self, value: Any, row: Any) -> Any:
         if value is None or not (self.strict or is_encrypted(bytes(value[:16]))):
             return value
-        return decrypt_content(bytes(value), bound_to=self.bound_to(row))
+        return decrypt_content(bytes(value), bound_to=self.row_name(row))
 
-    def is_sealed(self, stored: Any) -> bool:
+    def is_encrypted(self, stored: Any) -> bool:
         return is_encrypted(bytes(stored[:16]))
 
     def is_on_first_key(self, stored: Any) -> bool:
@@ -120,7 +120,7 @@ class EncryptedBinaryField(Encrypted, models.BinaryField):  # type: ignore[type-
 
     def is_readable(self, row: Any) -> bool:
         try:
-            self.opened(row.__dict__[self.attname], row)
+            self.decrypt_value(row.__dict__[self.attname], row)
         except CannotDecrypt:
             return False
         return True
@@ -131,28 +131,28 @@ class EncryptedTextField(Encrypted, models.TextField):  # type: ignore[type-arg]
 
     plain = "TextField"
 
-    def sealed(self, value: Any, row: Any) -> Any:
+    def encrypt_value(self, value: Any, row: Any) -> Any:
         if not value:
             return value
         return (
             TEXT_MARK
             + base64.b64encode(
-                encrypt_content(value.encode(), bound_to=self.bound_to(row))
+                encrypt_content(value.encode(), bound_to=self.row_name(row))
             ).decode()
         )
 
-    def opened(self, value: Any, row: Any) -> Any:
+    def decrypt_value(self, value: Any, row: Any) -> Any:
         # While SQL is compiled, a Slot is here.
         if not isinstance(value, str) or not value.startswith(TEXT_MARK):
             return value
         try:
             record = base64.b64decode(value.removeprefix(TEXT_MARK))
-            return decrypt_content(record, bound_to=self.bound_to(row)).decode()
+            return decrypt_content(record, bound_to=self.row_name(row)).decode()
         except (CannotDecrypt, ValueError):
             log.warning("content_not_decrypted", code=self.model._meta.db_table)
             return UNREADABLE
 
-    def is_sealed(self, stored: Any) -> bool:
+    def is_encrypted(self, stored: Any) -> bool:
         return str(stored).startswith(TEXT_MARK)
 
     def is_on_first_key(self, stored: Any) -> bool:
@@ -163,8 +163,8 @@ class EncryptedTextField(Encrypted, models.TextField):  # type: ignore[type-arg]
             return False
 
     def is_readable(self, row: Any) -> bool:
-        return bool(self.opened(row.__dict__[self.attname], row) != UNREADABLE)
+        return bool(self.decrypt_value(row.__dict__[self.attname], row) != UNREADABLE)
 
 
-def _named(value: Any) -> str:
+def _format_key(value: Any) -> str:
     return value.astimezone(UTC).isoformat() if isinstance(value, datetime) else str(value)

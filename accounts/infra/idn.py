@@ -11,6 +11,10 @@ import idna
 _ROUTED = re.compile(r'^[-/|:.]|[!%|`"\\()<>\[\]:;,@\s\x00-\x1f\x7f]')
 
 
+class BadValue(ValueError):
+    """A refused value. The text follows the name of the field, and pages translate it."""
+
+
 def ascii_domain(domain: str) -> str:
     """Return the domain in lower case and in ASCII (A-labels), without a dot at its end.
 
@@ -20,7 +24,7 @@ def ascii_domain(domain: str) -> str:
     try:
         written = domain if domain.isascii() else idna.encode(domain, uts46=True).decode()
     except UnicodeError:  # the base of IDNAError
-        raise ValueError("is not a domain name") from None
+        raise BadValue("is not a domain name") from None
     return written.lower().removesuffix(".")
 
 
@@ -30,7 +34,7 @@ def plain_address(address: str) -> str:
     """
     local, at, domain = address.strip().rpartition("@")
     if not at or not local or not domain:
-        raise ValueError("is not a plain e-mail address")
+        raise BadValue("is not a plain e-mail address")
     check_local_part(local)
     return f"{local}@{ascii_domain(domain)}"
 
@@ -40,7 +44,7 @@ def check_local_part(local: str) -> None:
     file or option.
     """
     if _ROUTED.search(local) or local.endswith(".") or ".." in local:
-        raise ValueError("is not a plain e-mail address")
+        raise BadValue("is not a plain e-mail address")
 
 
 def comparable(address: str) -> str:

@@ -10,6 +10,7 @@ from django.core.exceptions import RequestDataTooBig
 from django.http import HttpRequest
 
 from accounts.infra.problems import Problem
+from accounts.infra.texts import translatable
 
 # In an ASGI scope: an asynchronous function that reads the body within its limits and returns a
 # `receive` for it.
@@ -27,10 +28,10 @@ def read_json(request: HttpRequest) -> dict[str, Any]:
     try:
         content = request.body
     except RequestDataTooBig:
-        raise Problem("too_large", "The body is too large.") from None
+        raise Problem("too_large", "The request body is too large.") from None
     document = parse_json(content or b"{}")
     if not isinstance(document, dict):
-        raise Problem("invalid_input", "The body must be a JSON object.", status=400)
+        raise Problem("invalid_input", "The request body must be a JSON object.", status=400)
     return document
 
 
@@ -42,7 +43,7 @@ def parse_json(content: bytes) -> Any:
     except RecursionError:  # brackets in another encoding than UTF-8
         raise _too_deep() from None
     except ValueError:
-        raise Problem("invalid_input", "The body is not JSON.", status=400) from None
+        raise Problem("invalid_input", "The request body is not JSON.", status=400) from None
 
 
 def check_json(content: bytes) -> None:
@@ -51,14 +52,16 @@ def check_json(content: bytes) -> None:
     """
     brackets = content.count(b"[") + content.count(b"{")
     if brackets + content.count(b",") + content.count(b":") > MAX_PARTS:
-        raise Problem("invalid_input", "The body has too many values.", status=400)
+        raise Problem("invalid_input", "The request body has too many values.", status=400)
     if brackets > MAX_DEPTH and _depth(content) > MAX_DEPTH:
         raise _too_deep()
 
 
 def _too_deep() -> Problem:
     return Problem(
-        "invalid_input", f"The body is nested deeper than {MAX_DEPTH} levels.", status=400
+        "invalid_input",
+        translatable("The request body is nested deeper than %(levels)s levels.", levels=MAX_DEPTH),
+        status=400,
     )
 
 

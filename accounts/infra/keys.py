@@ -31,15 +31,15 @@ HEAD_BYTES = len(MAGIC) + KEY_ID_BYTES
 CONTENT = "mailhub content at rest"
 
 
-def seal_of(*parts: Any, purpose: str) -> str:
+def sign_values(*parts: Any, purpose: str) -> str:
     """Return the keyed digest of JSON values: `key id:HMAC-SHA256` in hex, by the first key."""
     first = configured_keys()[0]
     return f"{key_id(first).hex()}:{_hash(first, parts, purpose)}"
 
 
-def seal_holds(seal: str, *parts: Any, purpose: str) -> bool:
+def verify_values(signature: str, *parts: Any, purpose: str) -> bool:
     """Return True if a configured key made this digest of exactly these values."""
-    made_by, _, digest = seal.partition(":")
+    made_by, _, digest = signature.partition(":")
     return any(
         key_id(key).hex() == made_by and hmac.compare_digest(_hash(key, parts, purpose), digest)
         for key in configured_keys()

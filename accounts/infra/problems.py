@@ -10,6 +10,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from accounts.infra.texts import as_translatable
+
 STATUS = {
     "invalid_input": 422,
     "unauthenticated": 401,
@@ -41,15 +43,22 @@ TITLES = {
 
 @dataclass(frozen=True, kw_only=True)
 class FieldError:
-    """One wrong parameter: `field` is its path (`to.0`), `message` a sentence."""
+    """One wrong parameter: `field` is its path (`to.0`), `message` a sentence in English, which a
+    page shows in the reader's language.
+    """
 
     field: str
     message: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "message", as_translatable(self.message))
 
 
 class Problem(Exception):
     """A refusal with a code for programs and a sentence for people.
 
+    `detail` is English for programs; a page shows it in the reader's language. A sentence with
+    values is made by `accounts.infra.texts.translatable`, because its source is what is translated.
     `retry_after` is in seconds; `required_scope` names a provider's permission. `headers` are for
     the answer over HTTP.
     """
@@ -67,7 +76,7 @@ class Problem(Exception):
     ) -> None:
         super().__init__(code)
         self.code = code
-        self.detail = detail
+        self.detail = as_translatable(detail)
         self.status = status or STATUS[code]
         self.errors = errors
         self.retry_after = retry_after
@@ -90,9 +99,9 @@ class Problem(Exception):
         return {name: value for name, value in members.items() if value not in ("", [], None)}
 
 
-def not_found(what: str = "It") -> Problem:
+def not_found(detail: str = "It does not exist, or you may not see it.") -> Problem:
     """Return the same answer for a missing thing and for one that belongs to somebody else."""
-    return Problem("not_found", f"{what} does not exist, or you may not see it.")
+    return Problem("not_found", detail)
 
 
 def invalid(error: ValidationError) -> Problem:

@@ -25,12 +25,13 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 from typing import Literal, Self, get_args
 
 from accounts.infra.idn import ascii_domain
+from accounts.infra.texts import translatable
 
 
 class HostError(Exception):
     """No usable connection; the text may be shown and holds no cause, address or banner."""
 
-    text = "The host cannot be reached."
+    text = translatable("The host cannot be reached.")
 
     def __str__(self) -> str:
         return self.text
@@ -41,19 +42,19 @@ class HostRefused(HostError):
     different texts would map our network.
     """
 
-    text = "This host cannot be used."
+    text = translatable("This host cannot be used.")
 
 
 class ConnectFailed(HostError):
     """Allowed host, but no TCP connection in time."""
 
-    text = "The host does not answer."
+    text = translatable("The host does not answer.")
 
 
 class TlsFailed(HostError):
     """TCP connection without TLS, or with a certificate that is not valid for the host."""
 
-    text = "No secure connection to the host could be made."
+    text = translatable("No secure connection to the host could be made.")
 
 
 Address = IPv4Address | IPv6Address
@@ -115,11 +116,11 @@ class Endpoint:
 
     def __post_init__(self) -> None:
         if not 0 < self.port < 65536:
-            raise ValueError("The port must be a number from 1 to 65535.")
+            raise ValueError(translatable("The port must be a number from 1 to 65535."))
         # A type does not check values from a form or a row, and an unknown word would mean "no
         # TLS".
         if self.security not in get_args(Security):
-            raise ValueError("The security must be tls, starttls or plain.")
+            raise ValueError(translatable("The encryption must be tls, starttls or plain."))
 
     @classmethod
     def parse(cls, text: str, *, default_security: Security | None = None) -> Self:
@@ -131,12 +132,14 @@ class Endpoint:
         """
         match = _ENDPOINT.fullmatch(text)
         if match is None:
-            raise ValueError("Write the server as HOST:PORT or HOST:PORT:tls, :starttls or :plain.")
+            raise ValueError(
+                translatable("Write the server as HOST:PORT or HOST:PORT:tls, :starttls or :plain.")
+            )
         host, port = match[1], int(match[2])
         bracketed = host.startswith("[")
         host = _canonical_host(host[1:-1] if bracketed else host)
         if bracketed and ":" not in host:
-            raise ValueError("Only an IPv6 address is written in brackets.")
+            raise ValueError(translatable("Only an IPv6 address is written in brackets."))
         usual: Security = "tls" if port in _TLS_PORTS else "starttls"
         named = next((word for word in get_args(Security) if word == match[3]), None)
         return cls(host=host, port=port, security=named or default_security or usual)
@@ -167,7 +170,7 @@ def connect(
     secret may be sent before `start_tls`. Raises HostRefused, ConnectFailed or TlsFailed.
     """
     deadline = time.monotonic() + timeout
-    addresses = judged_addresses(
+    addresses = check_addresses(
         endpoint, timeout=timeout, allow_loopback=allow_loopback, resolve=resolve, ports=ports
     )
     sock = _connect_first(addresses, port=endpoint.port, deadline=deadline)
@@ -211,7 +214,7 @@ def tls_context() -> ssl.SSLContext:
     return context
 
 
-def judged_addresses(
+def check_addresses(
     endpoint: Endpoint,
     *,
     timeout: float,
@@ -235,7 +238,7 @@ def judged_addresses(
     open_to_all = endpoint.port in ports and endpoint.security != "plain"
     # Since Python 3.13 is_loopback is true for ::ffff:127.0.0.1 too; here it stays closed.
     if not addresses or not all(
-        (allow_loopback and address.is_loopback and not _embedded(address))
+        (allow_loopback and address.is_loopback and not _embedded_addresses(address))
         or (open_to_all and _is_public(address))
         for address in addresses
     ):
@@ -263,7 +266,7 @@ def _canonical_host(text: str) -> str:
             and not _NUMBER.fullmatch(labels[-1])
         ):
             return name
-    raise ValueError("That is not a host name or an IP address.")
+    raise ValueError(translatable("That is not a host name or an IP address."))
 
 
 def _address(text: str) -> Address | None:
@@ -295,12 +298,12 @@ def _is_public(address: Address) -> bool:
         return not any(address in network for network in _CLOSED_V4)
     if address.scope_id is not None:
         return False
-    if embedded := _embedded(address):
+    if embedded := _embedded_addresses(address):
         return all(map(_is_public, embedded))
     return address in _UNICAST_V6 and not any(address in network for network in _CLOSED_V6)
 
 
-def _embedded(address: Address) -> tuple[IPv4Address, ...]:
+def _embedded_addresses(address: Address) -> tuple[IPv4Address, ...]:
     """Return the IPv4 addresses inside a mapped, NAT64, 6to4 or Teredo address (Teredo: server and
     client).
     """

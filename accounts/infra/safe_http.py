@@ -14,7 +14,7 @@ from accounts.infra.safe_hosts import Endpoint, connect
 
 
 @contextlib.contextmanager
-def exchanged(
+def exchange(
     endpoint: Endpoint,
     method: str,
     path: str,

@@ -18,16 +18,16 @@ COOKIE = "zone"
 
 
 @cache
-def _known() -> frozenset[str]:
+def _known_zones() -> frozenset[str]:
     return frozenset(available_timezones())
 
 
-def zone_named(name: str) -> tzinfo:
+def get_zone(name: str) -> tzinfo:
     """Return the zone of that name; UTC for an unknown one.
 
     A name from a browser is never looked up on disk.
     """
-    return ZoneInfo(name) if name in _known() else timezone.get_default_timezone()
+    return ZoneInfo(name) if name in _known_zones() else timezone.get_default_timezone()
 
 
 @sync_and_async_middleware
@@ -38,14 +38,14 @@ def in_their_zone(answer: Callable[[HttpRequest], Any]) -> Callable[[HttpRequest
     """
     if iscoroutinefunction(answer):
 
-        async def answered_later(request: HttpRequest) -> Any:
-            with timezone.override(zone_named(request.COOKIES.get(COOKIE, ""))):
+        async def respond_async(request: HttpRequest) -> Any:
+            with timezone.override(get_zone(request.COOKIES.get(COOKIE, ""))):
                 return await answer(request)
 
-        return answered_later
+        return respond_async
 
-    def answered(request: HttpRequest) -> Any:
-        with timezone.override(zone_named(request.COOKIES.get(COOKIE, ""))):
+    def respond(request: HttpRequest) -> Any:
+        with timezone.override(get_zone(request.COOKIES.get(COOKIE, ""))):
             return answer(request)
 
-    return answered
+    return respond

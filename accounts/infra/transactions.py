@@ -35,7 +35,7 @@ def retry_if_rolled_back(function: Callable[P, R]) -> Callable[P, R]:
     """
 
     @wraps(function)
-    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
         for count in range(1, TIMES + 1):
             try:
                 return function(*args, **kwargs)
@@ -53,4 +53,4 @@ def retry_if_rolled_back(function: Callable[P, R]) -> Callable[P, R]:
                 time.sleep(random.uniform(0, WAIT_SECONDS * count))  # noqa: S311  # not a secret
         raise AssertionError("the last round returns or raises")
 
-    return wrapped
+    return run

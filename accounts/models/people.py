@@ -36,6 +36,10 @@ class User(AbstractUser):
     # When the person showed that they read mail at this address, or an operator's command
     # confirmed it.
     address_proven_at = models.DateTimeField(_("address proven at"), null=True, editable=False)
+    # A code of settings.LANGUAGES, or "" for the language of the browser.
+    language = models.CharField(
+        _("language"), max_length=10, blank=True, default="", db_default="", editable=False
+    )
 
     USERNAME_FIELD = "email"
     REQUIRED_FIELDS: ClassVar[list[str]] = []
@@ -99,7 +103,7 @@ class SignInLink(models.Model):
         return secret
 
     @classmethod
-    def usable(cls, secret: str) -> models.QuerySet[SignInLink]:
+    def find_usable(cls, secret: str) -> models.QuerySet[SignInLink]:
         return cls.objects.filter(
             digest=digest_of(secret),
             used_at=None,
@@ -110,7 +114,7 @@ class SignInLink(models.Model):
     @classmethod
     def redeem(cls, secret: str) -> User | None:
         """Use the link and return its person; of two simultaneous uses only one gets the person."""
-        links = cls.usable(secret)
+        links = cls.find_usable(secret)
         link = links.select_related("user").first()
         if link is None or links.update(used_at=timezone.now()) != 1:
             return None

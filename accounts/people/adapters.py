@@ -32,7 +32,7 @@ class AccountAdapter(DefaultAccountAdapter):
     error_messages = {
         **DefaultAccountAdapter.error_messages,
         # The text is the same for known and unknown addresses.
-        "email_password_mismatch": _("The e-mail address or the password is not right."),
+        "email_password_mismatch": _("The e-mail address or the password is incorrect."),
     }
 
     def is_open_for_signup(self, request: HttpRequest) -> bool:
@@ -88,7 +88,7 @@ class AccountAdapter(DefaultAccountAdapter):
         """Return the person's methods, with our page first: the library redirects to the first."""
         here: dict[str, Any] = {
             "id": "again",
-            "description": _("Other ways"),
+            "description": _("Use another way"),
             "url": reverse("sign_in_again"),
         }
         return [
@@ -109,7 +109,8 @@ class SecondFactors(DefaultMFAAdapter):
     """Second factors; keys of one-time codes are encrypted and bound to their row."""
 
     def generate_authenticator_name(self, user: Any, type: Any) -> str:
-        return f"Passkey {user.authenticator_set.filter(type=type).count() + 1}"
+        number = user.authenticator_set.filter(type=type).count() + 1
+        return str(_("Passkey %(n)s") % {"n": number})
 
     def encrypt(self, text: str) -> str:
         return factor_secrets.encrypt(text)

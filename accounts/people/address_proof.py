@@ -28,6 +28,7 @@ from django.utils.translation import gettext as _
 from accounts.access.quotas import Quota, take
 from accounts.audit_hook import record_event
 from accounts.infra.problems import Problem
+from accounts.infra.texts import translatable
 from accounts.models import AddressCode, User
 
 log = structlog.get_logger(__name__)
@@ -39,7 +40,9 @@ CODE_LIFETIME = timedelta(minutes=15)
 PROOF_LIFETIME = timedelta(hours=1)
 HOUR = 3600  # seconds
 MOST_TRIES = 5
-TOO_MANY = "Too many codes were mailed within an hour. Nothing was sent. Try again later."
+TOO_MANY = translatable(
+    "Too many codes were sent within an hour. Nothing was sent now. Try again later."
+)
 
 
 def prove_account(person: User, *, how: str) -> None:
@@ -93,7 +96,7 @@ def mail_code(person: User, address: str) -> bool:
         raise
     code = "-".join("".join(secrets.choice(LETTERS) for _ in range(4)) for _ in range(2))
     _keep(person, address, code)
-    subject = _("%(code)s is your code for connecting this mailbox") % {"code": code}
+    subject = _("%(code)s is your code to connect this mailbox") % {"code": code}
     text = render_to_string(
         "accounts/address_code_mail.txt", {"code": code, "person": person, "address": address}
     )
@@ -159,7 +162,7 @@ def _digest(person: User, address: str, code: str) -> str:
 
 
 @receiver(authentication_step_completed)
-def _came_by_own_mail(sender: Any, user: Any, method: str, **_: Any) -> None:
+def _record_proof_by_mail(sender: Any, user: Any, method: str, **_: Any) -> None:
     """Record a proof if a mailed code or link was used to sign in to an untouched account."""
     if (
         method in ("code", "password_reset")

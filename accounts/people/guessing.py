@@ -58,7 +58,7 @@ def begin_attempt(request: HttpRequest, email: str) -> Attempt:
     """Count an attempt to sign in; raise TooSoon if the account or the network has to wait."""
     email = email.strip().lower()
     user = User.objects.filter(email=email).first()
-    account, network, device = _keyed(email), network_of(request), device_of(request)
+    account, network, device = _hash_address(email), network_of(request), device_of(request)
     known = device is not None and user is not None and user.pk in device.people
     limits = {(account, f"browser:{device.id}" if known and device else network): FREE_HERE}
     if not known:
@@ -68,7 +68,7 @@ def begin_attempt(request: HttpRequest, email: str) -> Attempt:
     with transaction.atomic():
         now = timezone.now()
         rows = [
-            (_locked(*key, network=network, user=user), free)
+            (_lock_row(*key, network=network, user=user), free)
             for key, free in sorted(limits.items())
         ]
         wait = max(_wait(row, free, now) for row, free in rows)
@@ -96,7 +96,7 @@ def record_failure(*, user: User | None, network: str, method: str) -> None:
     an hour as a count.
     """
     now = timezone.now()
-    row = _locked(_keyed(user.email) if user else "", network, network=network, user=user)
+    row = _lock_row(_hash_address(user.email) if user else "", network, network=network, user=user)
     row.unrecorded += 1
     recent = FailedSignIns.objects.filter(recorded_at__gt=now - WINDOW)
     if (
@@ -131,7 +131,7 @@ def _record_together(due: QuerySet[FailedSignIns], now: datetime) -> None:
     """Record one event in an hour for all failures beyond the limit, because a flood from many
     networks must not fill the chain.
     """
-    mark = _locked("", EVERYWHERE, network="", user=None)
+    mark = _lock_row("", EVERYWHERE, network="", user=None)
     if mark.recorded_at is not None and mark.recorded_at > now - WINDOW:
         return
     rows = list(due.select_for_update(no_key=True, of=("self",)))
@@ -157,7 +157,7 @@ def _record(row: FailedSignIns, now: datetime, *, method: str = "") -> None:
     row.unrecorded, row.recorded_at = 0, now
 
 
-def _locked(account: str, place: str, *, network: str, user: User | None) -> FailedSignIns:
+def _lock_row(account: str, place: str, *, network: str, user: User | None) -> FailedSignIns:
     made = {"last_at": timezone.now(), "network": network, "user": user if account else None}
     FailedSignIns.objects.get_or_create(account=account, place=place, defaults=made)
     return FailedSignIns.objects.select_for_update(no_key=True, of=("self",)).get(
@@ -173,7 +173,7 @@ def _wait(row: FailedSignIns, free: int, now: datetime) -> float:
     return pause - (now - row.last_at).total_seconds()
 
 
-def _keyed(email: str) -> str:
+def _hash_address(email: str) -> str:
     """Return a keyed hash of an address. Without the server's key it reveals nothing, because
     addresses without an account must not be stored.
     """

@@ -18,7 +18,7 @@ import structlog
 from django.conf import settings
 from django.db import connections
 
-from accounts.infra.keys import seal_holds, seal_of
+from accounts.infra.keys import sign_values, verify_values
 from accounts.models import Mailbox
 
 log = structlog.get_logger(__name__)
@@ -46,22 +46,22 @@ def send_later(send: Callable[[], None]) -> None:
     Without threads, run it now.
     """
     if not settings.MAILHUB_OWN_MAIL_THREADS:
-        _sent(send)
+        _send_safely(send)
     elif _room.acquire(blocking=False):
-        _pool().submit(_beside, contextvars.copy_context(), send)
+        _pool().submit(_send_in_thread, contextvars.copy_context(), send)
     else:
         log.error("own_mail_dropped", count=AT_MOST)
 
 
-def _beside(context: contextvars.Context, send: Callable[[], None]) -> None:
+def _send_in_thread(context: contextvars.Context, send: Callable[[], None]) -> None:
     try:
-        context.run(_sent, send)
+        context.run(_send_safely, send)
     finally:
         connections.close_all()
         _room.release()
 
 
-def _sent(send: Callable[[], None]) -> None:
+def _send_safely(send: Callable[[], None]) -> None:
     try:
         send()
     except Exception:  # the page was answered already; the log holds no text of the error
@@ -71,13 +71,13 @@ def _sent(send: Callable[[], None]) -> None:
 def new_mark() -> str:
     """Return a value for HEADER that only this installation can make."""
     nonce = secrets.token_hex(16)
-    return f"{nonce} {seal_of(nonce, purpose=PURPOSE)}"
+    return f"{nonce} {sign_values(nonce, purpose=PURPOSE)}"
 
 
 def is_mark(value: str) -> bool:
     """Return True if a configured key made this value."""
     found = MARK.fullmatch(value.strip())
-    return found is not None and seal_holds(found[2], found[1], purpose=PURPOSE)
+    return found is not None and verify_values(found[2], found[1], purpose=PURPOSE)
 
 
 def sender() -> str:

@@ -30,5 +30,5 @@ class GuessableValidator:
 
     def get_help_text(self) -> str:
         return _(
-            "Several words that do not belong together are good. Leaked and common passwords are refused."
+            "Use several words that do not belong together. Leaked and common passwords are refused."
         )

@@ -15,6 +15,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from accounts.audit_hook import record_event
+from accounts.infra.languages import in_language_of
 from accounts.models import ApiToken, SignInLink, User
 from accounts.people.address_proof import prove_account
 from accounts.people.browsers import end_sessions
@@ -71,12 +72,14 @@ def _revoke(token: ApiToken) -> None:
 
 def mail_recovery(person: User) -> bool:
     """Mail a person that their access was reset; return True if the mail server took it."""
-    return _mail(person, "accounts/recovered_mail.txt", _("Your access to mailhub was reset"))
+    with in_language_of(person):
+        return _mail(person, "accounts/recovered_mail.txt", _("Your access to mailhub was reset"))
 
 
 def mail_rights(person: User) -> bool:
     """Mail a person their new rights; return True if the mail server took it."""
-    return _mail(person, "accounts/rights_mail.txt", _("Your rights in mailhub were changed"))
+    with in_language_of(person):
+        return _mail(person, "accounts/rights_mail.txt", _("Your rights in mailhub were changed"))
 
 
 def _mail(person: User, template: str, subject: str) -> bool:

@@ -43,13 +43,13 @@ class SessionStore(db.SessionStore):
 
     def _get_session_from_db(self) -> AbstractBaseSession | None:
         rows = self.model.objects.filter(session_key=self._name(), expire_date__gt=timezone.now())
-        return self._found(rows.first())
+        return self._accept_row(rows.first())
 
     async def _aget_session_from_db(self) -> AbstractBaseSession | None:
         rows = self.model.objects.filter(session_key=self._name(), expire_date__gt=timezone.now())
-        return self._found(await rows.afirst())
+        return self._accept_row(await rows.afirst())
 
-    def _found(self, row: AbstractBaseSession | None) -> AbstractBaseSession | None:
+    def _accept_row(self, row: AbstractBaseSession | None) -> AbstractBaseSession | None:
         if row is None:
             self._session_key = None
         else:
@@ -76,12 +76,12 @@ class SessionStore(db.SessionStore):
             await super().adelete(stored_key(key))
 
     def create_model_instance(self, data: dict[str, Any]) -> AbstractBaseSession:
-        return self._named(super().create_model_instance(data), data)
+        return self._set_key(super().create_model_instance(data), data)
 
     async def acreate_model_instance(self, data: dict[str, Any]) -> AbstractBaseSession:
-        return self._named(await super().acreate_model_instance(data), data)
+        return self._set_key(await super().acreate_model_instance(data), data)
 
-    def _named(self, row: AbstractBaseSession, data: dict[str, Any]) -> AbstractBaseSession:
+    def _set_key(self, row: AbstractBaseSession, data: dict[str, Any]) -> AbstractBaseSession:
         row.session_key = stored_key(row.session_key)
         row.expire_date = self.expires_at = end_of(data)
         return row

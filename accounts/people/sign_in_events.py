@@ -22,7 +22,7 @@ from accounts.people.guessing import record_failure
 
 
 @receiver(account.user_logged_in)
-def _signed_in(sender: Any, request: HttpRequest, user: User, **_: Any) -> None:
+def _record_sign_in(sender: Any, request: HttpRequest, user: User, **_: Any) -> None:
     network = network_of(request)
     is_first = not SignInPlace.objects.filter(user=user).exists()
     SignInPlace.objects.update_or_create(user=user, network=network)
@@ -41,19 +41,19 @@ def _methods(request: HttpRequest, user: User) -> str:
 
 
 @receiver(user_logged_out)
-def _signed_out(sender: Any, user: User | None, **_: Any) -> None:
+def _record_sign_out(sender: Any, user: User | None, **_: Any) -> None:
     if user is not None:
         record_event("signed_out", person=user)
 
 
 @receiver(account.authentication_step_completed)
-def _signed_in_again(sender: Any, user: User, method: str, **extra: Any) -> None:
+def _record_reauthentication(sender: Any, user: User, method: str, **extra: Any) -> None:
     if extra.get("reauthenticated"):
         record_event("signed_in_again", person=user, method=str(extra.get("type") or method))
 
 
 @receiver(mfa.authentication_failed)
-def _factor_failed(
+def _record_factor_failure(
     sender: Any, request: HttpRequest, user: User, authenticator: Any = None, **_: Any
 ) -> None:
     record_failure(
@@ -64,45 +64,51 @@ def _factor_failed(
 
 
 @receiver(account.login_code_rejected)
-def _code_failed(sender: Any, request: HttpRequest, user: User | None = None, **_: Any) -> None:
+def _record_code_failure(
+    sender: Any, request: HttpRequest, user: User | None = None, **_: Any
+) -> None:
     record_failure(user=user, network=network_of(request), method="code")
 
 
 @receiver(mfa.authenticator_added)
-def _factor_added(sender: Any, user: User, authenticator: Authenticator, **_: Any) -> None:
+def _record_factor_added(sender: Any, user: User, authenticator: Authenticator, **_: Any) -> None:
     record_event("factor_added", person=user, method=authenticator.type)
 
 
 @receiver(mfa.authenticator_removed)
-def _factor_removed(sender: Any, user: User, authenticator: Authenticator, **_: Any) -> None:
+def _record_factor_removed(sender: Any, user: User, authenticator: Authenticator, **_: Any) -> None:
     record_event("factor_removed", person=user, method=authenticator.type)
 
 
 @receiver(mfa.authenticator_reset)
-def _factor_reset(sender: Any, user: User, authenticator: Authenticator, **_: Any) -> None:
+def _record_factor_reset(sender: Any, user: User, authenticator: Authenticator, **_: Any) -> None:
     record_event("factor_reset", person=user, method=authenticator.type)
 
 
 @receiver(account.password_set)
-def _password_set(sender: Any, user: User, **_: Any) -> None:
+def _record_password_set(sender: Any, user: User, **_: Any) -> None:
     record_event("password_set", person=user)
 
 
 @receiver(account.password_changed)
-def _password_changed(sender: Any, user: User, **_: Any) -> None:
+def _record_password_changed(sender: Any, user: User, **_: Any) -> None:
     record_event("password_changed", person=user)
 
 
 @receiver(account.password_reset)
-def _password_reset(sender: Any, user: User, **_: Any) -> None:
+def _record_password_reset(sender: Any, user: User, **_: Any) -> None:
     record_event("password_reset", person=user, method="link")
 
 
 @receiver(social.social_account_added)
-def _sign_on_connected(sender: Any, request: HttpRequest, sociallogin: Any, **_: Any) -> None:
+def _record_sign_on_connected(
+    sender: Any, request: HttpRequest, sociallogin: Any, **_: Any
+) -> None:
     record_event("sign_on_connected", person=sociallogin.user, method=sociallogin.account.provider)
 
 
 @receiver(social.social_account_removed)
-def _sign_on_removed(sender: Any, request: HttpRequest, socialaccount: Any, **_: Any) -> None:
+def _record_sign_on_removed(
+    sender: Any, request: HttpRequest, socialaccount: Any, **_: Any
+) -> None:
     record_event("sign_on_removed", person=socialaccount.user, method=socialaccount.provider)

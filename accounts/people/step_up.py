@@ -59,18 +59,18 @@ def factors_that_count(request: HttpRequest) -> set[str]:
 
 
 @receiver(user_logged_in)
-def _signed_in(sender: Any, request: HttpRequest, **_: Any) -> None:
+def _record_sign_in(sender: Any, request: HttpRequest, **_: Any) -> None:
     request.session[SINCE] = request.session[BEGAN] = time.time()
     request.session.pop(NEW_PASSWORD, None)
 
 
 @receiver([password_set, password_changed, password_reset])
-def _password_set(sender: Any, request: HttpRequest, **_: Any) -> None:
+def _record_password_set(sender: Any, request: HttpRequest, **_: Any) -> None:
     request.session[NEW_PASSWORD] = True
 
 
 @receiver(authentication_step_completed)
-def _shown_again(sender: Any, request: HttpRequest, **extra: Any) -> None:
+def _record_reauthentication(sender: Any, request: HttpRequest, **extra: Any) -> None:
     if extra.get("reauthenticated") and _counts(request, extra):
         request.session[SINCE] = time.time()
 

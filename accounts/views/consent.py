@@ -3,39 +3,34 @@ session.
 """
 
 from dataclasses import asdict
-from typing import Any, cast
+from typing import Any
 from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
-from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_variables
-from django.views.decorators.http import require_http_methods, require_safe
 
+from accounts.access.signed_in import AuthenticatedRequest, signed_in_form, signed_in_page
 from accounts.connect import microsoft
 from accounts.connect.connecting import ANOTHER_ACCOUNT, AnotherAccount, connect_mailbox
 from accounts.connect.consent import Consent, Refused, ways
-from accounts.models import User
 from accounts.people.address_proof import is_proven
-from accounts.views.connect import TAKEN, AddressForm, proving
+from accounts.views.connect import TAKEN, AddressForm, proof_url
 
 ASKED = "asked_for_consent"
 UNPROVEN = gettext_lazy(
-    "Microsoft names this address only as a contact address of the account, which its administrators can set freely."
+    "Microsoft lists this address only as a contact address of the account, which its administrators can set freely."
 )
 
 
-@login_required
-@never_cache
+@signed_in_form
 @sensitive_variables("consent")
-@require_http_methods(["GET", "HEAD", "POST"])
-def begin(request: HttpRequest, provider: str) -> HttpResponse:
+def begin(request: AuthenticatedRequest, provider: str) -> HttpResponse:
     """Show the permissions, then redirect to the provider; state and verifier stay here."""
     way = ways().get(provider)
     if way is None:
@@ -56,17 +51,13 @@ def begin(request: HttpRequest, provider: str) -> HttpResponse:
     return redirect(consent.url)
 
 
-@login_required
-@never_cache
-@require_safe
+@signed_in_page
 @sensitive_variables("asked", "granted")
-def answer(request: HttpRequest, provider: str) -> HttpResponse:
+def answer(request: AuthenticatedRequest, provider: str) -> HttpResponse:
     """Finish the sign-in with the provider's answer. The stored request is used only once."""
     asked: dict[str, Any] = request.session.pop(ASKED, {})
     if asked.get("provider") != provider or provider not in ways():
-        said = _(
-            "This answer belongs to no sign-in that was begun in this browser. Nothing was saved; begin again."
-        )
+        said = _("This sign-in did not start in this browser, so nothing was saved. Start again.")
         return page(request, address="", provider=provider, refused=said)
     address = asked["address"]
     try:
@@ -78,7 +69,7 @@ def answer(request: HttpRequest, provider: str) -> HttpResponse:
         )
     except Refused as error:
         return page(request, address=address, provider=provider, refused=str(error))
-    person = cast(User, request.user)
+    person = request.user
     if not (granted.proven or is_proven(person, address)):
         return page(
             request, address=address, provider=provider, refused=str(UNPROVEN), unproven=True
@@ -99,7 +90,10 @@ def answer(request: HttpRequest, provider: str) -> HttpResponse:
     messages.success(request, _("%(address)s is connected.") % {"address": mailbox.address})
     if not {"send", "Mail.Send"} & set(granted.scopes):
         messages.warning(
-            request, _("The permission to send was not given: mail can be read here, and not sent.")
+            request,
+            _(
+                "You did not give the permission to send. mailhub can read this mailbox, but not send from it."
+            ),
         )
     return redirect(f"{reverse('mailboxes')}?connected={mailbox.pk}")
 
@@ -116,9 +110,9 @@ def page(
         "address": address,
         "provider": provider,
         "refused": refused,
-        "asks": _asks(provider),
+        "asks": _abilities_of(provider),
     }
-    context["unproven"] = proving(address, provider) if unproven else ""
+    context["unproven"] = proof_url(address, provider) if unproven else ""
     response = render(
         request, "accounts/connect_oauth.html", context, status=403 if refused else 200
     )
@@ -127,12 +121,12 @@ def page(
     return response
 
 
-def _asks(provider: str) -> set[str]:
+def _abilities_of(provider: str) -> set[str]:
     """Return the abilities that the provider will ask the person for."""
     if provider == "gmail":
         return {"read", "draft", "send"}
     words = {microsoft.READ: {"read"}, microsoft.DRAFT: {"read", "draft"}, microsoft.SEND: {"send"}}
-    return {word for name in microsoft.wanted() for word in words[name]}
+    return {word for name in microsoft.default_permissions() for word in words[name]}
 
 
 def _doors(provider: str) -> list[str]:

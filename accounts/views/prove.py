@@ -2,29 +2,27 @@
 here.
 """
 
-from typing import Any, cast
+from typing import Any
 from urllib.parse import urlencode
 
 from django import forms
 from django.conf import settings
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
-from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
-from django.views.decorators.http import require_http_methods
 
+from accounts.access.signed_in import AuthenticatedRequest, signed_in_form
 from accounts.forms import MailboxAddressField
 from accounts.infra.problems import Problem
 from accounts.models import Mailbox, User
 from accounts.people.address_proof import is_proven, mail_code, prove_by_code
 
 WRONG = gettext_lazy(
-    "This is not the code, or it is too old. Check the newest e-mail, or send another code."
+    "This code is wrong or too old. Check the newest e-mail, or send another code."
 )
 
 
@@ -49,21 +47,19 @@ class CodeForm(forms.Form):
     )
 
 
-@login_required
-@never_cache
+@signed_in_form
 @sensitive_post_parameters("code")
-@require_http_methods(["GET", "HEAD", "POST"])
-def prove_address(request: HttpRequest) -> HttpResponse:
+def prove_address(request: AuthenticatedRequest) -> HttpResponse:
     """Mail a code on one button, compare it on the other; then redirect to the page that connects
     the mailbox.
     """
     asked = AskedForm(request.POST or request.GET)
     if not asked.is_valid():
         return redirect("connect")
-    person = cast(User, request.user)
+    person = request.user
     address, provider = asked.cleaned_data["address"].lower(), asked.cleaned_data["provider"]
     if is_proven(person, address):
-        return redirect(_onward(address, provider))
+        return redirect(_form_url(address, provider))
     context: dict[str, Any] = {
         "address": address,
         "provider": provider,
@@ -77,9 +73,9 @@ def prove_address(request: HttpRequest) -> HttpResponse:
     form = CodeForm(request.POST)
     if form.is_valid() and prove_by_code(person, address, form.cleaned_data["code"]):
         messages.success(
-            request, _("%(address)s is yours: the code was right.") % {"address": address}
+            request, _("You have proven that %(address)s is yours.") % {"address": address}
         )
-        return redirect(_onward(address, provider))
+        return redirect(_form_url(address, provider))
     if form.is_valid():
         form.add_error("code", str(WRONG))
     return render(
@@ -109,7 +105,7 @@ def _send(
     return render(request, "accounts/prove_address.html", context | {"sent": True})
 
 
-def _onward(address: str, provider: str) -> str:
+def _form_url(address: str, provider: str) -> str:
     page = (
         reverse("connect_imap") if provider == "imap" else reverse("connect_oauth", args=[provider])
     )

@@ -12,7 +12,6 @@ from allauth.account.views import LoginView
 from allauth.mfa.models import Authenticator
 from django.conf import settings
 from django.contrib.auth import logout
-from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
@@ -20,8 +19,9 @@ from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_variables
-from django.views.decorators.http import require_http_methods, require_safe
+from django.views.decorators.http import require_http_methods
 
+from accounts.access.signed_in import AuthenticatedRequest, signed_in_page
 from accounts.forms import SignInForm
 from accounts.models import SignInLink, User
 from accounts.people.step_up import AFTERWARDS, is_fresh
@@ -56,12 +56,12 @@ def by_mail(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponse
     """Return the view, which answers 404 if mailhub sends no mail, because it needs an e-mail."""
 
     @wraps(view)
-    def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+    def wrapper(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         if not settings.SENDS_MAIL:
             raise Http404
         return view(request, *args, **kwargs)
 
-    return guarded
+    return wrapper
 
 
 @never_cache
@@ -78,16 +78,14 @@ def by_link(request: HttpRequest, secret: str) -> HttpResponse:
             back = request.session.get(AFTERWARDS) if request.user == user else None
             logout(request)
             return perform_login(request, Login(user=user, redirect_url=back or reverse("queue")))
-    usable = SignInLink.usable(secret).exists()
+    usable = SignInLink.find_usable(secret).exists()
     return render(
         request, "accounts/sign_in_link.html", {"usable": usable}, status=200 if usable else 410
     )
 
 
-@login_required
-@never_cache
-@require_safe
-def again(request: HttpRequest) -> HttpResponse:
+@signed_in_page
+def sign_in_again(request: AuthenticatedRequest) -> HttpResponse:
     """Return the step-up page, with this person's ways to sign in again."""
     back = request.GET.get("next", "")
     if not url_has_allowed_host_and_scheme(back, allowed_hosts={request.get_host()}):
@@ -95,12 +93,8 @@ def again(request: HttpRequest) -> HttpResponse:
     if is_fresh(request):
         return redirect(back)
     ways: list[dict[str, Any]] = get_adapter().get_reauthentication_methods(request.user)[1:]
-    anew = (
-        f"{reverse('sign_in')}?{urlencode({'next': back})}"
-        if _can_return(cast(User, request.user))
-        else ""
-    )
-    context = {"ways": ways, "back": back, "sign_in_anew": anew}
+    url = f"{reverse('sign_in')}?{urlencode({'next': back})}" if _can_return(request.user) else ""
+    context = {"ways": ways, "back": back, "sign_in_url": url}
     return render(request, "accounts/sign_in_again.html", context)
 
 

@@ -1,34 +1,35 @@
 """Pages for tokens of programs: create, show once, rotate and revoke them, and list requests."""
 
 from datetime import timedelta
-from typing import Any, cast
+from typing import Any
 from uuid import UUID
 
 from django.conf import settings
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.core.paginator import Paginator
 from django.db import IntegrityError, transaction
 from django.db.models.functions import Now
-from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.http import HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
-from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_variables
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from accounts.access.signed_in import (
+    AuthenticatedRequest,
+    signed_in_action,
+    signed_in_form,
+    signed_in_page,
+)
 from accounts.audit_hook import record_event
 from accounts.forms import TokenForm
-from accounts.models import SCOPES, ApiToken, RequestRecord, User
+from accounts.models import SCOPES, ApiToken, RequestRecord
 
 PAGE = 50
 
 
-@login_required
-@never_cache
-@require_safe
-def index(request: HttpRequest) -> HttpResponse:
-    mine = ApiToken.objects.filter(user=cast(User, request.user)).prefetch_related("mailboxes")
+@signed_in_page
+def index(request: AuthenticatedRequest) -> HttpResponse:
+    mine = ApiToken.objects.filter(user=request.user).prefetch_related("mailboxes")
     rows: list[dict[str, Any]] = [
         {"token": token, "scopes": [SCOPES.get(scope, scope) for scope in token.scopes]}
         for token in mine.filter(revoked_at=None).order_by("created_at")
@@ -43,13 +44,11 @@ def index(request: HttpRequest) -> HttpResponse:
     )
 
 
-@login_required
-@never_cache
+@signed_in_form
 @sensitive_variables("secret")
-@require_http_methods(["GET", "HEAD", "POST"])
-def create(request: HttpRequest) -> HttpResponse:
+def create(request: AuthenticatedRequest) -> HttpResponse:
     """Make a token; only the answer to this POST shows its secret."""
-    person = cast(User, request.user)
+    person = request.user
     form = TokenForm(request.POST or None, owner=person)
     if request.method == "POST" and form.is_valid():
         wanted = form.cleaned_data
@@ -73,34 +72,32 @@ def create(request: HttpRequest) -> HttpResponse:
         except IntegrityError:
             form.add_error(
                 "name",
-                _("You have a token of that name already. Rotate it, or choose another name."),
+                _("You already have a token with this name. Rotate it, or choose another name."),
             )
         else:
-            return _shown_once(request, token, secret)
+            return _show_once(request, token, secret)
     return render(request, "accounts/token_new.html", {"form": form})
 
 
-@login_required
-@require_POST
+@signed_in_action
 @sensitive_variables("secret")
-def rotate(request: HttpRequest, token_id: UUID) -> HttpResponse:
+def rotate(request: AuthenticatedRequest, token_id: UUID) -> HttpResponse:
     """Replace a token's secret and keep its name: the old secret ends now, idempotency keys and
     waiting actions stay.
     """
-    token = _mine(request, token_id)
+    token = _get_own_token(request, token_id)
     with transaction.atomic():
         secret = token.rotate()
         record_event(
             "token_rotated", person=token.user, mailboxes=token.mailboxes.all(), token=str(token.pk)
         )
-    return _shown_once(request, token, secret)
+    return _show_once(request, token, secret)
 
 
-@login_required
-@require_POST
-def revoke(request: HttpRequest, token_id: UUID) -> HttpResponse:
+@signed_in_action
+def revoke(request: AuthenticatedRequest, token_id: UUID) -> HttpResponse:
     """End a token at once. This needs no fresh sign-in, because it only removes access."""
-    token = _mine(request, token_id)
+    token = _get_own_token(request, token_id)
     with transaction.atomic():
         ApiToken.objects.filter(pk=token.pk).update(revoked_at=Now())
         record_event(
@@ -108,20 +105,16 @@ def revoke(request: HttpRequest, token_id: UUID) -> HttpResponse:
         )
     messages.success(
         request,
-        _(
-            "%(name)s is revoked. Mail that it proposed and that is approved already comes back to be decided again."
-        )
+        _("%(name)s is revoked. Its approved mail that has not left yet needs a new approval.")
         % {"name": token.name},
     )
     return redirect("tokens")
 
 
-@login_required
-@never_cache
-@require_safe
-def requests(request: HttpRequest) -> HttpResponse:
+@signed_in_page
+def requests(request: AuthenticatedRequest) -> HttpResponse:
     """List the requests of the person's tokens, the newest first. The query holds the filters."""
-    person = cast(User, request.user)
+    person = request.user
     records = RequestRecord.objects.filter(token__user=person).select_related("token")
     asked = {
         name: request.GET.get(name, "").strip()
@@ -149,16 +142,11 @@ def requests(request: HttpRequest) -> HttpResponse:
     return render(request, "accounts/requests.html", context)
 
 
-def _mine(request: HttpRequest, token_id: UUID) -> ApiToken:
-    token = ApiToken.objects.filter(
-        user=cast(User, request.user), pk=token_id, revoked_at=None
-    ).first()
-    if token is None:
-        raise Http404
-    return token
+def _get_own_token(request: AuthenticatedRequest, token_id: UUID) -> ApiToken:
+    return get_object_or_404(ApiToken, user=request.user, pk=token_id, revoked_at=None)
 
 
-def _shown_once(request: HttpRequest, token: ApiToken, secret: str) -> HttpResponse:
+def _show_once(request: AuthenticatedRequest, token: ApiToken, secret: str) -> HttpResponse:
     context = {
         "token": token,
         "secret": secret,

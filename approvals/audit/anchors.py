@@ -26,7 +26,7 @@ from uuid import UUID
 from django.conf import settings
 from django.utils import timezone
 
-from approvals.audit.chain import seal
+from approvals.audit.chain import keyed_hash
 from approvals.models import AuditChain
 from approvals.models.audit import NO_MAILBOX
 
@@ -47,7 +47,7 @@ class Head:
 
     def line(self, at: str) -> str:
         said = {"at": at, "chain": str(self.chain), "length": self.length, "head": self.hash}
-        return json.dumps({**said, "seal": seal(json.dumps(said, sort_keys=True))})
+        return json.dumps({**said, "seal": keyed_hash(json.dumps(said, sort_keys=True))})
 
 
 def heads_file() -> Path:
@@ -106,7 +106,7 @@ def sync() -> None:
         _synced[path] = size
 
 
-def anchored(only: Collection[UUID] | None = None) -> Iterator[tuple[Head, bool]]:
+def read_heads(only: Collection[UUID] | None = None) -> Iterator[tuple[Head, bool]]:
     """Yield every head in the files and their copies, with True if its signature is ours.
 
     With `only`, heads of other chains are left out.

@@ -5,22 +5,21 @@ import json
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from io import StringIO
-from typing import Any, cast
+from typing import Any
 from uuid import UUID
 
 from asgiref.sync import sync_to_async
-from django.contrib.auth.decorators import login_required
 from django.core.handlers.asgi import ASGIRequest
 from django.db import connection
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
+from django.http import Http404, HttpResponse, HttpResponseBase, StreamingHttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_GET, require_POST, require_safe
+from django.views.decorators.http import require_GET
 
+from accounts.access.signed_in import AuthenticatedRequest, signed_in_action, signed_in_page
 from accounts.infra.problems import Problem
-from accounts.models import Mailbox, User
+from accounts.models import Mailbox
 from approvals.audit import log, proof
 from approvals.audit.form import AuditForm
 from approvals.audit.words import words_of
@@ -36,11 +35,11 @@ FORMATS = {"csv": "text/csv; charset=utf-8", "jsonl": "application/jsonl; charse
 WRONG = {
     "altered": _("Event %(n)s was altered"),
     "removed": _("Event %(n)s was removed"),
-    "cut": _("Event %(n)s and what came after it was cut off"),
+    "cut": _("Event %(n)s and all later events were cut off"),
     "rewritten": _("Event %(n)s was rewritten"),
     "unapproved": _("Event %(n)s has no approval before it"),
-    "unclaimed": _("An attempt was made up"),
-    "unsealed": _("A decision was made up"),
+    "unclaimed": _("mailhub did not make this attempt"),
+    "unsealed": _("mailhub did not write this decision"),
 }
 
 
@@ -53,12 +52,10 @@ class Row:
     details: list[tuple[str, str]]
 
 
-@login_required
-@never_cache
-@require_safe
-def index(request: HttpRequest) -> HttpResponse:
+@signed_in_page
+def index(request: AuthenticatedRequest) -> HttpResponse:
     """Show the events, newest first. The address holds the filters."""
-    chains = log.chains_of(cast(User, request.user))
+    chains = log.chains_of(request.user)
     form = AuditForm(request.GET, chains=chains)
     try:
         logged = log.page(form.chains, form.wanted, cursor=request.GET.get("cursor"), limit=PAGE)
@@ -86,15 +83,13 @@ def index(request: HttpRequest) -> HttpResponse:
     return render(request, "approvals/audit.html", context)
 
 
-@login_required
-@never_cache
-@require_POST
-def verify(request: HttpRequest) -> HttpResponse:
+@signed_in_action
+def verify(request: AuthenticatedRequest) -> HttpResponse:
     """Verify the chains; of many or long ones only the newest events."""
-    chains = log.chains_of(cast(User, request.user))
+    chains = log.chains_of(request.user)
     if not chains:
         raise Http404
-    found = proof.checked(chains.keys(), newest=AT_MOST // len(chains) or 1)
+    found = proof.check_chains(chains.keys(), newest=AT_MOST // len(chains) or 1)
     results = [
         {
             "mailbox": chains[each.chain],
@@ -111,12 +106,11 @@ def verify(request: HttpRequest) -> HttpResponse:
     return render(request, "approvals/audit_verified.html", {"results": results})
 
 
-@login_required
-@never_cache
+@signed_in_page
 @require_GET
-def export(request: HttpRequest) -> HttpResponseBase:
+def export(request: AuthenticatedRequest) -> HttpResponseBase:
     """Export all events that match the filters, with the columns needed to verify the chain."""
-    chains = log.chains_of(cast(User, request.user))
+    chains = log.chains_of(request.user)
     form, kind = AuditForm(request.GET, chains=chains), request.GET.get("format", "csv")
     if not chains or kind not in FORMATS:
         raise Http404
@@ -125,10 +119,11 @@ def export(request: HttpRequest) -> HttpResponseBase:
         return redirect(f"{request.path.removesuffix('export/')}?{form.query}")
     # Read here, because the days are in the person's time zone, which is no longer set when the
     # pieces are made.
-    batches = log.exported(form.chains, form.wanted)
+    batches = log.export_events(form.chains, form.wanted)
     pieces = _pieces(batches, chains, kind)
     response = StreamingHttpResponse(
-        _later(pieces) if isinstance(request, ASGIRequest) else pieces, content_type=FORMATS[kind]
+        _iterate_async(pieces) if isinstance(request, ASGIRequest) else pieces,
+        content_type=FORMATS[kind],
     )
     response["Content-Disposition"] = (
         f'attachment; filename="mailhub-audit-{timezone.localdate()}.{kind}"'
@@ -150,7 +145,10 @@ def _pieces(
             if kind == "csv":
                 data = json.dumps(event.data, sort_keys=True, ensure_ascii=False)
                 table.writerow(
-                    {name: _harmless(value) for name, value in (record | {"data": data}).items()}
+                    {
+                        name: _escape_formula(value)
+                        for name, value in (record | {"data": data}).items()
+                    }
                 )
             else:
                 lines.write(json.dumps(record, ensure_ascii=False) + "\n")
@@ -177,7 +175,7 @@ def _record(event: AuditEvent, mailbox: Mailbox | None, who: str) -> dict[str, A
     }
 
 
-def _harmless(value: Any) -> Any:
+def _escape_formula(value: Any) -> Any:
     """Return the value with a quote if a spreadsheet would run it as a formula."""
     return (
         f"'{value}"
@@ -186,14 +184,14 @@ def _harmless(value: Any) -> Any:
     )
 
 
-async def _later(pieces: Iterator[str]) -> AsyncIterator[str]:
+async def _iterate_async(pieces: Iterator[str]) -> AsyncIterator[str]:
     """Yield the pieces under ASGI, where Django would gather a plain iterator in memory first."""
 
-    def following() -> str | None:
+    def next_piece() -> str | None:
         try:
             return next(pieces, None)
         finally:
             connection.close()  # a slow reader must not occupy it
 
-    while (piece := await sync_to_async(following)()) is not None:
+    while (piece := await sync_to_async(next_piece)()) is not None:
         yield piece

@@ -60,14 +60,7 @@ def record(
     mailbox_id = mailbox.id if isinstance(mailbox, Mailbox) else mailbox
     chain_id = mailbox_id or (PEOPLE if of_people else NO_MAILBOX)
     with transaction.atomic(savepoint=False):  # the event and the change are committed together
-        # A row lock on PostgreSQL; on SQLite the transaction has the write lock already. So the
-        # chain cannot fork.
-        chain = _end_of_chain.first(pk=chain_id)
-        if chain is None:
-            AuditChain.objects.get_or_create(pk=chain_id, defaults={"mailbox_id": mailbox_id})
-            chain = _end_of_chain.first(pk=chain_id)
-            assert chain is not None
-        length, head = chain
+        length, head = _lock_end(chain_id, mailbox_id)
         link = AuditEvent(
             chain_id=chain_id,
             mailbox_id=mailbox_id,
@@ -96,6 +89,20 @@ def record(
     return link
 
 
+def _lock_end(chain_id: UUID, mailbox_id: UUID | None) -> tuple[int, str]:
+    """Return the length and the head of a chain, locked, so that it cannot fork.
+
+    On PostgreSQL the row is locked. On SQLite the transaction has the write lock already.
+    """
+    found = _end_of_chain.first(pk=chain_id)
+    if found is None:
+        AuditChain.objects.get_or_create(pk=chain_id, defaults={"mailbox_id": mailbox_id})
+        found = _end_of_chain.first(pk=chain_id)
+        assert found is not None
+    length, head = found
+    return length, head
+
+
 def hash_of(link: AuditEvent) -> str:
     """Return the keyed hash of a link; without the key nobody can make a rewritten chain fit."""
     said = [
@@ -108,10 +115,10 @@ def hash_of(link: AuditEvent) -> str:
         link.data,
         link.previous,
     ]
-    return seal(json.dumps(said, sort_keys=True, separators=(",", ":")))
+    return keyed_hash(json.dumps(said, sort_keys=True, separators=(",", ":")))
 
 
-def seal(text: str) -> str:
+def keyed_hash(text: str) -> str:
     """Return the keyed hash of a text, as 64 hex digits."""
     key = hashlib.sha256(b"mailhub audit chain" + settings.SECRET_KEY.encode()).digest()
     return hmac.new(key, text.encode(), "sha256").hexdigest()

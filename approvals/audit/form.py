@@ -20,7 +20,7 @@ DAY: dict[str, Any] = {
     "required": False,
     "widget": forms.DateInput(format="%Y-%m-%d", attrs={"type": "date"}),
     "validators": [MinValueValidator(date(1970, 1, 2)), MaxValueValidator(date(9000, 1, 1))],
-    "error_messages": dict.fromkeys(("invalid", "min_value", "max_value"), _("This is not a day.")),
+    "error_messages": dict.fromkeys(("invalid", "min_value", "max_value"), _("Enter a date.")),
 }
 
 
@@ -32,34 +32,34 @@ class AuditForm(forms.Form):
     mailbox = forms.ChoiceField(
         label=_("Mailbox"),
         required=False,
-        error_messages={"invalid_choice": _("You manage no such mailbox.")},
+        error_messages={"invalid_choice": _("You do not manage this mailbox.")},
     )
     event = forms.ChoiceField(
         label=_("What"),
         required=False,
-        choices=[("", _("anything")), *WORDS.items()],
-        error_messages={"invalid_choice": _("Nothing of that name is ever recorded.")},
+        choices=[("", _("all events")), *WORDS.items()],
+        error_messages={"invalid_choice": _("No event has this name.")},
     )
     kind = forms.ChoiceField(
         label=_("Done by"),
         required=False,
         choices=[
-            ("", _("anybody")),
+            ("", _("everybody")),
             ("user", _("people")),
             ("token", _("programs")),
             ("worker", _("workers")),
             ("command", _("commands on the server")),
         ],
-        error_messages={"invalid_choice": _("Nobody of that kind does anything here.")},
+        error_messages={"invalid_choice": _("Choose one from the list.")},
     )
     who = forms.CharField(label=_("E-mail or token"), required=False, max_length=254)
     action = forms.UUIDField(
-        label=_("Id of an action"),
+        label=_("ID of an action"),
         required=False,
-        error_messages={"invalid": _("This is not the id of an action.")},
+        error_messages={"invalid": _("Enter the ID of an action.")},
     )
-    since = forms.DateField(label=_("From day"), **DAY)
-    until = forms.DateField(label=_("To day"), **DAY)
+    since = forms.DateField(label=_("From date"), **DAY)
+    until = forms.DateField(label=_("Until date"), **DAY)
 
     def __init__(self, data: Any, *, chains: Mapping[UUID, Mailbox | None]) -> None:
         super().__init__(data, auto_id="f-%s")
@@ -68,9 +68,7 @@ class AuditForm(forms.Form):
         }
         named = {str(mailbox.pk): mailbox.address for mailbox in chains.values() if mailbox}
         server = (
-            [(self.NO_MAILBOX, _("none: all of this server"))]
-            if self.NO_MAILBOX in self._chains
-            else []
+            [(self.NO_MAILBOX, _("none: this server"))] if self.NO_MAILBOX in self._chains else []
         )
         self.fields["mailbox"].choices = [("", _("all")), *named.items(), *server]  # type: ignore[attr-defined]
         for field in self.fields.values():

@@ -62,7 +62,7 @@ class Wanted:
             exact = self.kind in ("worker", "command")
             found &= Q(actor=self.kind) if exact else Q(actor__startswith=f"{self.kind}:")
         if self.who:
-            found &= Q(actor__in=_actors_called(self.who))
+            found &= Q(actor__in=_find_actors(self.who))
         return found
 
 
@@ -96,7 +96,7 @@ def chains_of(person: User) -> dict[UUID, Mailbox | None]:
 def page(chains: Collection[UUID], what: Wanted, *, cursor: str | None, limit: int) -> Logged:
     """Return one page, newest first. Raises `invalid_input` for a cursor that no page has given."""
     take = WINDOW if what.by_looking else limit + 1
-    keys = _newest(chains, what.by_index & _beyond(cursor), take)
+    keys = _newest(chains, what.by_index & _after_cursor(cursor), take)
     found = AuditEvent.objects.filter(what.by_looking, pk__in=[key for _, key in keys]).order_by(
         "-at", "-id"
     )
@@ -111,7 +111,7 @@ def page(chains: Collection[UUID], what: Wanted, *, cursor: str | None, limit: i
     )
 
 
-def exported(chains: Collection[UUID], what: Wanted) -> Iterator[list[AuditEvent]]:
+def export_events(chains: Collection[UUID], what: Wanted) -> Iterator[list[AuditEvent]]:
     """Yield all events, chain by chain and oldest first, as a verifier reads them.
 
     Each batch is its own statement, so no query stays open while somebody downloads slowly.
@@ -132,7 +132,7 @@ def exported(chains: Collection[UUID], what: Wanted) -> Iterator[list[AuditEvent
 def names_of(events: Iterable[AuditEvent]) -> dict[str, str]:
     """Return the names of the actors and members in these events, looked up once for all."""
     actors = {event.actor for event in events}
-    actors |= {f"user:{key}" for event in events for key in _concerned(event)}
+    actors |= {f"user:{key}" for event in events for key in _concerned_people(event)}
     people = User.objects.in_bulk([key for actor in actors if (key := _user_id(actor))])
     tokens = {
         f"token:{token.pk}": _("%(name)s, a token of %(owner)s")
@@ -144,7 +144,7 @@ def names_of(events: Iterable[AuditEvent]) -> dict[str, str]:
     fixed = {
         "worker": _("a worker"),
         "command": _("a command on the server"),
-        "stranger": _("somebody not signed in"),
+        "stranger": _("a person who is not signed in"),
     }
     return {
         actor: people[key].email
@@ -197,7 +197,7 @@ def _cursor(at: datetime, key: int) -> str:
     return f"{at.isoformat()}~{key}"
 
 
-def _beyond(cursor: str | None) -> Q:
+def _after_cursor(cursor: str | None) -> Q:
     if not cursor:
         return Q()
     text, _, key = cursor.partition("~")
@@ -212,7 +212,7 @@ def _beyond(cursor: str | None) -> Q:
     return Q(at__lte=at) & (Q(at__lt=at) | Q(id__lt=int(key)))
 
 
-def _actors_called(name: str) -> list[str]:
+def _find_actors(name: str) -> list[str]:
     """Return a person with this address and their tokens, or the tokens with this name."""
     people = User.objects.filter(email=name.strip().lower()).values_list("pk", flat=True)
     tokens = ApiToken.objects.filter(Q(user__in=people) | Q(name=name.strip())).values_list(
@@ -221,7 +221,7 @@ def _actors_called(name: str) -> list[str]:
     return [*(f"user:{key}" for key in people), *(f"token:{key}" for key in tokens)]
 
 
-def _concerned(event: AuditEvent) -> list[str]:
+def _concerned_people(event: AuditEvent) -> list[str]:
     data = event.data if isinstance(event.data, dict) else {}
     return [str(key) for name in ("member", "subject") if (key := data.get(name))]
 

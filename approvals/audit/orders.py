@@ -11,7 +11,7 @@ from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
 from approvals.audit.findings import Finding
-from approvals.core.seals import decision_holds
+from approvals.core.signatures import verify_decision
 from approvals.models import Attempt, AuditEvent, Decision
 
 BATCH = 1000
@@ -20,6 +20,10 @@ VOIDED = frozenset({"undone", "edited", "changes_requested", "noticed", "returne
 ENDED = frozenset(
     {"outcome_accepted", "outcome_refused", "rejected", "cancelled", "expired", "superseded"}
 )
+# The columns of a decision that its signature covers.
+SIGNED = (
+    "action_id", "person_id", "method", "verdict", "revision", "approval_round", "digest", "created_at"
+)  # fmt: skip
 VERDICTS = ("approved", "rejected", "changes_requested")  # each is the name of its event too
 
 
@@ -32,7 +36,7 @@ class History:
         self._created: set[UUID] = set()
         self._approved: set[UUID] = set()
 
-    def after(self, link: AuditEvent) -> list[Finding]:
+    def add_event(self, link: AuditEvent) -> list[Finding]:
         """Take the next event; return the defects that it shows."""
         action = link.action_id
         if action is None:
@@ -40,14 +44,14 @@ class History:
         data = link.data if isinstance(link.data, dict) else {}
         if link.event == "created":
             self._created.add(action)
-        elif link.event == "approved" and _enough(data):
+        elif link.event == "approved" and _has_enough(data):
             self._approved.add(action)
         elif link.event in VOIDED:
             self._approved.discard(action)
         elif link.event == "claimed" and action not in self._approved:
             # If only the newest events are checked, the approval may be before them.
             if self._whole or action in self._created:
-                detail = _("a worker took up what nobody had approved")
+                detail = _("a worker claimed an action that nobody had approved")
                 return [
                     Finding(
                         chain=self._chain, sequence=link.sequence, wrong="unapproved", detail=detail
@@ -71,69 +75,50 @@ def unclaimed_attempts() -> Iterator[Finding]:
         }
         for _pk, action, mailbox, fence in some:
             if (action, fence) not in claims:
-                detail = _("attempt %(n)s of action %(id)s has no claim") % {
+                detail = _("attempt %(n)s of action %(id)s was not claimed by a worker") % {
                     "n": fence,
                     "id": action,
                 }
                 yield Finding(chain=mailbox, sequence=0, wrong="unclaimed", detail=detail)
 
 
-def unsealed_decisions() -> Iterator[Finding]:
+def unsigned_decisions() -> Iterator[Finding]:
     """Yield the decisions that mailhub did not write.
 
     A decision from an older version has no signature; then its event in the audit is the proof.
     """
-    columns = (
-        "pk",
-        "action_id",
-        "person_id",
-        "method",
-        "verdict",
-        "revision",
-        "approval_round",
-        "digest",
-        "created_at",
+    decisions = Decision.objects.order_by("pk").values_list(
+        "pk", *SIGNED, "seal", "action__mailbox_id", named=True
     )
-    decisions = Decision.objects.order_by("pk").values_list(*columns, "seal", "action__mailbox_id")
     for some in _in_batches(decisions):
-        actions = {row[1] for row in some if not row[9]}
-        events = (
-            AuditEvent.objects.filter(event__in=VERDICTS, action_id__in=actions) if actions else ()
-        )
-        told = {(event.action_id, event.actor, event.event) for event in events}
-        for (
-            pk,
-            action,
-            person,
-            method,
-            verdict,
-            revision,
-            approval_round,
-            digest,
-            at,
-            seal,
-            mailbox,
-        ) in some:
-            holds = decision_holds(
-                seal,
-                action=action,
-                person=person,
-                method=method,
-                verdict=verdict,
-                revision=revision,
-                approval_round=approval_round,
-                digest=digest,
-                created_at=at,
-            )
-            if not holds and (seal or (action, f"user:{person}", verdict) not in told):
+        recorded = _recorded_verdicts({row.action_id for row in some if not row.seal})
+        for row in some:
+            verdict = (row.action_id, f"user:{row.person_id}", row.verdict)
+            if not _is_signed(row) and (row.seal or verdict not in recorded):
                 detail = _("decision %(n)s on action %(id)s was not written by mailhub") % {
-                    "n": pk,
-                    "id": action,
+                    "n": row.pk,
+                    "id": row.action_id,
                 }
-                yield Finding(chain=mailbox, sequence=0, wrong="unsealed", detail=detail)
+                yield Finding(
+                    chain=row.action__mailbox_id, sequence=0, wrong="unsealed", detail=detail
+                )
 
 
-def _enough(data: dict[str, Any]) -> bool:
+def _recorded_verdicts(actions: set[UUID]) -> set[tuple[UUID | None, str, str]]:
+    """Return the decisions in the audit of these actions: action, actor and verdict."""
+    if not actions:
+        return set()
+    events = AuditEvent.objects.filter(event__in=VERDICTS, action_id__in=actions)
+    return {(event.action_id, event.actor, event.event) for event in events}
+
+
+def _is_signed(row: Any) -> bool:
+    """Return True if the signature of a decision is valid."""
+    said = {name.removesuffix("_id"): getattr(row, name) for name in SIGNED}
+    return verify_decision(row.seal, **said)
+
+
+def _has_enough(data: dict[str, Any]) -> bool:
     given, needed = data.get("given"), data.get("needed")
     return isinstance(given, int) and isinstance(needed, int) and given >= needed >= 1
 

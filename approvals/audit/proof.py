@@ -10,19 +10,20 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from approvals.audit import anchors
 from approvals.audit.anchors import Head, anchor, heads_file
 from approvals.audit.chain import hash_of
 from approvals.audit.findings import Finding, Wrong
-from approvals.audit.orders import History, unclaimed_attempts, unsealed_decisions
+from approvals.audit.orders import History, unclaimed_attempts, unsigned_decisions
 from approvals.models import AuditChain, AuditEvent
 
 __all__ = [
     "Checked",
     "Finding",
     "anchor",
-    "checked",
+    "check_chains",
     "compare_with_anchors",
     "heads_file",
     "verify",
@@ -45,8 +46,8 @@ class Checked:
 
 def verify() -> list[Finding]:
     """Return all defects of any chain, decision or attempt."""
-    of_chains = [finding for chain in checked() for finding in chain.findings]
-    return [*of_chains, *unsealed_decisions(), *unclaimed_attempts()]
+    of_chains = [finding for chain in check_chains() for finding in chain.findings]
+    return [*of_chains, *unsigned_decisions(), *unclaimed_attempts()]
 
 
 def compare_with_anchors() -> list[Finding]:
@@ -64,7 +65,7 @@ def compare_with_anchors() -> list[Finding]:
     for head in known.values():
         length, last = chains.get(head.chain, (0, BEGINNING))
         if length < head.length:
-            missing = _("%(n)s missing at the end") % {"n": head.length - length}
+            missing = _missing_at_the_end(head.length - length)
             found.append(_finding(head.chain, length + 1, "cut", missing))
         elif length > head.length:
             older.append(head)
@@ -89,7 +90,9 @@ def _other_head(head: Head) -> Finding:
     return _finding(head.chain, head.length, "rewritten", _("another event was anchored here"))
 
 
-def checked(only: Collection[UUID] | None = None, *, newest: int | None = None) -> list[Checked]:
+def check_chains(
+    only: Collection[UUID] | None = None, *, newest: int | None = None
+) -> list[Checked]:
     """Return each chain, or each of these, with its defects.
 
     With `newest` it checks only so many events of each. It takes no lock, and events may arrive
@@ -97,24 +100,27 @@ def checked(only: Collection[UUID] | None = None, *, newest: int | None = None) 
     """
     ours: dict[UUID, list[Head]] = {}
     strange: dict[UUID, list[Finding]] = {}
-    for head, genuine in anchors.anchored(only):
+    for head, genuine in anchors.read_heads(only):
         if genuine:
             ours.setdefault(head.chain, []).append(head)
         else:
             found = _finding(
-                head.chain, head.length, "altered", _("a line of the file of heads is not ours")
+                head.chain,
+                head.length,
+                "altered",
+                _("mailhub did not write a line of the anchor file"),
             )
             strange.setdefault(head.chain, []).append(found)
     rows = AuditChain.objects.all() if only is None else AuditChain.objects.filter(pk__in=only)
     chains = {chain.pk: chain for chain in rows}
     wanted = chains.keys() | ours.keys() | strange.keys() if only is None else only
     return [
-        _look(each, chains.get(each), ours.get(each, []), strange.get(each, []), newest)
+        _check_chain(each, chains.get(each), ours.get(each, []), strange.get(each, []), newest)
         for each in sorted(wanted, key=str)
     ]
 
 
-def _look(
+def _check_chain(
     chain_id: UUID,
     chain: AuditChain | None,
     anchored: list[Head],
@@ -130,32 +136,13 @@ def _look(
     length, last = (chain.length, chain.head) if chain else (0, BEGINNING)
     sequence = skipped = 0 if newest is None else max(length - newest, 0)
     previous = BEGINNING if not skipped else None  # the event before the first one was not read
-    wanted: dict[int, set[str]] = {}
-    for head in anchored:
-        if head.length > skipped:
-            wanted.setdefault(head.length, set()).add(head.hash)
-    for at, hashes in wanted.items():
-        if len(hashes) > 1:
-            found.append(
-                _finding(chain_id, at, "rewritten", _("two different events were anchored here"))
-            )
+    wanted = _hashes_by_length(anchored, after=skipped)
+    found += _find_two_anchors(chain_id, wanted)
     looked_at, history = 0, History(chain_id, whole=not skipped)
     for link in _links(chain_id, after=skipped):
         looked_at += 1
-        if link.sequence != sequence + 1:
-            missing = _("%(n)s missing") % {"n": link.sequence - sequence - 1}
-            found.append(_finding(chain_id, sequence + 1, "removed", missing))
-        if hash_of(link) != link.hash:
-            found.append(
-                _finding(chain_id, link.sequence, "altered", _("it does not fit its hash"))
-            )
-        elif link.sequence == sequence + 1 and previous not in (None, link.previous):
-            found.append(
-                _finding(
-                    chain_id, link.sequence, "rewritten", _("it does not follow the one before it")
-                )
-            )
-        found += history.after(link)
+        found += _check_link(link, sequence, previous)
+        found += history.add_event(link)
         hashes = wanted.pop(link.sequence, {link.hash})
         if link.hash not in hashes:
             found.append(
@@ -165,13 +152,53 @@ def _look(
         length, last = link.chain.length, link.chain.head  # as it was when this link was read
     longest = max([length, *wanted])
     if longest > sequence:
-        missing = _("%(n)s missing at the end") % {"n": longest - sequence}
+        missing = _missing_at_the_end(longest - sequence)
         found.append(_finding(chain_id, sequence + 1, "cut", missing))
     elif (length, last) != (sequence, previous or last):
         found.append(
             _finding(chain_id, sequence, "rewritten", _("the head of the chain names another end"))
         )
     return Checked(chain=chain_id, looked_at=looked_at, skipped=skipped, findings=found)
+
+
+def _missing_at_the_end(count: int) -> str:
+    words = ngettext(
+        "%(n)s event is missing at the end", "%(n)s events are missing at the end", count
+    )
+    return words % {"n": count}
+
+
+def _hashes_by_length(anchored: list[Head], *, after: int) -> dict[int, set[str]]:
+    """Return the anchored hashes for each length of the chain beyond `add_event`."""
+    found: dict[int, set[str]] = {}
+    for head in anchored:
+        if head.length > after:
+            found.setdefault(head.length, set()).add(head.hash)
+    return found
+
+
+def _find_two_anchors(chain_id: UUID, wanted: dict[int, set[str]]) -> list[Finding]:
+    """Return a finding for each length with two different anchored hashes."""
+    return [
+        _finding(chain_id, at, "rewritten", _("two different events were anchored here"))
+        for at, hashes in wanted.items()
+        if len(hashes) > 1
+    ]
+
+
+def _check_link(link: AuditEvent, sequence: int, previous: str | None) -> Iterator[Finding]:
+    """Yield the defects of a link after the one with this sequence number and hash."""
+    if link.sequence != sequence + 1:
+        count = link.sequence - sequence - 1
+        missing = ngettext("%(n)s event is missing", "%(n)s events are missing", count)
+        missing %= {"n": count}
+        yield _finding(link.chain_id, sequence + 1, "removed", missing)
+    if hash_of(link) != link.hash:
+        detail = _("it does not match its hash")
+        yield _finding(link.chain_id, link.sequence, "altered", detail)
+    elif link.sequence == sequence + 1 and previous not in (None, link.previous):
+        detail = _("it does not follow the event before it")
+        yield _finding(link.chain_id, link.sequence, "rewritten", detail)
 
 
 def _links(chain_id: UUID, *, after: int) -> Iterator[AuditEvent]:

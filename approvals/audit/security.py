@@ -41,13 +41,13 @@ class SecurityForm(forms.Form):
     event = forms.ChoiceField(
         label=_("What"),
         required=False,
-        choices=[("", _("anything")), *PEOPLE_WORDS.items()],
+        choices=[("", _("all events")), *PEOPLE_WORDS.items()],
         error_messages={"invalid_choice": _("No event has this name.")},
     )
-    person = forms.CharField(label=_("E-mail of a person"), required=False, max_length=254)
+    person = forms.CharField(label=_("Person (e-mail)"), required=False, max_length=254)
     network = forms.CharField(label=_("Network"), required=False, max_length=50)
-    since = forms.DateField(label=_("From day"), **DAY)
-    until = forms.DateField(label=_("To day"), **DAY)
+    since = forms.DateField(label=_("From date"), **DAY)
+    until = forms.DateField(label=_("Until date"), **DAY)
 
     def __init__(self, data: Any) -> None:
         super().__init__(data, auto_id="f-%s")
@@ -73,7 +73,7 @@ class SecurityForm(forms.Form):
             event=asked["event"],
             since=midnight(asked["since"]) if asked["since"] else None,
             until=day_after(asked["until"]) if asked["until"] else None,
-            also=also & _about(asked["person"]),
+            also=also & _filter_by_person(asked["person"]),
         )
         return page([PEOPLE], wanted, cursor=cursor, limit=limit)
 
@@ -125,7 +125,7 @@ def _mailboxes_in_words(event: AuditEvent, names: Mapping[str, str]) -> str:
     return ", ".join(names.get(str(key), str(key)) for key in _mailboxes_of(event)[:MOST_NAMED])
 
 
-def _about(email: str) -> Q:
+def _filter_by_person(email: str) -> Q:
     """Return the condition for events by a person or their tokens, or about that person."""
     if not email.strip():
         return Q()

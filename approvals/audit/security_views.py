@@ -1,11 +1,9 @@
 """Security events for staff: sign-ins, failed sign-ins, and changes of sign-in methods."""
 
-from django.contrib.auth.decorators import login_required
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_safe
 
+from accounts.access.signed_in import AuthenticatedRequest, signed_in_page
 from accounts.infra.problems import Problem
 from approvals.audit import log
 from approvals.audit.security import SecurityForm, rows_of
@@ -13,10 +11,8 @@ from approvals.audit.security import SecurityForm, rows_of
 PAGE = 50
 
 
-@login_required
-@never_cache
-@require_safe
-def index(request: HttpRequest) -> HttpResponse:
+@signed_in_page
+def index(request: AuthenticatedRequest) -> HttpResponse:
     """Show the events, newest first. The address holds the filters."""
     if not getattr(request.user, "is_staff", False):
         raise Http404

@@ -18,13 +18,13 @@ Part = Literal["payload", "preview"]
 READABLE = ("title", "targets", "fingerprint", "warnings")
 
 
-def seal_revision(revision: Any) -> None:
+def encrypt_revision(revision: Any) -> None:
     """Move content from `payload` and `preview` to their encrypted columns, unless it is empty."""
     for part in ("payload", "preview"):
         plain = getattr(revision, part)
         if plain:
             hidden, readable = _split(part, plain)
-            record = _encrypted(part, hidden, revision.action_id, revision.number)
+            record = _encrypt(part, hidden, revision.action_id, revision.number)
             setattr(revision, f"sealed_{part}", record)
             setattr(revision, part, readable)
 
@@ -33,14 +33,16 @@ def open_part(
     part: str, readable: Any, record: Any, action_id: UUID, number: int
 ) -> dict[str, Any]:
     """Return the decrypted payload or preview; raises CannotDecrypt."""
-    hidden = json.loads(decrypt_content(bytes(record), bound_to=_bound_to(part, action_id, number)))
+    hidden = json.loads(
+        decrypt_content(bytes(record), bound_to=_context_of(part, action_id, number))
+    )
     # The order of the arguments matters: an encrypted member never replaces a readable one.
     return {**hidden, **readable} if part == "preview" else hidden
 
 
-def reencrypted(part: str, record: Any, action_id: UUID, number: int) -> bytes:
+def reencrypt(part: str, record: Any, action_id: UUID, number: int) -> bytes:
     """Return the same content, encrypted with the first key; raises CannotDecrypt."""
-    name = _bound_to(part, action_id, number)
+    name = _context_of(part, action_id, number)
     return encrypt_content(decrypt_content(bytes(record), bound_to=name), bound_to=name)
 
 
@@ -51,10 +53,10 @@ def _split(part: str, plain: Mapping[str, Any]) -> tuple[dict[str, Any], dict[st
     return {name: value for name, value in plain.items() if name not in readable}, readable
 
 
-def _encrypted(part: str, hidden: Mapping[str, Any], action_id: UUID, number: int) -> bytes:
+def _encrypt(part: str, hidden: Mapping[str, Any], action_id: UUID, number: int) -> bytes:
     text = json.dumps(hidden, cls=DjangoJSONEncoder)
-    return encrypt_content(text.encode(), bound_to=_bound_to(part, action_id, number))
+    return encrypt_content(text.encode(), bound_to=_context_of(part, action_id, number))
 
 
-def _bound_to(part: str, action_id: UUID, number: int) -> str:
+def _context_of(part: str, action_id: UUID, number: int) -> str:
     return f"approvals_revision:{part}:{action_id}:{number}"

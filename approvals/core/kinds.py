@@ -10,7 +10,7 @@ from approvals.core.types import Kind
 
 
 @cache
-def kind_named(name: str) -> Kind:
+def get_kind(name: str) -> Kind:
     """Return the kind that settings.MAILHUB_KINDS names.
 
     A system check proves at start that each path resolves.

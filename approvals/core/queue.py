@@ -12,7 +12,7 @@ from django.utils.module_loading import import_string
 
 
 class Queue(Protocol):
-    def ring(self, action_id: UUID) -> None:
+    def notify(self, action_id: UUID) -> None:
         """Wake up a worker. The notification carries only the id; it may be lost or doubled."""
         ...
 

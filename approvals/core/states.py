@@ -3,6 +3,8 @@
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+from accounts.infra.texts import Translatable, translatable
+
 
 class Status(models.TextChoices):
     PENDING = "pending", _("waiting for a person")
@@ -16,10 +18,24 @@ class Status(models.TextChoices):
     FAILED = "failed", _("not sent")  # the provider refused it for good
     UNKNOWN = "unknown", _("not known whether it was sent")  # handed over, the answer was lost
     REJECTED = "rejected", _("rejected")
-    CANCELLED = "cancelled", _("cancelled")
+    CANCELLED = "cancelled", _("withdrawn")
     EXPIRED = "expired", _("expired")  # nobody decided in time
     SUPERSEDED = "superseded", _("replaced by another proposal")
 
+
+# For errors of people who come too late.
+SENTENCES: dict[Status, Translatable] = {
+    Status.PENDING: translatable("It waits for a person."),
+    Status.APPROVED: translatable("It is approved and will leave."),
+    Status.EXECUTING: translatable("It is leaving now."),
+    Status.SUCCEEDED: translatable("It was sent."),
+    Status.FAILED: translatable("It was not sent."),
+    Status.UNKNOWN: translatable("It is not known whether it was sent."),
+    Status.REJECTED: translatable("It was rejected."),
+    Status.CANCELLED: translatable("It was withdrawn."),
+    Status.EXPIRED: translatable("It has expired."),
+    Status.SUPERSEDED: translatable("It was replaced by another proposal."),
+}
 
 TRANSITIONS: dict[Status, frozenset[Status]] = {
     # From pending or approved to succeeded: the provider's late answer says that an earlier attempt

@@ -1,10 +1,12 @@
 """Types that pass between approvals and a kind of action. Approvals knows no mail."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any, Literal, Protocol, runtime_checkable
 from uuid import UUID
+
+from accounts.infra.texts import dump_texts
 
 Severity = Literal["notice", "risk"]
 
@@ -34,6 +36,10 @@ class PreviewWarning:
     severity: Severity = "notice"
     mark: str = ""
 
+    def as_json(self) -> dict[str, Any]:
+        texts = dump_texts(text=self.text, title=self.title)
+        return {"code": self.code, "severity": self.severity, "mark": self.mark, **texts}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Preview:
@@ -49,6 +55,9 @@ class Preview:
     fingerprint: str
     parts: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[PreviewWarning, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        return {**asdict(self), "warnings": [warning.as_json() for warning in self.warnings]}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -216,7 +225,7 @@ class Kind(Protocol):
     The template `templates/approvals/previews/<kind>.html` shows it.
     """
 
-    def rendered(self, payload: Mapping[str, Any], blob: Callable[[str], bytes]) -> Rendered:
+    def render(self, payload: Mapping[str, Any], blob: Callable[[str], bytes]) -> Rendered:
         """Return the content of a revision for the review page."""
         ...
 
@@ -274,7 +283,7 @@ class Speaks(Protocol):
     `words` may name each state and each verdict of an attempt, `question`, `approve`, `sealed` and
     `returned` of the review page, and `sort`, the word for one of them. `may_have_happened`,
     `did_happen`, `did_happen_twice` and `twice` are sentences about an attempt whose answer was
-    lost. The template `templates/approvals/states/<kind>.html` then describes the outcome.
+    lost. The other words are the sentences of `templates/approvals/state.html`.
     """
 
     words: Mapping[str, Any]

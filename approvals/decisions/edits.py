@@ -1,6 +1,5 @@
 """Actions of a reviewer other than a decision: edit the content, or ask the proposer back."""
 
-from dataclasses import asdict
 from uuid import UUID
 
 from django.db import transaction
@@ -8,19 +7,20 @@ from django.db import transaction
 from accounts.access.roles import has_role
 from accounts.infra.compiled_sql import database_now
 from accounts.infra.problems import FieldError, Problem
+from accounts.infra.texts import join, translatable
 from accounts.infra.transactions import retry_if_rolled_back
 from accounts.models import Role, User
 from approvals.audit import chain
-from approvals.core.kinds import kind_named
-from approvals.core.states import Status
-from approvals.core.types import Changes, EditField, Revisable, Revises
+from approvals.core.kinds import get_kind
+from approvals.core.states import SENTENCES, Status
+from approvals.core.types import Changes, EditField, Proposal, Revisable, Revises
 from approvals.decisions.records import record_decision
-from approvals.decisions.verdicts import STALE, locked
+from approvals.decisions.verdicts import STALE, lock_action
 from approvals.lifecycle import changes as comparing
 from approvals.lifecycle.queries import blob_of
-from approvals.lifecycle.reconcile import doubtful
+from approvals.lifecycle.reconcile import doubtful_attempts
 from approvals.lifecycle.revisions import add_revision
-from approvals.models import Decision, PendingAction, Seen
+from approvals.models import Decision, PendingAction, Revision, Seen
 from approvals.pauses import restored
 from approvals.rules.policy import judge
 
@@ -40,11 +40,29 @@ def edit(
     """
     action = PendingAction.objects.select_related("mailbox").get(pk=action_id)
     _refuse(action, person, digest, revision, event="edit_refused")
-    kind = kind_named(action.kind)
+    kind = get_kind(action.kind)
     if not isinstance(kind, Revises):
         raise Problem("invalid_input", "This cannot be edited. Ask for another proposal.")
     current = action.current
     # Outside any transaction: composing may call the provider.
+    proposal = _compose(action, current, kind, changes)
+    fields = kind.fields(proposal.payload)
+    if not comparing.compare_fields(kind.fields(current.payload), fields):
+        return action
+    first = action.revisions.get(number=1)
+    changed = [one.name for one in comparing.compare_fields(kind.fields(first.payload), fields)]
+    with transaction.atomic():
+        action = lock_action(action_id)
+        refusal = _refusal(action, person, digest, revision)
+        if refusal is None:
+            _store_edit(action, person, proposal, changed)
+    if refusal:
+        raise refusal
+    return action
+
+
+def _compose(action: PendingAction, current: Revision, kind: Revises, changes: Changes) -> Proposal:
+    """Return the edited content; raises Problem if it is invalid or the rules refuse a target."""
     proposal = kind.revise(
         Revisable(
             payload=current.payload,
@@ -56,38 +74,30 @@ def edit(
     judge(action.mailbox, [target.address for target in proposal.preview.targets])
     if proposal.message_id != action.message_id:
         raise ValueError("a revision keeps the id by which the effect is found again")
-    if not comparing.between(kind.fields(current.payload), kind.fields(proposal.payload)):
-        return action
-    first = action.revisions.get(number=1)
-    changed = [
-        one.name
-        for one in comparing.between(kind.fields(first.payload), kind.fields(proposal.payload))
-    ]
-    with transaction.atomic():
-        action = locked(action_id)
-        refusal = _refusal(action, person, digest, revision)
-        if refusal is None:
-            add_revision(
-                action,
-                author=person,
-                payload=proposal.payload,
-                preview=asdict(proposal.preview),
-                changed=changed,
-                blobs=proposal.blobs,
-                approval_round=action.approval_round + 1,
-            )
-            chain.record(
-                mailbox=action.mailbox,
-                event="edited",
-                actor=f"user:{person.pk}",
-                action_id=action.id,
-                digest=action.digest,
-                revision=action.revision,
-                changed=changed,
-            )
-    if refusal:
-        raise refusal
-    return action
+    return proposal
+
+
+def _store_edit(
+    action: PendingAction, person: User, proposal: Proposal, changed: list[str]
+) -> None:
+    add_revision(
+        action,
+        author=person,
+        payload=proposal.payload,
+        preview=proposal.preview.as_json(),
+        changed=changed,
+        blobs=proposal.blobs,
+        approval_round=action.approval_round + 1,
+    )
+    chain.record(
+        mailbox=action.mailbox,
+        event="edited",
+        actor=f"user:{person.pk}",
+        action_id=action.id,
+        digest=action.digest,
+        revision=action.revision,
+        changed=changed,
+    )
 
 
 def edit_fields(action: PendingAction) -> tuple[EditField, ...]:
@@ -100,7 +110,7 @@ def edit_fields(action: PendingAction) -> tuple[EditField, ...]:
 
 def may_edit(person: User, action: PendingAction) -> bool:
     return _refusal(action, person, action.digest, action.revision) is None and isinstance(
-        kind_named(action.kind), Revises
+        get_kind(action.kind), Revises
     )
 
 
@@ -119,10 +129,10 @@ def ask_back(
         raise Problem(
             "invalid_input",
             "Say what should be different.",
-            errors=(FieldError(field="note", message="is empty"),),
+            errors=(FieldError(field="note", message=translatable("is empty")),),
         )
     with transaction.atomic():
-        action = locked(action_id)
+        action = lock_action(action_id)
         refusal = _refusal(action, person, digest, revision, editing=False)
         if refusal is None:
             following = action.approval_round + 1
@@ -146,7 +156,7 @@ def ask_back(
     return action
 
 
-def saw(*, action: PendingAction, person: User, revision: int) -> None:
+def record_seen(*, action: PendingAction, person: User, revision: int) -> None:
     """Record the revision that this person sees now.
 
     The open page reports it, because a fetch does not mean that somebody looks. An old window does
@@ -165,11 +175,11 @@ def last_seen(action: PendingAction, person: User) -> int | None:
 
 def changes_since(action: PendingAction, revision: int) -> tuple[comparing.FieldChange, ...]:
     """Return how the present content differs from an earlier revision; 1 is the proposal."""
-    return comparing.between(_fields(action, revision), _fields(action, action.revision))
+    return comparing.compare_fields(_fields(action, revision), _fields(action, action.revision))
 
 
 def _fields(action: PendingAction, number: int) -> tuple[EditField, ...]:
-    kind = kind_named(action.kind)
+    kind = get_kind(action.kind)
     revision = action.revisions.filter(number=number).first()
     return (
         kind.fields(revision.payload)
@@ -201,16 +211,17 @@ def _refusal(
         return Problem("forbidden", "You may not decide for this mailbox.")
     if action.status != Status.PENDING:
         return Problem(
-            "conflict", f"It cannot be changed any more: it is {Status(action.status).label}."
+            "conflict",
+            join(translatable("It cannot be changed any more."), SENTENCES[Status(action.status)]),
         )
     if action.expires_at <= database_now():
         return Problem("conflict", "It has expired.")
     if action.digest != digest or action.revision != revision:
         return Problem("conflict", STALE)
     # The first content could still be found under its id and be taken for the edited one.
-    if editing and (doubtful(action.pk).exists() or restored.warned_of(action.pk)):
+    if editing and (doubtful_attempts(action.pk).exists() or restored.has_warning(action.pk)):
         return Problem(
             "conflict",
-            "This may have left once already, so it stays as it is. Ask for another proposal.",
+            "This may have left already, so it cannot be edited. Ask for another proposal.",
         )
     return None

@@ -5,8 +5,9 @@ from datetime import datetime
 from accounts.infra.compiled_sql import Insert, Select, database_now, slot
 from accounts.infra.fields import EncryptedTextField
 from accounts.models import User
-from approvals.core.seals import decision_holds, seal_of_decision
+from approvals.core.signatures import sign_decision, verify_decision
 from approvals.models import Decision, PendingAction
+from approvals.rules.quorum import stored_approvals
 
 NOTE: EncryptedTextField = Decision._meta.get_field("note")
 _insert = Insert(
@@ -14,9 +15,8 @@ _insert = Insert(
 )
 _approving = Select(
     lambda: (
-        Decision.objects.filter(
+        stored_approvals(
             action=slot(Decision, "action"),
-            verdict=Decision.Verdict.APPROVED,
             revision=slot(Decision, "revision"),
             digest=slot(Decision, "digest"),
             approval_round=slot(Decision, "approval_round"),
@@ -52,7 +52,7 @@ def record_decision(
         "created_at": now,
     }
     row = Decision(action_id=action.pk, person_id=person.pk, verdict=verdict.value, created_at=now)
-    _insert(**said, note=NOTE.sealed(note, row), seal=seal_of_decision(**said))
+    _insert(**said, note=NOTE.encrypt_value(note, row), seal=sign_decision(**said))
 
 
 def approvals_of(action: PendingAction) -> dict[int, bool]:
@@ -64,7 +64,7 @@ def approvals_of(action: PendingAction) -> dict[int, bool]:
         "approval_round": action.approval_round,
     }
     return {
-        person: decision_holds(
+        person: verify_decision(
             seal,
             **what,
             person=person,

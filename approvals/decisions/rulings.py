@@ -10,15 +10,16 @@ from django.utils import timezone
 from accounts.access.roles import has_role
 from accounts.infra.compiled_sql import database_now
 from accounts.infra.problems import Problem
+from accounts.infra.texts import join, translatable
 from accounts.infra.transactions import retry_if_rolled_back
 from accounts.models import Role, User
 from approvals.audit import chain
-from approvals.core.kinds import kind_named
-from approvals.core.states import Status
+from approvals.core.kinds import get_kind
+from approvals.core.states import SENTENCES, Status
 from approvals.core.types import Outcome, PreviewWarning, Speaks
 from approvals.decisions.verdicts import (
     count_approval,
-    locked,
+    lock_action,
     refusal_of_unfit,
     refusal_to_approve,
 )
@@ -30,7 +31,9 @@ from approvals.rules.policy import policy_of
 
 Ruling = Literal["sent", "not_sent"]
 
-ANOTHER_ATTEMPT = "It was handed over once more since this was shown to you. Look at it again."
+ANOTHER_ATTEMPT = translatable(
+    "It was handed over once more since you opened this. Look at it again."
+)
 
 
 @retry_if_rolled_back
@@ -46,7 +49,7 @@ def resolve(
     one, or if the action has expired.
     """
     with transaction.atomic():
-        action = locked(action_id)
+        action = lock_action(action_id)
         policy = policy_of(action.mailbox)
         refusal = _refusal(action, person, policy, ruling, fence)
         if refusal:
@@ -91,7 +94,8 @@ def _refusal(
         return forbidden
     if action.status != Status.UNKNOWN:
         return Problem(
-            "conflict", f"There is nothing to rule about: it is {Status(action.status).label}."
+            "conflict",
+            join(translatable("There is nothing to decide."), SENTENCES[Status(action.status)]),
         )
     if action.fence != fence:
         return Problem("conflict", ANOTHER_ATTEMPT)
@@ -144,14 +148,23 @@ def _order_again(action: PendingAction, person: User, policy: ApprovalPolicy, me
 
 
 def _may_have_left(action: PendingAction, attempt: Attempt) -> PreviewWarning:
-    kind = kind_named(action.kind)
+    kind = get_kind(action.kind)
     words = kind.words if isinstance(kind, Speaks) else {}
     at = attempt.wire_started_at or attempt.started_at
-    handed_over = f"It was handed over on {at:%d %b %Y at %H:%M} UTC and the answer was lost."
+    handed_over = translatable(
+        "It was handed over at %(time)s UTC and the answer was lost.", time=f"{at:%Y-%m-%d %H:%M}"
+    )
     return PreviewWarning(
         code="may_have_been_sent",
-        title=f"{words.get('may_have_happened', 'May have been sent already')}.",
-        text=f"{handed_over} {words.get('twice', 'If it was sent after all, the recipients get it twice.')}",
+        title=translatable("It may have happened already.")
+        if words
+        else translatable("It may have been sent already."),
+        text=join(
+            handed_over,
+            words.get(
+                "twice", translatable("If it was sent after all, the recipients get it twice.")
+            ),
+        ),
         severity="risk",
         mark=str(attempt.fence),
     )

@@ -15,34 +15,41 @@ from accounts.access.caller import Caller
 from accounts.access.roles import has_role
 from accounts.infra.compiled_sql import Select, columns_of, database_now, instance, slot
 from accounts.infra.problems import Problem, not_found
+from accounts.infra.texts import join, translatable
 from accounts.infra.transactions import retry_if_rolled_back
 from accounts.models import Mailbox, Role, User
 from approvals.audit import anchors, chain
-from approvals.core.kinds import kind_named
+from approvals.core.kinds import get_kind
 from approvals.core.queue import queue
-from approvals.core.states import Status
+from approvals.core.states import SENTENCES, Status
 from approvals.core.types import PreviewWarning, Rechecks
 from approvals.decisions.records import approvals_of, record_decision
 from approvals.lifecycle.load import read_action
 from approvals.lifecycle.proposals import actor_of
 from approvals.lifecycle.returns import UNDECIDED
-from approvals.lifecycle.revisions import add_notice, untold
+from approvals.lifecycle.revisions import add_notice, filter_new_warnings
 from approvals.models import ApprovalPolicy, Decision, PendingAction
 from approvals.rules.policy import (
     asks_for_staff,
-    blocked,
-    counted,
+    count_needed,
     may_approve_at_all,
-    needed_for,
     own_counts,
     policy_of,
+    refusal_by_lists,
     undo_of,
 )
+from approvals.rules.quorum import counted_approvals
 
 log = structlog.get_logger(__name__)
 
-STALE = "This is not what was shown to you: it has changed since. Look at it again."
-NEWS = "Something has happened since this was shown to you. Look at it again."
+STALE = translatable("This has changed since you opened it. Look at it again.")
+NEWS = translatable("Something has happened since you opened this. Look at it again.")
+PROPOSED_IT = translatable(
+    "You proposed this, so you cannot approve it. This mailbox asks for another person."
+)
+EDITED_IT = translatable(
+    "You edited this, so you cannot approve it. This mailbox asks for another person."
+)
 
 
 @retry_if_rolled_back
@@ -56,9 +63,9 @@ def approve(
     too if the kind finds something new about it, which the page then shows as a warning. A second
     approval by the same person changes nothing.
     """
-    _look_again(action_id, person, digest, revision)
+    _recheck(action_id, person, digest, revision)
     with transaction.atomic():
-        action = locked(action_id)
+        action = lock_action(action_id)
         policy, now = policy_of(action.mailbox), database_now()
         refusal = _refusal_to_approve(action, person, policy) or _refusal_of_stale(
             action, policy, digest, revision, now
@@ -74,7 +81,7 @@ def approve(
                 stored=action.digest,
             )
         elif action.status == Status.PENDING and person.pk not in (
-            said_yes := _who_approved(action, policy)
+            said_yes := _find_approvers(action)
         ):
             count_approval(action, person, policy, given=len(said_yes) + 1, method=method, at=now)
     # Raised outside the transaction, so that the audit event of the refusal is kept.
@@ -83,7 +90,7 @@ def approve(
     return action
 
 
-def _look_again(action_id: UUID, person: User, digest: str, revision: int) -> None:
+def _recheck(action_id: UUID, person: User, digest: str, revision: int) -> None:
     """Let the kind recheck the action before the approval counts; outside any transaction.
 
     A recheck that fails does not block the approval: the worker rechecks before the mail leaves.
@@ -95,27 +102,27 @@ def _look_again(action_id: UUID, person: User, digest: str, revision: int) -> No
         revision,
     ):
         return  # the caller answers this case with the row locked
-    kind = kind_named(read.action.kind)
+    kind = get_kind(read.action.kind)
     if not isinstance(kind, Rechecks):
         return
     try:
-        found = kind.recheck(read.approved())
+        found = kind.recheck(read.to_approved())
     except Exception:  # a provider's library may raise anything; the worker rechecks later
         log.exception("recheck_failed", action=str(action_id))
         return
-    news = untold(read.action, found) if found else ()
-    if news and may_approve(person, read.action) and _noticed(read.action, news):
-        raise Problem("conflict", f"{NEWS} {' '.join(warning.text for warning in news)}")
+    news = filter_new_warnings(read.action, found) if found else ()
+    if news and may_approve(person, read.action) and _add_news(read.action, news):
+        raise Problem("conflict", join(NEWS, *(warning.text for warning in news)))
 
 
 @transaction.atomic
-def _noticed(action: PendingAction, news: Sequence[PreviewWarning]) -> bool:
+def _add_news(action: PendingAction, news: Sequence[PreviewWarning]) -> bool:
     """Add the news in a new revision with the same content.
 
     An open page of the earlier revision has to show it before an approval. Return False if the
     action has moved on from the state of `action`.
     """
-    current = locked(action.pk)
+    current = lock_action(action.pk)
     if current.status != Status.PENDING or current.revision != action.revision:
         return False
     add_notice(current, news, approval_round=current.approval_round + 1)
@@ -144,7 +151,7 @@ def count_approval(
         _begin_round(action, person)
         given = 1
     record_decision(action, person, Decision.Verdict.APPROVED, method=method, at=at)
-    needed = needed_for(action, policy)
+    needed = count_needed(action, policy)
     if given >= needed:
         moved = action.move(
             Status.PENDING,
@@ -153,12 +160,12 @@ def count_approval(
             approved_at=Now(),
             returned=None,
             rules_version=policy.version,
-            **leaving(action, policy),
+            **leave_times(action, policy),
         )
         assert moved, "the row is locked"
         # The row is the outbox and the queue only notifies: a failed notification costs a few
         # seconds, never the mail.
-        transaction.on_commit(lambda: queue().ring(action.id), robust=True)
+        transaction.on_commit(lambda: queue().notify(action.id), robust=True)
     else:
         PendingAction.objects.filter(pk=action.pk).update(approvals_given=given)
     link = chain.record(
@@ -193,7 +200,7 @@ def _begin_round(action: PendingAction, person: User) -> None:
     )
 
 
-def leaving(action: PendingAction, policy: ApprovalPolicy) -> dict[str, Any]:
+def leave_times(action: PendingAction, policy: ApprovalPolicy) -> dict[str, Any]:
     """Return the times between which an approved action may leave, by the database's clock.
 
     The claim compares them with the same clock.
@@ -207,14 +214,12 @@ def leaving(action: PendingAction, policy: ApprovalPolicy) -> dict[str, Any]:
     }
 
 
-def _who_approved(action: PendingAction, policy: ApprovalPolicy) -> set[int]:
+def _find_approvers(action: PendingAction) -> set[int]:
     """Return the ids of the people whose approval counts."""
     proven = {person for person, holds in approvals_of(action).items() if holds}
-    return (
-        proven & set(counted(action, policy).values_list("person_id", flat=True))
-        if proven
-        else set()
-    )
+    if not proven:
+        return set()
+    return proven & set(counted_approvals(action).values_list("person_id", flat=True))
 
 
 def may_decide(person: User, action: PendingAction) -> bool:
@@ -244,10 +249,7 @@ def _refusal_to_approve(
         return None
     own = action.proposer_id == person.pk
     if own or action.revisions.filter(author=person).exists():
-        did = "proposed" if own else "edited"
-        return Problem(
-            "forbidden", f"Who {did} it may not approve it: this mailbox asks for somebody else."
-        )
+        return Problem("forbidden", PROPOSED_IT if own else EDITED_IT)
     return None
 
 
@@ -259,7 +261,7 @@ def _refusal_of_stale(
     if action.status == Status.PENDING:
         return refusal_of_unfit(action, policy, now)
     if action.status in (Status.REJECTED, Status.CANCELLED, Status.EXPIRED, Status.SUPERSEDED):
-        return Problem("conflict", f"It is {Status(action.status).label} already.")
+        return Problem("conflict", SENTENCES[Status(action.status)])
     return None
 
 
@@ -271,7 +273,7 @@ def refusal_of_unfit(
         return Problem("conflict", "It has expired. Ask for a new proposal.")
     if action.mailbox.status == Mailbox.Status.DISCONNECTED:
         return Problem("conflict", "The mailbox is disconnected. Connect it again first.")
-    return blocked(policy, [each["address"] for each in action.current.preview["targets"]])
+    return refusal_by_lists(policy, [each["address"] for each in action.current.preview["targets"]])
 
 
 @retry_if_rolled_back
@@ -289,7 +291,7 @@ def reject(
     Raises `conflict` if the stored digest and revision are not the given ones.
     """
     with transaction.atomic():
-        action = locked(action_id)
+        action = lock_action(action_id)
         if has_role(person, action.mailbox, Role.APPROVER):
             refusal = _refusal_of_another(action, digest, revision)
         else:
@@ -298,7 +300,8 @@ def reject(
             Status.PENDING, Status.REJECTED, finished_at=timezone.now()
         ):
             refusal = Problem(
-                "conflict", f"Too late to reject: it is {Status(action.status).label}."
+                "conflict",
+                join(translatable("Too late to reject."), SENTENCES[Status(action.status)]),
             )
         if refusal is None:
             record_decision(action, person, Decision.Verdict.REJECTED, method=method, note=note)
@@ -325,14 +328,17 @@ def _refusal_of_another(
 def undo(*, action_id: UUID, person: User) -> PendingAction:
     """Take an approval back during the undo window; all decisions are void then."""
     with transaction.atomic():
-        action = locked(action_id)
+        action = lock_action(action_id)
         if not has_role(person, action.mailbox, Role.APPROVER):
             raise Problem("forbidden", "You may not decide for this mailbox.")
         in_time, next_round = Q(undo_until__gt=Now()), action.approval_round + 1
         if not action.move(
             Status.APPROVED, Status.PENDING, in_time, **UNDECIDED, approval_round=next_round
         ):
-            raise Problem("conflict", f"Too late to undo: it is {Status(action.status).label}.")
+            raise Problem(
+                "conflict",
+                join(translatable("Too late to undo."), SENTENCES[Status(action.status)]),
+            )
         chain.record(
             mailbox=action.mailbox, event="undone", actor=f"user:{person.pk}", action_id=action.id
         )
@@ -349,14 +355,14 @@ def cancel(
     are not the given ones.
     """
     with transaction.atomic():
-        action = locked(action_id)
+        action = lock_action(action_id)
         own = action.proposer_id == caller.user.pk and (
             caller.token is None or action.proposer_name == caller.name
         )
         if not own and not (
             caller.token is None and has_role(caller.user, action.mailbox, Role.APPROVER)
         ):
-            raise not_found("The action")
+            raise not_found("The action does not exist, or you may not see it.")
         if action.status == Status.CANCELLED:
             return action
         if refusal := _refusal_of_another(action, digest, revision):
@@ -365,7 +371,10 @@ def cancel(
             action.move(source, Status.CANCELLED, finished_at=timezone.now())
             for source in (Status.PENDING, Status.APPROVED)
         ):
-            raise Problem("conflict", f"Too late to cancel: it is {Status(action.status).label}.")
+            raise Problem(
+                "conflict",
+                join(translatable("Too late to withdraw it."), SENTENCES[Status(action.status)]),
+            )
         chain.record(
             mailbox=action.mailbox, event="cancelled", actor=actor_of(caller), action_id=action.id
         )
@@ -381,10 +390,10 @@ _locked = Select(
 )
 
 
-def locked(action_id: UUID) -> PendingAction:
+def lock_action(action_id: UUID) -> PendingAction:
     found = _locked.first(pk=action_id)
     if found is None:
-        raise not_found("The action")
+        raise not_found("The action does not exist, or you may not see it.")
     action = instance(PendingAction, found)
     action.mailbox = instance(Mailbox, found[len(columns_of(PendingAction)) :])
     return action

@@ -30,7 +30,7 @@ class Next:
     rest: timedelta | None = None
 
 
-def after(outcome: Outcome, *, tries: int) -> Next:
+def next_state(outcome: Outcome, *, tries: int) -> Next:
     """Return the state after the outcome of the last of `tries` attempts.
 
     Only an attempt that certainly sent nothing is retried. A Retry-After on any other outcome means
@@ -44,12 +44,12 @@ def after(outcome: Outcome, *, tries: int) -> Next:
         case "unknown":
             return Next(status=Status.UNKNOWN, wait=timedelta(seconds=PROBES[0]))
         case "not_sent":
-            wait = next_try(tries, retry_after=outcome.retry_after)
+            wait = retry_wait(tries, retry_after=outcome.retry_after)
             pauses = outcome.pauses_mailbox or outcome.retry_after is not None
             return Next(status=Status.APPROVED, wait=wait, rest=wait if pauses else None)
 
 
-def next_try(tries: int, *, retry_after: int | None = None) -> timedelta:
+def retry_wait(tries: int, *, retry_after: int | None = None) -> timedelta:
     """Return the wait after `tries` attempts that certainly sent nothing: 4 s doubling to 15 min.
 
     The provider's `retry_after`, in seconds, counts if it is longer, capped at an hour.
@@ -77,7 +77,7 @@ def parse_retry_after(value: str | None, *, now: datetime) -> int | None:
     return math.ceil(min(max(seconds, 0), LONGEST_RETRY_AFTER_SECONDS))
 
 
-def next_probe(
+def lookup_wait(
     probes_made: int, *, since_lost: timedelta, failed: bool = False
 ) -> timedelta | None:
     """Return the wait before the next lookup after `probes_made` lookups, at least one.

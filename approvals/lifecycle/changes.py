@@ -39,7 +39,9 @@ class FieldChange:
     pieces: tuple[Piece, ...]
 
 
-def between(before: Sequence[EditField], after: Sequence[EditField]) -> tuple[FieldChange, ...]:
+def compare_fields(
+    before: Sequence[EditField], after: Sequence[EditField]
+) -> tuple[FieldChange, ...]:
     """Return the fields that differ, in the order of the form.
 
     It compares the text that a person reads, if that differs.
@@ -50,10 +52,12 @@ def between(before: Sequence[EditField], after: Sequence[EditField]) -> tuple[Fi
         earlier = old.get(
             field.name, EditField(name=field.name, label=field.label, sort=field.sort)
         )
-        if _said(earlier) == _said(field):
+        if _text_of(earlier) == _text_of(field):
             continue
         read = (_read(earlier), _read(field))
-        pieces = word_by_word(*(read if read[0] != read[1] else (_said(earlier), _said(field))))
+        pieces = word_by_word(
+            *(read if read[0] != read[1] else (_text_of(earlier), _text_of(field)))
+        )
         found.append(FieldChange(name=field.name, label=field.label, pieces=pieces))
     return tuple(found)
 
@@ -72,7 +76,7 @@ def word_by_word(before: str, after: str) -> tuple[Piece, ...]:
         words = TOKEN.findall("".join(old_lines)), TOKEN.findall("".join(new_lines))
         for went, came, stayed in _blocks(*words, most=MOST_TOKENS):
             pieces += _plain("".join(went), "".join(came), same=stayed)
-    return tuple(_joined(pieces))
+    return tuple(_join_pieces(pieces))
 
 
 def _blocks(
@@ -92,7 +96,7 @@ def _plain(before: str, after: str, *, same: bool) -> list[Piece]:
     return [piece for piece in both if piece.text]
 
 
-def _joined(pieces: Sequence[Piece]) -> Iterator[Piece]:
+def _join_pieces(pieces: Sequence[Piece]) -> Iterator[Piece]:
     """Yield the pieces; neighbours of one sort become one piece."""
     waiting: Piece | None = None
     for piece in pieces:
@@ -106,11 +110,11 @@ def _joined(pieces: Sequence[Piece]) -> Iterator[Piece]:
         yield waiting
 
 
-def _said(field: EditField) -> str:
+def _text_of(field: EditField) -> str:
     return field.value + "".join(
         f"{file.name} ({file.type}, sha256 {file.sha256})\n" for file in field.files
     )
 
 
 def _read(field: EditField) -> str:
-    return field.reading or _said(field)
+    return field.reading or _text_of(field)

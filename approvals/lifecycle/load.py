@@ -38,11 +38,11 @@ _blob = Select(
 )
 
 
-def _not_to_be_called() -> None:
+def _refuse_call() -> None:
     raise LeaseLost
 
 
-def _nothing_to_be_kept(notes: Mapping[str, Any]) -> None:
+def _refuse_notes(notes: Mapping[str, Any]) -> None:
     raise LeaseLost
 
 
@@ -59,11 +59,11 @@ class Read:
     prepared: dict[str, Any]
     outdated: dict[str, Any] | None
 
-    def approved(
+    def to_approved(
         self,
         *,
-        wire_started: Callable[[], None] = _not_to_be_called,
-        keep: Callable[[Mapping[str, Any]], None] = _nothing_to_be_kept,
+        wire_started: Callable[[], None] = _refuse_call,
+        keep: Callable[[Mapping[str, Any]], None] = _refuse_notes,
     ) -> ApprovedAction:
         """Return the frozen payload; raises ValueError if it does not fit the approved digest."""
         action = self.action
@@ -119,10 +119,10 @@ def read_action(action_id: UUID) -> Read | None:
     )
 
 
-def approved_action(
-    action_id: UUID, *, keep: Callable[[Mapping[str, Any]], None] = _nothing_to_be_kept
+def load_approved(
+    action_id: UUID, *, keep: Callable[[Mapping[str, Any]], None] = _refuse_notes
 ) -> ApprovedAction:
     """Return the frozen payload of an action, as a kind gets it."""
     read = read_action(action_id)
     assert read is not None, "an action is never deleted"
-    return read.approved(keep=keep)
+    return read.to_approved(keep=keep)

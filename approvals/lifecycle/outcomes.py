@@ -10,6 +10,7 @@ from django.db.models import F
 from django.db.models.functions import Greatest, Now
 
 from accounts.infra.compiled_sql import Select, instance, slot
+from accounts.infra.texts import dump_texts
 from approvals.audit import chain
 from approvals.core.states import OPEN, Status
 from approvals.core.types import Outcome
@@ -94,12 +95,12 @@ def record_outcome(
         return False
     _write(attempt, outcome, evidence)
     # The number of attempts only matters for the wait before a retry.
-    following = backoff.after(
+    following = backoff.next_state(
         outcome, tries=action.attempts.count() if outcome.verdict == "not_sent" else 1
     )
     moved = action.move(source, following.status, **{**_changes(outcome, following), **changes})
     if following.rest is not None:
-        _rest(action, following)
+        _start_cool_down(action, following)
     chain.record(
         mailbox=action.mailbox_id,
         event=f"outcome_{outcome.verdict}",
@@ -118,7 +119,7 @@ def _changes(outcome: Outcome, following: backoff.Next) -> dict[str, Any]:
         name: value
         for name, value in {
             "code": outcome.code,
-            "detail": outcome.detail,
+            **dump_texts(detail=outcome.detail),
             "retry_after": outcome.retry_after,
             "required_scope": outcome.required_scope,
         }.items()
@@ -142,7 +143,7 @@ def _changes(outcome: Outcome, following: backoff.Next) -> dict[str, Any]:
     return changes
 
 
-def _rest(action: PendingAction, following: backoff.Next) -> None:
+def _start_cool_down(action: PendingAction, following: backoff.Next) -> None:
     """Start a cool-down of the whole mailbox; a shorter one never ends a longer one."""
     until = Now() + following.rest
     row, created = Rest.objects.get_or_create(

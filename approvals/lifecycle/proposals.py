@@ -1,7 +1,6 @@
 """Storage of a proposal until a person decides."""
 
 import hashlib
-from dataclasses import asdict
 from datetime import datetime, timedelta
 
 from django.conf import settings
@@ -12,15 +11,16 @@ from accounts.access.caller import Caller
 from accounts.access.rate_limits import TOKENS_OF_A_PERSON
 from accounts.infra.compiled_sql import database_now
 from accounts.infra.problems import Problem, not_found
+from accounts.infra.texts import join, translatable
 from accounts.infra.transactions import retry_if_rolled_back
 from accounts.models import Mailbox, User
 from approvals.audit import chain
 from approvals.core.digest import digest_of
-from approvals.core.states import Status
+from approvals.core.states import SENTENCES, Status
 from approvals.core.types import Proposal
 from approvals.lifecycle import queries
 from approvals.models import ApprovalPolicy, Blob, IdempotencyRecord, PendingAction, Revision
-from approvals.rules.policy import blocked, lifetime_of, policy_of
+from approvals.rules.policy import lifetime_of, policy_of, refusal_by_lists
 
 WAIT_SECONDS = 60  # nobody knows when a person decides
 
@@ -63,24 +63,14 @@ def propose(
     request_digest: str,
     replaces: str | None = None,
 ) -> tuple[PendingAction, bool]:
-    """Store a proposal for a person to decide.
+    """Store a proposal for a person to decide, and supersede the action that it replaces, if any.
 
-    Returns the action, and True if the key had led to it before.
-
-    1. Lock the action that it replaces, if any; `not_found` or `conflict` if it cannot be replaced.
-    2. Store the action, its first revision and its blobs.
-    3. Store the idempotency record. If another request with this key was faster, return its action.
-    4. Supersede the action that it replaces.
-    5. Record the audit events.
-
-    Raises `policy_blocked` if the rules of the mailbox refuse one of its targets, and
-    `rate_limited` if too many proposals of this caller wait already.
+    Returns the action, and True if the key had led to it before. Raises `policy_blocked` if the
+    rules of the mailbox refuse one of its targets, and `rate_limited` if too many proposals of this
+    caller wait already. Raises `not_found` or `conflict` if the other action cannot be replaced.
     """
-    now = database_now()
-    digest = digest_of(proposal.payload)
-    policy = policy_of(mailbox)
-    refusal = blocked(policy, [target.address for target in proposal.preview.targets])
-    if refusal:
+    now, digest, policy = database_now(), digest_of(proposal.payload), policy_of(mailbox)
+    if refusal := refusal_by_lists(policy, [target.address for target in proposal.preview.targets]):
         raise refusal
     if replaces is None:
         _refuse_when_full(caller, mailbox)
@@ -90,28 +80,11 @@ def propose(
             if replaces is None
             else replaceable(caller=caller, mailbox=mailbox, action_id=replaces)
         )
-    except Problem:
-        # The same request may have been faster, and have replaced it.
-        earlier = replay(
-            caller=caller, mailbox=mailbox, tool=tool, key=key, request_digest=request_digest
-        )
-        if earlier is None:
-            raise
-        return earlier, True
-    try:
         with transaction.atomic():  # a savepoint: an IntegrityError must not end the whole
             action = _insert(caller, mailbox, tool, proposal, policy, digest, now, replaced)
-            if key is not None:
-                IdempotencyRecord.objects.create(
-                    mailbox=mailbox,
-                    proposer=caller.user,
-                    proposer_name=caller.name,
-                    tool=tool,
-                    key=key,
-                    request_digest=request_digest,
-                    action=action,
-                )
-    except IntegrityError:
+            _remember(action, caller, key, request_digest)
+    except (Problem, IntegrityError):
+        # The same request may have been faster, and have replaced the earlier action.
         earlier = replay(
             caller=caller, mailbox=mailbox, tool=tool, key=key, request_digest=request_digest
         )
@@ -161,6 +134,20 @@ def _insert(
     )
 
 
+def _remember(action: PendingAction, caller: Caller, key: str | None, request_digest: str) -> None:
+    """Store the idempotency record; raises IntegrityError if another request was faster."""
+    if key is not None:
+        IdempotencyRecord.objects.create(
+            mailbox=action.mailbox,
+            proposer=caller.user,
+            proposer_name=caller.name,
+            tool=action.tool,
+            key=key,
+            request_digest=request_digest,
+            action=action,
+        )
+
+
 def _store_content(
     action: PendingAction, proposal: Proposal, *, author: User, at: datetime
 ) -> None:
@@ -169,7 +156,7 @@ def _store_content(
         number=1,
         author=author,
         payload=proposal.payload,
-        preview=asdict(proposal.preview),
+        preview=proposal.preview.as_json(),
         digest=action.digest,
         created_at=at,
     )
@@ -212,8 +199,8 @@ def _refuse_when_full(caller: Caller, mailbox: Mailbox) -> None:
     ):
         raise Problem(
             "rate_limited",
-            "Too many proposals of this token wait for a person in this mailbox. Nothing was stored. Withdraw some, or "
-            "propose again when they are decided.",
+            "Too many proposals of this token wait for a person in this mailbox. Nothing was stored. Withdraw some, or"
+            " propose again when they are decided.",
             retry_after=WAIT_SECONDS,
         )
 
@@ -229,17 +216,18 @@ def replaceable(*, caller: Caller, mailbox: Mailbox, action_id: str) -> PendingA
         queries.of_caller(caller).filter(mailbox=mailbox, proposer=caller.user), action_id
     )
     if found is None:
-        raise not_found("The action to be replaced")
+        raise not_found("The action to be replaced does not exist, or you may not see it.")
     action = PendingAction.objects.select_for_update(no_key=True, of=("self",)).get(pk=found.pk)
     if action.status != Status.PENDING:
         raise Problem(
-            "conflict", f"It cannot be replaced any more: it is {Status(action.status).label}."
+            "conflict",
+            join(translatable("It cannot be replaced any more."), SENTENCES[Status(action.status)]),
         )
     review = queries.review_of(action)
     if review is not None and review["verdict"] == "edited":
         raise Problem(
             "conflict",
-            "A reviewer has changed it already and goes on with that. Do not propose it again.",
+            "A reviewer has already edited it and continues with that. Do not propose it again.",
         )
     return action
 

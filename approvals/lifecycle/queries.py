@@ -16,6 +16,7 @@ from accounts.access import roles
 from accounts.access.caller import Caller
 from accounts.infra.credentials import CannotDecrypt
 from accounts.infra.problems import Problem
+from accounts.infra.texts import without_sources
 from accounts.models import Mailbox, User
 from approvals.core.at_rest import open_part
 from approvals.core.states import FINAL, Status
@@ -71,11 +72,11 @@ def open_shown(actions: Iterable[PendingAction]) -> list[PendingAction]:
     """Decrypt the rest of `shown` in these rows; a part that no key opens is left out."""
     found = list(actions)
     for action in found:
-        action.shown = opened_preview(action.shown, action.sealed_shown, action.pk, action.revision)  # type: ignore[attr-defined]
+        action.shown = open_preview(action.shown, action.sealed_shown, action.pk, action.revision)  # type: ignore[attr-defined]
     return found
 
 
-def opened_preview(preview: Any, sealed: Any, action_id: UUID, revision: int) -> dict[str, Any]:
+def open_preview(preview: Any, sealed: Any, action_id: UUID, revision: int) -> dict[str, Any]:
     """Return the whole preview from its readable and its encrypted part."""
     readable: dict[str, Any] = preview or {}
     if sealed is None:
@@ -91,7 +92,7 @@ def review_url(action: PendingAction) -> str:
     return settings.MAILHUB_PUBLIC_URL + reverse("review", args=[action.pk])
 
 
-def described(action: PendingAction) -> dict[str, Any]:
+def describe_action(action: PendingAction) -> dict[str, Any]:
     """Return the contract's `action` object; empty optional members are left out."""
     members: dict[str, Any] = {
         "id": str(action.pk),
@@ -107,12 +108,12 @@ def described(action: PendingAction) -> dict[str, Any]:
     if action.unsettled_at:
         members["unsettled_at"] = _rfc3339(action.unsettled_at)
     if action.error:
-        members["error"] = action.error
+        members["error"] = without_sources(action.error)
     if review := review_of(action):
         members["review"] = review
     if at := reconcile.may_have_left(action):
         members["may_have_been_sent_at"] = _rfc3339(at)
-    if at := reconcile.also_left(action):
+    if at := reconcile.find_unshown_send(action):
         members["also_sent_at"] = _rfc3339(at)
     if action.status == Status.SUPERSEDED and (
         successor := PendingAction.objects.filter(replaces=action).first()
@@ -181,7 +182,7 @@ def page(
     Raises `invalid_input` for a foreign cursor.
     """
     order = ("-created_at", "-id") if newest_first else ("created_at", "id")
-    actions = actions.filter(beyond(cursor, newest_first=newest_first))
+    actions = actions.filter(after_cursor(cursor, newest_first=newest_first))
     rows = list(actions.select_related("mailbox", "proposer").order_by(*order)[: limit + 1])
     if len(rows) <= limit:
         return rows, None
@@ -194,7 +195,7 @@ def cursor_of(at: datetime, action_id: UUID) -> str:
     return f"{at.isoformat()}~{action_id.hex}"
 
 
-def beyond(cursor: str | None, *, newest_first: bool, by: str = "created_at") -> Q:
+def after_cursor(cursor: str | None, *, newest_first: bool, by: str = "created_at") -> Q:
     """Return the condition for rows after a cursor in the order of `by` and id; empty without one.
 
     Raises `invalid_input` for a cursor that no list has given.
@@ -270,7 +271,7 @@ def _people_of(events: list[AuditEvent]) -> set[int]:
     }
 
 
-def unfinished(mailbox: Mailbox) -> dict[str, int]:
+def count_unfinished(mailbox: Mailbox) -> dict[str, int]:
     """Return how many actions of a mailbox are pending, about to leave, or unknown."""
     of = PendingAction.objects.filter(mailbox=mailbox)
     return {
@@ -280,7 +281,7 @@ def unfinished(mailbox: Mailbox) -> dict[str, int]:
     }
 
 
-def named_by_open_actions(*members: str) -> set[str]:
+def values_in_open_actions(*members: str) -> set[str]:
     """Return the values of these members in payloads of open or not yet settled actions."""
     open_ = Revision.objects.filter(
         ~Q(action__status__in=FINAL) | Q(action__settle_at__isnull=False)

@@ -32,7 +32,7 @@ class SentAlready(Exception):
     """Raised if an earlier attempt has sent the mail."""
 
 
-def unproven() -> Q:
+def is_unproven() -> Q:
     """Return the condition for an unproven attempt.
 
     It was on the wire, and only a person's word, or nothing, says that it did not send.
@@ -44,9 +44,9 @@ def unproven() -> Q:
     )
 
 
-def doubtful(action_id: UUID, *, before: int | None = None) -> QuerySet[Attempt]:
+def doubtful_attempts(action_id: UUID, *, before: int | None = None) -> QuerySet[Attempt]:
     """Return the unproven attempts, oldest first; with `before` only those of earlier claims."""
-    found = Attempt.objects.filter(unproven(), action=action_id).order_by("fence")
+    found = Attempt.objects.filter(is_unproven(), action=action_id).order_by("fence")
     return found if before is None else found.filter(fence__lt=before)
 
 
@@ -58,7 +58,11 @@ def may_have_left(action: PendingAction) -> datetime | None:
     if not action.fence:
         return None
     now_leaving = action.fence if action.status == Status.EXECUTING else None
-    return doubtful(action.pk, before=now_leaving).values_list("wire_started_at", flat=True).first()
+    return (
+        doubtful_attempts(action.pk, before=now_leaving)
+        .values_list("wire_started_at", flat=True)
+        .first()
+    )
 
 
 def may_have_left_by(action_id: UUID, at: datetime) -> datetime | None:
@@ -83,7 +87,7 @@ def may_have_left_by(action_id: UUID, at: datetime) -> datetime | None:
     )
 
 
-def also_left(action: PendingAction) -> datetime | None:
+def find_unshown_send(action: PendingAction) -> datetime | None:
     """Return when a mail was handed over and accepted that the state does not show, or None.
 
     That is a mail whose action ended otherwise, or a second copy.
@@ -95,7 +99,7 @@ def also_left(action: PendingAction) -> datetime | None:
     return next(iter(times[action.status == Status.SUCCEEDED :]), None)
 
 
-def sent_already(kind: Kind, approved: ApprovedAction) -> Outcome | None:
+def find_in_sent(kind: Kind, approved: ApprovedAction) -> Outcome | None:
     """Look the mail up in Sent and change nothing; return evidence or None. Raises NotLookedAt."""
     try:
         found = kind.reconcile(replace(approved, prepared={}))
@@ -115,10 +119,10 @@ def settle_doubts(kind: Kind, approved: ApprovedAction, *, fence: int) -> Approv
 
     Raises NotLookedAt if Sent could not be searched.
     """
-    earlier = list(doubtful(approved.id, before=fence))
+    earlier = list(doubtful_attempts(approved.id, before=fence))
     if not earlier:
         return approved
-    found = sent_already(kind, approved)
+    found = find_in_sent(kind, approved)
     if found is not None:
         record_outcome(approved.id, earlier[-1].fence, found, evidence="probe")
         raise SentAlready
@@ -149,7 +153,7 @@ def record_destroyed(action_id: UUID, fence: int) -> bool:
     An attempt that is still unknown is left to `record_outcome`, which moves the action as well.
     """
     action = PendingAction.objects.select_for_update(no_key=True).get(pk=action_id)
-    known = doubtful(action_id).filter(fence=fence, verdict=Attempt.Verdict.NOT_SENT)
+    known = doubtful_attempts(action_id).filter(fence=fence, verdict=Attempt.Verdict.NOT_SENT)
     changed = known.update(evidence="probe", code=DESTROYED, ended_at=Now())
     if changed:
         chain.record(

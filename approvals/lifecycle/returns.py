@@ -1,7 +1,6 @@
 """Return of approved actions to a person, with the reason why they may not leave any more."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 from uuid import UUID
 
@@ -10,12 +9,13 @@ from django.db import transaction
 from django.db.models import Q
 
 from accounts.infra.compiled_sql import Select, slot
+from accounts.infra.texts import dump_texts, translatable
 from approvals.audit import chain
 from approvals.core.states import Status
 from approvals.core.types import PreviewWarning
 from approvals.lifecycle.revisions import add_notice
 from approvals.models import PendingAction
-from approvals.rules.conditions import VOID, void
+from approvals.rules.conditions import VOID, is_void
 
 log = structlog.get_logger(__name__)
 
@@ -30,7 +30,7 @@ UNDECIDED: dict[str, Any] = {
 
 _is_void = Select(
     lambda: PendingAction.objects.filter(
-        void(), pk=slot(PendingAction, "id", "pk"), status=Status.APPROVED
+        is_void(), pk=slot(PendingAction, "id", "pk"), status=Status.APPROVED
     ).values_list("pk")
 )
 
@@ -43,12 +43,12 @@ def return_if_void(action_id: UUID) -> bool:
 
 @transaction.atomic
 def _return_if_void(action_id: UUID) -> bool:
-    approved = PendingAction.objects.filter(void(), pk=action_id, status=Status.APPROVED)
+    approved = PendingAction.objects.filter(is_void(), pk=action_id, status=Status.APPROVED)
     action = approved.select_for_update(no_key=True, skip_locked=True).first()
     if action is None:
         return False
     for code, (condition, detail) in VOID.items():
-        if _returned(action, code=code, detail=detail, only_if=condition()):
+        if _return_action(action, code=code, detail=detail, only_if=condition()):
             return True
     return False
 
@@ -60,11 +60,11 @@ def return_with_warnings(action: PendingAction, warnings: Sequence[PreviewWarnin
     Return False if it has moved since. A new revision of the same content shows the finding, so the
     next approver sees it.
     """
-    moved = _returned(
+    moved = _return_action(
         action,
         code=warnings[0].code,
         detail=warnings[0].text,
-        warnings=[asdict(warning) for warning in warnings],
+        warnings=[warning.as_json() for warning in warnings],
         only_if=Q(approval_round=action.approval_round),
     )
     if moved:
@@ -76,16 +76,18 @@ def return_with_warnings(action: PendingAction, warnings: Sequence[PreviewWarnin
 def return_unproven(action: PendingAction) -> bool:
     """Send back an action without proof of an approval; return False if it has moved since."""
     log.warning("approval_unproven", action=str(action.pk), fence=action.fence)
-    return _returned(
+    return _return_action(
         action,
         code="approval_unproven",
-        detail="The approval carries no valid seal. It is from before an upgrade or a change of keys, or somebody "
-        "wrote it into the database. Look at the message and decide again.",
+        detail=translatable(
+            "The approval has no valid seal. It is from before an upgrade or a change of keys, or somebody wrote it"
+            " into the database. Look at the message and decide again."
+        ),
         only_if=Q(approval_round=action.approval_round),
     )
 
 
-def _returned(
+def _return_action(
     action: PendingAction,
     *,
     code: str,
@@ -100,7 +102,7 @@ def _returned(
         **UNDECIDED,
         approval_round=action.approval_round + 1,
         error=None,
-        returned={"code": code, "detail": detail, "warnings": list(warnings)},
+        returned={"code": code, "warnings": list(warnings), **dump_texts(detail=detail)},
     )
     if moved:
         chain.record(

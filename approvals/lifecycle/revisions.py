@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from accounts.infra.compiled_sql import database_now
@@ -62,7 +61,7 @@ def add_notice(action: PendingAction, warnings: Sequence[PreviewWarning], **more
     kept = [
         warning for warning in current.preview.get("warnings", []) if warning["code"] not in told
     ]
-    preview = {**current.preview, "warnings": [*kept, *(asdict(warning) for warning in warnings)]}
+    preview = {**current.preview, "warnings": [*kept, *(warning.as_json() for warning in warnings)]}
     add_revision(
         action,
         author=action.proposer,
@@ -73,7 +72,9 @@ def add_notice(action: PendingAction, warnings: Sequence[PreviewWarning], **more
     )
 
 
-def untold(action: PendingAction, warnings: Iterable[PreviewWarning]) -> tuple[PreviewWarning, ...]:
+def filter_new_warnings(
+    action: PendingAction, warnings: Iterable[PreviewWarning]
+) -> tuple[PreviewWarning, ...]:
     """Return the warnings that the present revision does not show yet."""
     told = {(w["code"], w.get("mark", "")) for w in action.current.preview.get("warnings", [])}
     return tuple(warning for warning in warnings if (warning.code, warning.mark) not in told)

@@ -1,7 +1,6 @@
 """The pages of members: inviting, joining, changing roles, leaving."""
 
-from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
 
@@ -11,7 +10,6 @@ from allauth.account.models import Login
 from django import forms
 from django.conf import settings
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.core.mail import EmailMessage
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -21,13 +19,14 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_variables
-from django.views.decorators.http import require_http_methods, require_POST
+from django.views.decorators.http import require_http_methods
 
+from accounts.access.signed_in import AuthenticatedRequest, signed_in_action
 from accounts.forms import MailboxAddressField
 from accounts.infra.problems import Problem
-from accounts.models import Mailbox, Role, User
+from accounts.models import Role, User
 from approvals.mailboxes import members as services
-from approvals.mailboxes.mailbox_views import render_mailbox, visible_mailbox
+from approvals.mailboxes.mailbox_views import membership_of, render_mailbox
 
 log = structlog.get_logger(__name__)
 
@@ -43,16 +42,14 @@ class RoleForm(forms.Form):
     role = forms.ChoiceField(choices=Role.choices)
 
 
-@login_required
-@never_cache
-@require_POST
+@signed_in_action
 @sensitive_variables("secret")
-def invite(request: HttpRequest, mailbox_id: UUID) -> HttpResponse:
+def invite(request: AuthenticatedRequest, mailbox_id: UUID) -> HttpResponse:
     """Create an invitation and mail its link to the invited address.
 
     The page never holds the link.
     """
-    mailbox = visible_mailbox(request, mailbox_id)
+    mailbox = membership_of(request, mailbox_id).mailbox
     form = InviteForm(request.POST)
     if not form.is_valid():
         wrong = " ".join(str(error) for errors in form.errors.values() for error in errors)
@@ -61,7 +58,7 @@ def invite(request: HttpRequest, mailbox_id: UUID) -> HttpResponse:
     try:
         secret = services.invite(
             mailbox=mailbox,
-            person=cast(User, request.user),
+            person=request.user,
             email=wanted["email"],
             role=Role(wanted["role"]),
         )
@@ -69,7 +66,7 @@ def invite(request: HttpRequest, mailbox_id: UUID) -> HttpResponse:
         return render_mailbox(request, mailbox, problem=problem)
     link = settings.MAILHUB_PUBLIC_URL + reverse("invitation", args=[secret])
     letter = {"mailbox": mailbox, "link": link, "person": request.user}
-    mailed = settings.SENDS_MAIL and _mailed(letter, to=wanted["email"])
+    mailed = settings.SENDS_MAIL and _mail_invitation(letter, to=wanted["email"])
     context = {
         "mailbox": mailbox,
         "email": wanted["email"],
@@ -80,7 +77,7 @@ def invite(request: HttpRequest, mailbox_id: UUID) -> HttpResponse:
 
 
 @sensitive_variables()
-def _mailed(letter: dict[str, Any], *, to: str) -> bool:
+def _mail_invitation(letter: dict[str, Any], *, to: str) -> bool:
     """Mail the invitation, with one attempt. Return True if the mail server took it."""
     subject = _("%(person)s invites you to %(mailbox)s in mailhub") % letter
     text = render_to_string("approvals/invitation_mail.txt", letter)
@@ -91,61 +88,44 @@ def _mailed(letter: dict[str, Any], *, to: str) -> bool:
         return False
 
 
-@login_required
-@require_POST
-def withdraw(request: HttpRequest, mailbox_id: UUID, invitation_id: int) -> HttpResponse:
-    return _changed(
-        request,
-        mailbox_id,
-        lambda mailbox, person: services.withdraw_invitation(
-            mailbox=mailbox, person=person, invitation_id=invitation_id
-        ),
-    )
-
-
-@login_required
-@require_POST
-def change_role(request: HttpRequest, mailbox_id: UUID, user_id: int) -> HttpResponse:
-    form = RoleForm(request.POST)
-    if not form.is_valid():
-        problem = Problem("invalid_input", _("There is no such role."))
-        return render_mailbox(request, visible_mailbox(request, mailbox_id), problem=problem)
-    role = Role(form.cleaned_data["role"])
-    return _changed(
-        request,
-        mailbox_id,
-        lambda mailbox, person: services.change_role(
-            mailbox=mailbox, person=person, user_id=user_id, role=role
-        ),
-    )
-
-
-@login_required
-@require_POST
-def remove(request: HttpRequest, mailbox_id: UUID, user_id: int) -> HttpResponse:
-    """Remove a member, or leave: a former member sees nothing of the mailbox any more."""
-    return _changed(
-        request,
-        mailbox_id,
-        lambda mailbox, person: services.remove_member(
-            mailbox=mailbox, person=person, user_id=user_id
-        ),
-        afterwards="mailboxes" if user_id == cast(User, request.user).pk else "",
-    )
-
-
-def _changed(
-    request: HttpRequest,
-    mailbox_id: UUID,
-    change: Callable[[Mailbox, User], None],
-    afterwards: str = "",
-) -> HttpResponse:
-    mailbox = visible_mailbox(request, mailbox_id)
+@signed_in_action
+def withdraw(request: AuthenticatedRequest, mailbox_id: UUID, invitation_id: int) -> HttpResponse:
+    mailbox = membership_of(request, mailbox_id).mailbox
     try:
-        change(mailbox, cast(User, request.user))
+        services.withdraw_invitation(
+            mailbox=mailbox, person=request.user, invitation_id=invitation_id
+        )
     except Problem as problem:
         return render_mailbox(request, mailbox, problem=problem)
-    return redirect(afterwards) if afterwards else redirect("mailbox", mailbox.pk)
+    return redirect("mailbox", mailbox.pk)
+
+
+@signed_in_action
+def change_role(request: AuthenticatedRequest, mailbox_id: UUID, user_id: int) -> HttpResponse:
+    mailbox = membership_of(request, mailbox_id).mailbox
+    form = RoleForm(request.POST)
+    if not form.is_valid():
+        problem = Problem("invalid_input", _("This role does not exist. Choose another one."))
+        return render_mailbox(request, mailbox, problem=problem)
+    role = Role(form.cleaned_data["role"])
+    try:
+        services.change_role(mailbox=mailbox, person=request.user, user_id=user_id, role=role)
+    except Problem as problem:
+        return render_mailbox(request, mailbox, problem=problem)
+    return redirect("mailbox", mailbox.pk)
+
+
+@signed_in_action
+def remove(request: AuthenticatedRequest, mailbox_id: UUID, user_id: int) -> HttpResponse:
+    """Remove a member, or leave: a former member sees nothing of the mailbox any more."""
+    mailbox = membership_of(request, mailbox_id).mailbox
+    try:
+        services.remove_member(mailbox=mailbox, person=request.user, user_id=user_id)
+    except Problem as problem:
+        return render_mailbox(request, mailbox, problem=problem)
+    if user_id == request.user.pk:
+        return redirect("mailboxes")
+    return redirect("mailbox", mailbox.pk)
 
 
 @never_cache
@@ -168,7 +148,7 @@ def invitation(request: HttpRequest, secret: str) -> HttpResponse:
             back = reverse("mailbox", args=[offer.mailbox_id])
             if person is not None:
                 messages.success(
-                    request, _("You belong to %(mailbox)s now.") % {"mailbox": offer.mailbox}
+                    request, _("You are now a member of %(mailbox)s.") % {"mailbox": offer.mailbox}
                 )
                 return redirect(back)
             return perform_login(request, Login(user=member, redirect_url=back))

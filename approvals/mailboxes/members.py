@@ -17,19 +17,26 @@ from accounts.access.quotas import Quota, take
 from accounts.access.roles import has_role
 from accounts.audit_hook import record_event
 from accounts.infra.problems import Problem, not_found
+from accounts.infra.texts import translatable
 from accounts.infra.transactions import retry_if_rolled_back
 from accounts.models import Invitation, Mailbox, Membership, Role, User, digest_of
 from accounts.people.address_proof import prove_account
 from approvals.audit import chain
 from approvals.core.states import Status
 from approvals.models import Decision, PendingAction
-from approvals.rules.policy import counted, policy_of
+from approvals.rules.quorum import counted_approvals
 
 INVITATION_LIFETIME = timedelta(days=7)
 HOUR = 3600  # seconds
-TOO_MANY = "Too many invitations were made within an hour. Nothing was sent. Try again later."
-LAST_MANAGER = "This is the only manager of the mailbox. Make somebody else a manager first."
-USED_UP = "This invitation was used already, was withdrawn, or is too old. Ask who manages the mailbox for a new one."
+TOO_MANY = translatable(
+    "Too many invitations were made within an hour. Nothing was sent now. Try again later."
+)
+LAST_MANAGER = translatable(
+    "This is the only manager of the mailbox. Make somebody else a manager first."
+)
+USED_UP = translatable(
+    "This invitation was already used or withdrawn, or it is too old. Ask a manager of the mailbox for a new one."
+)
 
 
 def invite(*, mailbox: Mailbox, person: User, email: str, role: Role) -> str:
@@ -64,9 +71,9 @@ def _count(mailbox: Mailbox, person: User, email: str) -> None:
 @retry_if_rolled_back
 @transaction.atomic
 def _invite(*, mailbox: Mailbox, person: User, email: str, role: Role) -> str:
-    _locked(mailbox, person)
+    _lock_mailbox(mailbox, person)
     if Membership.objects.filter(mailbox=mailbox, user__email=email).exists():
-        raise Problem("conflict", "This person is a member already.")
+        raise Problem("conflict", "This person is already a member.")
     Invitation.open().filter(mailbox=mailbox, email=email).update(expires_at=timezone.now())
     secret = secrets.token_urlsafe(32)
     invitation = Invitation.objects.create(
@@ -97,7 +104,7 @@ def new_link(*, mailbox: Mailbox, email: str) -> str:
         .first()
     )
     if invitation is None:
-        raise not_found("The invitation")
+        raise not_found("The invitation does not exist, or you may not see it.")
     secret = secrets.token_urlsafe(32)
     Invitation.objects.filter(pk=invitation.pk).update(digest=digest_of(secret))
     record_event("invitation_link_made", person=None, mailbox=mailbox, invitation=invitation.pk)
@@ -107,13 +114,13 @@ def new_link(*, mailbox: Mailbox, email: str) -> str:
 @retry_if_rolled_back
 @transaction.atomic
 def withdraw_invitation(*, mailbox: Mailbox, person: User, invitation_id: int) -> None:
-    _locked(mailbox, person)
+    _lock_mailbox(mailbox, person)
     if (
         not Invitation.open()
         .filter(mailbox=mailbox, pk=invitation_id)
         .update(expires_at=timezone.now())
     ):
-        raise not_found("The invitation")
+        raise not_found("The invitation does not exist, or you may not see it.")
     chain.record(
         mailbox=mailbox,
         event="invitation_withdrawn",
@@ -173,10 +180,17 @@ def _join(invitation: Invitation, person: User | None) -> tuple[Invitation, User
     if person is not None and person.email != invitation.email:
         raise Problem(
             "forbidden",
-            f"This invitation is for {invitation.email}, and you are signed in as {person.email}.",
+            translatable(
+                "This invitation is for %(invited)s, and you are signed in as %(person)s.",
+                invited=invitation.email,
+                person=person.email,
+            ),
         )
     if person is None and has_account(invitation.email):
-        raise Problem("unauthenticated", f"Sign in as {invitation.email} first, then join.")
+        raise Problem(
+            "unauthenticated",
+            translatable("Sign in as %(invited)s first, then join.", invited=invitation.email),
+        )
     # If the link is used twice at the same time, only one use succeeds.
     if not Invitation.open().filter(pk=invitation.pk).update(used_at=timezone.now()):
         raise Problem("conflict", USED_UP)
@@ -202,7 +216,7 @@ def change_role(*, mailbox: Mailbox, person: User, user_id: int, role: Role) -> 
 
     Raises `forbidden`, `not_found`, and `conflict` for the last manager.
     """
-    _locked(mailbox, person)
+    _lock_mailbox(mailbox, person)
     member = _member(mailbox, user_id)
     before = Role(member.role)
     if before is role:
@@ -237,7 +251,7 @@ def remove_member(*, mailbox: Mailbox, person: User, user_id: int) -> None:
     Actions that are approved already go back to a person at the claim. Raises `forbidden`,
     `not_found`, `conflict`.
     """
-    _locked(mailbox, None if person.pk == user_id else person)
+    _lock_mailbox(mailbox, None if person.pk == user_id else person)
     member = _member(mailbox, user_id)
     if member.role == Role.MANAGER:
         _another_manages(mailbox, member)
@@ -255,7 +269,6 @@ def _forget_decisions(mailbox: Mailbox, user_id: int) -> list[UUID]:
     order here avoids a deadlock.
     """
     lost = []
-    policy = policy_of(mailbox)
     waiting = (
         PendingAction.objects.select_for_update(no_key=True, of=("self",))
         .filter(
@@ -267,7 +280,7 @@ def _forget_decisions(mailbox: Mailbox, user_id: int) -> list[UUID]:
         .order_by("pk")
     )
     for action in waiting:
-        given = counted(action, policy).values("person").distinct().count()
+        given = counted_approvals(action).values("person").distinct().count()
         if given != action.approvals_given:
             PendingAction.objects.filter(pk=action.pk, status=Status.PENDING).update(
                 approvals_given=given
@@ -288,7 +301,7 @@ def _record_lost(mailbox: Mailbox, user_id: int, actions: list[UUID]) -> None:
         )
 
 
-def _locked(mailbox: Mailbox, person: User | None) -> None:
+def _lock_mailbox(mailbox: Mailbox, person: User | None) -> None:
     """Lock the mailbox for one change of its members; raises `forbidden` for a non-manager."""
     Mailbox.objects.select_for_update(no_key=True).get(pk=mailbox.pk)
     if person is not None:
@@ -298,13 +311,13 @@ def _locked(mailbox: Mailbox, person: User | None) -> None:
 def _refuse_others(mailbox: Mailbox, person: User) -> None:
     """Raise `forbidden` for a person who does not manage the mailbox."""
     if not has_role(person, mailbox, Role.MANAGER):
-        raise Problem("forbidden", "Only managers of the mailbox may change who belongs to it.")
+        raise Problem("forbidden", "Only managers of the mailbox can change its members.")
 
 
 def _member(mailbox: Mailbox, user_id: int) -> Membership:
     member = Membership.objects.filter(mailbox=mailbox, user=user_id).first()
     if member is None:
-        raise not_found("The member")
+        raise not_found("The member does not exist, or you may not see it.")
     return member
 
 

@@ -16,7 +16,7 @@ from accounts.infra.credentials import CannotDecrypt
 from accounts.infra.fields import EncryptedBinaryField
 from accounts.models import Mailbox
 from approvals.core import at_rest
-from approvals.core.seals import seal_of_order
+from approvals.core.signatures import sign_order
 from approvals.core.states import NEEDS_APPROVALS, TRANSITIONS, Status
 
 log = structlog.get_logger(__name__)
@@ -33,7 +33,7 @@ class PendingAction(models.Model):
     took. `fingerprint` is the one of the proposal, even after edits. `unsettled_at` is the time at
     which the work after the send, such as the copy in Sent, was given up. `rules_version` is the
     version of the recipient rules under which it was approved. `order_seal` proves that mailhub
-    itself ordered it to leave (`approvals.core.seals`).
+    itself ordered it to leave (`approvals.core.signatures`).
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -153,7 +153,7 @@ class PendingAction(models.Model):
         if target is not Status.EXECUTING:
             changes.setdefault("lease_until", None)
         if target is Status.APPROVED:
-            changes["order_seal"] = seal_of_order(self)
+            changes["order_seal"] = sign_order(self)
         return update_row(
             self, *conditions, where={"status": source}, changes={"status": target, **changes}
         )
@@ -202,7 +202,7 @@ class Revision(models.Model):
         """Add the row, encrypted; it is never saved again."""
         assert self._state.adding, "a revision is never changed"
         payload, preview = self.payload, self.preview
-        at_rest.seal_revision(self)
+        at_rest.encrypt_revision(self)
         super().save(*args, **kwargs)
         self.payload, self.preview = payload, preview
 

@@ -76,7 +76,7 @@ class Decision(models.Model):
     """The decision of one person about one revision; never changed. It counts for its round only.
 
     `method` says how the person had signed in. `seal` proves that mailhub wrote the row
-    (`approvals.core.seals`). It is empty for decisions from older versions; such a decision lets no
+    (`approvals.core.signatures`). It is empty for decisions from older versions; such a decision lets no
     mail leave.
     """
 

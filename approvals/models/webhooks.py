@@ -35,7 +35,7 @@ class Webhook(models.Model):
         return str(self.id)
 
     @classmethod
-    def listened_to(cls) -> models.QuerySet["Webhook"]:
+    def find_active(cls) -> models.QuerySet["Webhook"]:
         """Return the webhooks that have not ended and whose token is still valid."""
         return cls.objects.filter(
             models.Q(token__expires_at=None) | models.Q(token__expires_at__gt=Now()),

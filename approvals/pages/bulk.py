@@ -1,19 +1,16 @@
 """Bulk approval: mails of one mailbox and proposer, with the same warnings, confirmed again."""
 
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 from uuid import UUID
 
-from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import render
 from django.utils.translation import gettext
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_POST
 
 from accounts.access.auth import sign_in_method
+from accounts.access.signed_in import AuthenticatedRequest, signed_in_action
 from accounts.infra.problems import Problem
-from accounts.models import User
 from approvals.core.states import Status
 from approvals.decisions import verdicts
 from approvals.lifecycle import queries
@@ -45,24 +42,20 @@ class Chosen:
         return list(self.preview.get("warnings", ()))
 
 
-@login_required
-@never_cache
-@require_POST
-def confirm(request: HttpRequest) -> HttpResponse:
+@signed_in_action
+def confirm(request: AuthenticatedRequest) -> HttpResponse:
     """Show the chosen actions, with one button for all of them; nothing is decided here."""
-    chosen = _chosen(request)
+    chosen = _read_chosen(request)
     context = {"chosen": chosen, "refusal": _refusal(chosen), "people": _people(chosen)}
     return render(
         request, "approvals/bulk.html", context, status=409 if context["refusal"] else 200
     )
 
 
-@login_required
-@never_cache
-@require_POST
-def approve(request: HttpRequest) -> HttpResponse:
+@signed_in_action
+def approve(request: AuthenticatedRequest) -> HttpResponse:
     """Approve each with its own digest and revision; changed ones are left out and reported."""
-    chosen = _chosen(request)
+    chosen = _read_chosen(request)
     refusal = _refusal(chosen)
     if refusal:
         context: dict[str, Any] = {"chosen": chosen, "refusal": refusal, "people": _people(chosen)}
@@ -73,7 +66,7 @@ def approve(request: HttpRequest) -> HttpResponse:
         try:
             verdicts.approve(
                 action_id=each.action.pk,
-                person=cast(User, request.user),
+                person=request.user,
                 digest=each.digest,
                 revision=each.revision,
                 method=method,
@@ -86,25 +79,27 @@ def approve(request: HttpRequest) -> HttpResponse:
     return render(request, "approvals/bulk_done.html", context, status=409 if refused else 200)
 
 
-def _chosen(request: HttpRequest) -> list[Chosen]:
-    seals: dict[UUID, tuple[str, int]] = {}
+def _read_chosen(request: AuthenticatedRequest) -> list[Chosen]:
+    chosen: dict[UUID, tuple[str, int]] = {}
     for item in request.POST.getlist("item")[:MOST]:
-        action_id, _, seal = item.partition(":")
-        digest, _, revision = seal.partition(":")
+        action_id, _, content = item.partition(":")
+        digest, _, revision = content.partition(":")
         form = ApproveForm({"digest": digest, "revision": revision})
         try:
             key = UUID(action_id)
         except ValueError:
             continue
         if form.is_valid():
-            seals[key] = (form.cleaned_data["digest"], form.cleaned_data["revision"])
+            chosen[key] = (form.cleaned_data["digest"], form.cleaned_data["revision"])
     found = queries.with_preview(
-        queries.visible_to(cast(User, request.user)).filter(pk__in=seals, status=Status.PENDING)
+        queries.visible_to(request.user).filter(pk__in=chosen, status=Status.PENDING)
     )
     rows = queries.open_shown(
         found.select_related("mailbox", "proposer").order_by("created_at", "id")
     )
-    return [Chosen(action=row, digest=seals[row.pk][0], revision=seals[row.pk][1]) for row in rows]
+    return [
+        Chosen(action=row, digest=chosen[row.pk][0], revision=chosen[row.pk][1]) for row in rows
+    ]
 
 
 def _people(chosen: list[Chosen]) -> int:
@@ -116,20 +111,22 @@ def _people(chosen: list[Chosen]) -> int:
 def _refusal(chosen: list[Chosen]) -> str:
     """Return why these may not be approved together; empty if they may."""
     if not chosen:
-        return gettext("Nothing that still waits was chosen.")
+        return gettext("You chose nothing that is still pending.")
     if len({each.action.mailbox_id for each in chosen}) > 1:
-        return gettext("They leave from different mailboxes. Choose mails of one sender.")
+        return gettext("These mails leave from different mailboxes. Choose mails from one mailbox.")
     if len({(each.action.proposer_id, each.action.proposer_name) for each in chosen}) > 1:
         return gettext(
-            "Different programs or people asked for them. Choose what one of them asked for."
+            "Different programs or people proposed these mails. Choose the mails of one proposer."
         )
     if any(warning["severity"] == "risk" for each in chosen for warning in each.warnings):
-        return gettext("One of them carries a serious warning. Decide such a mail on its own page.")
+        return gettext("One of these mails has a serious warning. Decide on it on its own page.")
     if len({frozenset(warning["code"] for warning in each.warnings) for each in chosen}) > 1:
-        return gettext("They carry different warnings. Choose mails with the same ones.")
+        return gettext("These mails have different warnings. Choose mails with the same warnings.")
     if any(
         each.digest != each.action.digest or each.revision != each.action.revision
         for each in chosen
     ):
-        return gettext("One of them has changed since you chose it. Go back and look again.")
+        return gettext(
+            "One of these mails has changed since you chose it. Go back and look at it again."
+        )
     return ""

@@ -4,14 +4,12 @@ from typing import Literal
 from uuid import UUID
 
 from csp.decorators import csp_replace
-from django.contrib.auth.decorators import login_required
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpResponse
 from django.shortcuts import render
-from django.views.decorators.cache import never_cache
 from django.views.decorators.clickjacking import xframe_options_sameorigin
-from django.views.decorators.http import require_safe
 
-from approvals.pages.review import rendered, visible_action
+from accounts.access.signed_in import AuthenticatedRequest, signed_in_page
+from approvals.pages.review import render_content, visible_action
 
 # The message may bring inline styles and pictures of its own; nothing is fetched and nothing runs.
 BODY_POLICY = {
@@ -28,27 +26,25 @@ BODY_POLICY = {
 }
 
 
-@login_required
-@never_cache
-@require_safe
+@signed_in_page
 @xframe_options_sameorigin
 @csp_replace(BODY_POLICY)  # type: ignore[arg-type]  # its types know views without arguments only
-def body(request: HttpRequest, action_id: UUID) -> HttpResponse:
+def body(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse:
     """Return only the HTML of the message, for the sandboxed frame of the review page."""
     action = visible_action(request, action_id)
-    content = rendered(action, action.current.payload)
+    content = render_content(action, action.current.payload)
     if content is None or content.html is None:
         raise Http404
     return render(request, "approvals/body.html", {"html": content.html})
 
 
-@login_required
-@never_cache
-@require_safe
-def whole(request: HttpRequest, action_id: UUID, part: Literal["text", "source"]) -> HttpResponse:
+@signed_in_page
+def download_whole(
+    request: AuthenticatedRequest, action_id: UUID, part: Literal["text", "source"]
+) -> HttpResponse:
     """Return the whole text or source, as a file that no browser interprets."""
     action = visible_action(request, action_id)
-    content = rendered(action, action.current.payload)
+    content = render_content(action, action.current.payload)
     if content is None:
         raise Http404
     response = HttpResponse(getattr(content, part), content_type="text/plain; charset=utf-8")

@@ -1,172 +1,145 @@
 """Decisions of a signed-in person: only by POST with a CSRF token, bound to the shown content."""
 
-from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 from uuid import UUID
 
-from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse, QueryDict
+from django.http import HttpResponse, QueryDict
 from django.shortcuts import redirect
 from django.urls import reverse
-from django.views.decorators.http import require_POST
 
 from accounts.access.auth import caller_of_session, sign_in_method
+from accounts.access.signed_in import AuthenticatedRequest, signed_in_action
 from accounts.infra.problems import Problem
-from accounts.models import User
+from accounts.people.step_up import ask_again, is_fresh
 from approvals.decisions import rulings, verdicts
 from approvals.models import PendingAction
 from approvals.pages import listing
 from approvals.pages.forms import ApproveForm, CancelForm, RejectForm, ResolveForm
 from approvals.pages.queue import Asked
-from approvals.pages.review import render_review, visible_action
-from approvals.pages.step_up import asked_again
+from approvals.pages.review import render_refusal, render_review, render_stale, visible_action
 
 
-@login_required
-@require_POST
-def approve(request: HttpRequest, action_id: UUID) -> HttpResponse:
+@signed_in_action
+def approve(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse:
     action = visible_action(request, action_id)
     form = ApproveForm(request.POST)
     if not form.is_valid():
-        return render_review(
-            request, action, problem=Problem("conflict", verdicts.STALE), shown=("", 0)
-        )
-    if _risky(action) and (answer := asked_again(request)):
-        return answer
-    shown = form.cleaned_data
-    return decided(
-        request,
-        action,
-        shown=(shown["digest"], shown["revision"]),
-        decide=lambda person: verdicts.approve(
+        return render_stale(request, action)
+    if _is_risky(action) and not is_fresh(request):
+        # Back on the review page, the person decides again with the content in view.
+        return ask_again(request, back=reverse("review", args=[action_id]))
+    digest, revision = form.cleaned_data["digest"], form.cleaned_data["revision"]
+    try:
+        verdicts.approve(
             action_id=action_id,
-            person=person,
-            digest=shown["digest"],
-            revision=shown["revision"],
+            person=request.user,
+            digest=digest,
+            revision=revision,
             method=sign_in_method(request),
-        ),
-    )
+        )
+    except Problem as problem:
+        return render_refusal(request, action, problem, shown=(digest, revision))
+    return redirect_onward(request, action)
 
 
-@login_required
-@require_POST
-def reject(request: HttpRequest, action_id: UUID) -> HttpResponse:
+@signed_in_action
+def reject(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse:
     action = visible_action(request, action_id)
     form = RejectForm(request.POST)
+    if "note" in form.errors:
+        too_long = Problem("invalid_input", "The reason is too long. Use at most 2,000 characters.")
+        return render_review(request, action, problem=too_long)
     if not form.is_valid():
-        if "note" not in form.errors:
-            return render_review(
-                request, action, problem=Problem("conflict", verdicts.STALE), shown=("", 0)
-            )
-        return render_review(
-            request, action, problem=Problem("invalid_input", "The reason is too long.")
-        )
+        return render_stale(request, action)
     said = form.cleaned_data
-    return decided(
-        request,
-        action,
-        shown=_shown(said),
-        decide=lambda person: verdicts.reject(
+    try:
+        verdicts.reject(
             action_id=action_id,
-            person=person,
+            person=request.user,
             note=said["note"],
             digest=said["digest"],
             revision=said["revision"],
             method=sign_in_method(request),
-        ),
-    )
+        )
+    except Problem as problem:
+        return render_refusal(request, action, problem, shown=_read_shown(said))
+    return redirect_onward(request, action)
 
 
-@login_required
-@require_POST
-def cancel(request: HttpRequest, action_id: UUID) -> HttpResponse:
+@signed_in_action
+def cancel(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse:
     action = visible_action(request, action_id)
     form = CancelForm(request.POST)
     if not form.is_valid():
-        return render_review(
-            request, action, problem=Problem("conflict", verdicts.STALE), shown=("", 0)
+        return render_stale(request, action)
+    said = form.cleaned_data
+    try:
+        verdicts.cancel(
+            action_id=action_id,
+            caller=caller_of_session(request),
+            digest=said["digest"],
+            revision=said["revision"],
         )
-    said, caller = form.cleaned_data, caller_of_session(request)
-    return decided(
-        request,
-        action,
-        shown=_shown(said),
-        decide=lambda _: verdicts.cancel(
-            action_id=action_id, caller=caller, digest=said["digest"], revision=said["revision"]
-        ),
-    )
+    except Problem as problem:
+        return render_refusal(request, action, problem, shown=_read_shown(said))
+    return redirect_onward(request, action)
 
 
-def _shown(said: dict[str, Any]) -> tuple[str, int] | None:
-    """Return the digest and revision that the page had shown, if the form holds them."""
-    return (said["digest"], said["revision"]) if said["digest"] and said["revision"] else None
-
-
-@login_required
-@require_POST
-def undo(request: HttpRequest, action_id: UUID) -> HttpResponse:
+@signed_in_action
+def undo(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse:
     action = visible_action(request, action_id)
-    return decided(
-        request, action, decide=lambda person: verdicts.undo(action_id=action_id, person=person)
-    )
+    try:
+        verdicts.undo(action_id=action_id, person=request.user)
+    except Problem as problem:
+        return render_refusal(request, action, problem)
+    return redirect_onward(request, action)
 
 
-@login_required
-@require_POST
-def resolve(request: HttpRequest, action_id: UUID) -> HttpResponse:
+@signed_in_action
+def resolve(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse:
     """Rule on an unknown outcome."""
     action = visible_action(request, action_id)
     form = ResolveForm(request.POST)
     if not form.is_valid():
         # A person without the role gets that refusal first, whatever the form holds.
-        problem = rulings.refusal_to_rule(action, cast(User, request.user))
-        if problem is None and "ruling" in form.errors:
-            problem = Problem("invalid_input", "Say whether it was sent or not.")
+        refusal = rulings.refusal_to_rule(action, request.user)
+        if refusal is None and "ruling" in form.errors:
+            refusal = Problem("invalid_input", "Say whether it was sent or not.")
         return render_review(
-            request, action, problem=problem or Problem("conflict", verdicts.STALE)
+            request, action, problem=refusal or Problem("conflict", verdicts.STALE)
         )
     said = form.cleaned_data
-    return decided(
-        request,
-        action,
-        decide=lambda person: rulings.resolve(
+    try:
+        rulings.resolve(
             action_id=action_id,
-            person=person,
+            person=request.user,
             ruling=said["ruling"],
             fence=said["fence"],
             method=sign_in_method(request),
-        ),
-    )
-
-
-def decided(
-    request: HttpRequest,
-    action: PendingAction,
-    *,
-    decide: Callable[[User], PendingAction],
-    shown: tuple[str, int] | None = None,
-) -> HttpResponse:
-    """Decide and go on; a refusal is shown on the current page."""
-    try:
-        decide(cast(User, request.user))
+        )
     except Problem as problem:
-        action.refresh_from_db()
-        return render_review(request, action, problem=problem, shown=shown)
-    return redirect(_onward(request, action))
+        return render_refusal(request, action, problem)
+    return redirect_onward(request, action)
 
 
-def _onward(request: HttpRequest, action: PendingAction) -> str:
-    """Return the next address: the page itself, the next pending action, or the list of before."""
+def redirect_onward(request: AuthenticatedRequest, action: PendingAction) -> HttpResponse:
+    """Redirect to the page itself, the next pending action, or the list of before."""
     match request.POST.get("then"):
         case "next":
-            following = listing.next_after(listing.mailboxes_of(cast(User, request.user)), action)
-            return reverse("review", args=[following.pk]) if following else reverse("queue")
+            following = listing.next_after(listing.mailboxes_of(request.user), action)
+            return redirect("review", following.pk) if following else redirect("queue")
         case "queue":
-            return f"{reverse('queue')}?{Asked.by(QueryDict(request.POST.get('query', '')[:500])).query}"
-    return reverse("review", args=[action.pk])
+            asked = Asked.parse(QueryDict(request.POST.get("query", "")[:500]))
+            return redirect(f"{reverse('queue')}?{asked.query}")
+    return redirect("review", action.pk)
 
 
-def _risky(action: PendingAction) -> bool:
+def _read_shown(said: dict[str, Any]) -> tuple[str, int] | None:
+    """Return the digest and revision that the page had shown, if the form holds them."""
+    return (said["digest"], said["revision"]) if said["digest"] and said["revision"] else None
+
+
+def _is_risky(action: PendingAction) -> bool:
     return any(
         warning["severity"] == "risk" for warning in action.current.preview.get("warnings", ())
     )

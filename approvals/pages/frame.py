@@ -30,7 +30,7 @@ def keys_are_on(request: HttpRequest) -> bool:
     return request.COOKIES.get(KEYS_COOKIE) != "off"
 
 
-def leaving_now(
+def find_leaving(
     mailboxes: Sequence[Mailbox], *, but: PendingAction | None = None
 ) -> Leaving | None:
     """Return the approval of these mailboxes that leaves last and can be undone, by any person."""

@@ -32,7 +32,7 @@ class Past:
     title: str = ""
 
 
-def of(action: PendingAction) -> list[Past]:
+def load_history(action: PendingAction) -> list[Past]:
     """Return the history, oldest first. Names of people are looked up once for all."""
     revisions = list(action.revisions.select_related("author").defer(*CONTENT))
     found = [

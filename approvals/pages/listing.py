@@ -17,8 +17,14 @@ from django.db.models.functions import Coalesce, Greatest
 
 from accounts.models import Mailbox, User
 from approvals.core.states import Status
-from approvals.lifecycle.queries import beyond, cursor_of, open_shown, opened_preview, with_preview
-from approvals.lifecycle.reconcile import unproven
+from approvals.lifecycle.queries import (
+    after_cursor,
+    cursor_of,
+    open_preview,
+    open_shown,
+    with_preview,
+)
+from approvals.lifecycle.reconcile import is_unproven
 from approvals.models import ApprovalPolicy, Attempt, PendingAction
 
 WINDOW = 2000
@@ -52,7 +58,7 @@ class Listed:
     stopped_early: bool = False
 
 
-def wanted(text: str, *, warned: bool = False) -> Wanted:
+def parse_search(text: str, *, warned: bool = False) -> Wanted:
     """Return the search in a text: words, `from:agent`, `to:domain`, `warning:code`.
 
     Quotes hold words together.
@@ -93,15 +99,17 @@ def page(
     order = ("-created_at", "-id") if newest_first else ("created_at", "id")
     take = WINDOW if what.anything else limit + 1
     keys = _keys(
-        mailboxes, statuses, after=beyond(cursor, newest_first=newest_first), order=order, take=take
+        mailboxes,
+        statuses,
+        after=after_cursor(cursor, newest_first=newest_first),
+        order=order,
+        take=take,
     )
     if not keys:
         return Listed(rows=[], next_cursor=None)
-    found = _matching([key for _, key in keys], what, at_most=limit + 1, order=order)
+    found = _filter_matching([key for _, key in keys], what, at_most=limit + 1, order=order)
     rows = open_shown(
-        _with_what_a_row_shows(found)
-        .select_related("mailbox", "proposer")
-        .order_by(*order)[: limit + 1]
+        _annotate_rows(found).select_related("mailbox", "proposer").order_by(*order)[: limit + 1]
     )
     if len(rows) > limit:
         rows = rows[:limit]
@@ -112,19 +120,17 @@ def page(
     )
 
 
-def these(
+def find_by_ids(
     mailboxes: Sequence[Mailbox], ids: Sequence[UUID], *, what: Wanted
 ) -> list[PendingAction]:
     """Return those of these actions that belong to the mailboxes and match."""
     if not ids:
         return []
     order = ("created_at", "id")
-    found = _matching(ids, what, at_most=len(ids), order=order).filter(
+    found = _filter_matching(ids, what, at_most=len(ids), order=order).filter(
         mailbox__in=[each.pk for each in mailboxes]
     )
-    return open_shown(
-        _with_what_a_row_shows(found).select_related("mailbox", "proposer").order_by(*order)
-    )
+    return open_shown(_annotate_rows(found).select_related("mailbox", "proposer").order_by(*order))
 
 
 def count(mailboxes: Sequence[Mailbox], statuses: Sequence[Status], *, at_most: int = 100) -> int:
@@ -132,11 +138,11 @@ def count(mailboxes: Sequence[Mailbox], statuses: Sequence[Status], *, at_most: 
 
     Nobody needs the exact number of 48,113 pending actions.
     """
-    merged = _merged(mailboxes, statuses, after=Q(), order=("created_at", "id"), take=at_most)
+    merged = _merge(mailboxes, statuses, after=Q(), order=("created_at", "id"), take=at_most)
     return 0 if merged is None else merged.count()
 
 
-def waiting_for(person: User) -> int:
+def count_waiting(person: User) -> int:
     """Return how many actions wait for a decision, up to the limit of `count`."""
     return count(mailboxes_of(person), (Status.PENDING,))
 
@@ -157,14 +163,14 @@ def place_of(mailboxes: Sequence[Mailbox], action: PendingAction, *, at_most: in
     return next((number for number, (_, key) in enumerate(keys, start=1) if key == action.pk), 0)
 
 
-def _with_what_a_row_shows(actions: QuerySet[PendingAction]) -> QuerySet[PendingAction]:
+def _annotate_rows(actions: QuerySet[PendingAction]) -> QuerySet[PendingAction]:
     """Add `shown`, `needed` and `doubtful`.
 
-    `needed` is how many must approve by today's rules, like `policy.needed_for` for one action.
+    `needed` is how many must approve by today's rules, like `policy.count_needed` for one action.
     `doubtful` is True if it may have been sent, without proof of either.
     """
     now = ApprovalPolicy.objects.filter(mailbox=OuterRef("mailbox")).values("approvals_needed")[:1]
-    doubtful = Exists(Attempt.objects.filter(unproven(), action=OuterRef("pk")))
+    doubtful = Exists(Attempt.objects.filter(is_unproven(), action=OuterRef("pk")))
     needed = Greatest("approvals_needed", Coalesce(Subquery(now), 1))
     return with_preview(actions).annotate(needed=needed, doubtful=doubtful)
 
@@ -177,11 +183,11 @@ def _keys(
     order: tuple[str, str],
     take: int,
 ) -> list[tuple[Any, UUID]]:
-    merged = _merged(mailboxes, statuses, after=after, order=order, take=take)
+    merged = _merge(mailboxes, statuses, after=after, order=order, take=take)
     return [] if merged is None else list(merged.order_by(*order)[:take])
 
 
-def _merged(
+def _merge(
     mailboxes: Sequence[Mailbox],
     statuses: Sequence[Status],
     *,
@@ -204,7 +210,7 @@ def _merged(
     return parts[0].union(*parts[1:], all=True) if len(parts) > 1 else parts[0] if parts else None
 
 
-def _matching(
+def _filter_matching(
     ids: Sequence[UUID], what: Wanted, *, at_most: int, order: tuple[str, str]
 ) -> QuerySet[PendingAction]:
     """Return those of these actions that match, at most the first `at_most`.
@@ -227,7 +233,7 @@ def _matching(
     current = actions.filter(revisions__number=F("revision")).order_by(*order).values_list(*columns)
     found: list[UUID] = []
     for action_id, revision, preview, sealed, *proposer in current.iterator(chunk_size=200):
-        opened = partial(opened_preview, preview, sealed, action_id, revision)
+        opened = partial(open_preview, preview, sealed, action_id, revision)
         if _matches(what, preview or {}, proposer, opened):
             found.append(action_id)
             if len(found) == at_most:
@@ -251,16 +257,16 @@ def _matches(
     ]
     said = {str(value).casefold() for warning in warnings for value in warning.values()}
     if not (
-        all(_in(word, *targets) for word in what.to)
-        and all(_in(word, *proposer) for word in what.asked_by)
+        all(_is_in(word, *targets) for word in what.to)
+        and all(_is_in(word, *proposer) for word in what.asked_by)
         and all(word.casefold() in said for word in what.warnings)
     ):
         return False
     open_text = (str(preview.get("title", "")), *targets, proposer[0])
-    left = [word for word in what.words if not _in(word, *open_text)]
+    left = [word for word in what.words if not _is_in(word, *open_text)]
     excerpt = str(whole().get("excerpt", "")) if left else ""
-    return all(_in(word, excerpt) for word in left)
+    return all(_is_in(word, excerpt) for word in left)
 
 
-def _in(word: str, *texts: str) -> bool:
+def _is_in(word: str, *texts: str) -> bool:
     return any(word.casefold() in text.casefold() for text in texts)

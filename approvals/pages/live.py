@@ -40,7 +40,7 @@ def last_event() -> int:
     return AuditEvent.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
 
 
-def changed_since(mailboxes: Sequence[Mailbox], event: int) -> tuple[list[UUID], int]:
+def find_changes(mailboxes: Sequence[Mailbox], event: int) -> tuple[list[UUID], int]:
     """Return the changed actions of these mailboxes, and the last event that this answer covers."""
     newer = AuditEvent.objects.filter(pk__gt=max(event - OVERLAP, 0)).order_by("pk")
     rows = list(newer.values_list("pk", "mailbox_id", "action_id")[:MOST_CHANGES])
@@ -51,18 +51,18 @@ def changed_since(mailboxes: Sequence[Mailbox], event: int) -> tuple[list[UUID],
     return list(found), max([event, *(pk for pk, _, _ in rows)])
 
 
-def come(person: User, action_id: UUID) -> None:
+def record_presence(person: User, action_id: UUID) -> None:
     """Record that this person has the action open; repeat it while they have."""
     now = timezone.now()
     Presence.objects.update_or_create(action_id=action_id, person=person, defaults={"seen_at": now})
     Presence.objects.filter(seen_at__lt=now - FORGET).delete()
 
 
-def go(person: User, action_id: UUID) -> None:
+def delete_presence(person: User, action_id: UUID) -> None:
     Presence.objects.filter(action=action_id, person=person).delete()
 
 
-def present(
+def find_present(
     action_ids: Iterable[UUID], *, mailboxes: Sequence[Mailbox], but: User
 ) -> dict[UUID, list[str]]:
     """Return the names of others who have each of these open, only within these mailboxes."""
@@ -81,22 +81,22 @@ def present(
 class Listener:
     """One open page.
 
-    The hub keeps `mailboxes` up to date; `bell` holds the newest event, if any.
+    The hub keeps `mailboxes` up to date; `newest` holds the newest event, if any.
     """
 
     person_id: int
     mailboxes: frozenset[UUID]
     loop: asyncio.AbstractEventLoop
-    bell: "asyncio.Queue[int]"
+    newest: "asyncio.Queue[int]"
 
-    def ring(self, event: int) -> None:
+    def notify(self, event: int) -> None:
         """Notify the page of an event, from the hub's thread."""
         self.loop.call_soon_threadsafe(self._put, event)
 
     def _put(self, event: int) -> None:
-        if self.bell.full():
-            self.bell.get_nowait()
-        self.bell.put_nowait(event)
+        if self.newest.full():
+            self.newest.get_nowait()
+        self.newest.put_nowait(event)
 
 
 class Hub:
@@ -136,11 +136,11 @@ class Hub:
                 try:
                     if floor is None:
                         floor = last_event()
-                    floor = _ring(listeners, floor, seen)
+                    floor = _notify_of_events(listeners, floor, seen)
                     if looks % MEMBERS_EVERY == 0:
                         _refresh(listeners)
                     elif looks % 2:
-                        here = _ring_for_people(listeners, floor, here)
+                        here = _notify_of_people(listeners, floor, here)
                 except DatabaseError:  # the pages poll meanwhile
                     log.exception("live_failed")
                     connection.close()
@@ -163,7 +163,7 @@ async def stream(
         person_id=person.pk,
         mailboxes=mailboxes,
         loop=asyncio.get_running_loop(),
-        bell=asyncio.Queue(maxsize=1),
+        newest=asyncio.Queue(maxsize=1),
     )
     HUB.add(listener)
     ends = time.monotonic() + STREAM_SECONDS
@@ -174,7 +174,7 @@ async def stream(
         yield f"id: {now}\ndata: {now}\n\n" if since and now > since else ": hello\n\n"
         while time.monotonic() < ends:
             try:
-                event = await asyncio.wait_for(listener.bell.get(), PING_SECONDS)
+                event = await asyncio.wait_for(listener.newest.get(), PING_SECONDS)
             except TimeoutError:
                 yield ": ping\n\n"
             else:
@@ -183,7 +183,7 @@ async def stream(
         HUB.remove(listener)
 
 
-def _ring(listeners: list[Listener], floor: int, seen: dict[int, float]) -> int:
+def _notify_of_events(listeners: list[Listener], floor: int, seen: dict[int, float]) -> int:
     """Notify of each event since the last query; return where the next query starts."""
     rows = (
         AuditEvent.objects.filter(pk__gt=max(floor - OVERLAP, 0))
@@ -198,7 +198,7 @@ def _ring(listeners: list[Listener], floor: int, seen: dict[int, float]) -> int:
         if begun or pk > start:
             for listener in listeners:
                 if mailbox_id in listener.mailboxes:
-                    listener.ring(pk)
+                    listener.notify(pk)
         seen[pk] = time.monotonic()
         floor = max(floor, pk)
     for pk in [pk for pk in seen if pk <= floor - 2 * OVERLAP]:
@@ -206,7 +206,7 @@ def _ring(listeners: list[Listener], floor: int, seen: dict[int, float]) -> int:
     return floor
 
 
-def _ring_for_people(
+def _notify_of_people(
     listeners: list[Listener], floor: int, before: set[tuple[UUID, int, UUID]]
 ) -> set[tuple[UUID, int, UUID]]:
     """Notify if somebody has come or gone; return the present people and their actions."""
@@ -215,7 +215,7 @@ def _ring_for_people(
     stirred = {mailbox_id for _, _, mailbox_id in now ^ before}
     for listener in listeners:
         if stirred & listener.mailboxes:
-            listener.ring(floor)
+            listener.notify(floor)
     return now
 
 

@@ -1,41 +1,37 @@
 """Requests of an open page. They change nothing but the record of present people."""
 
-from typing import cast
 from uuid import UUID
 
 from asgiref.sync import sync_to_async
-from django.contrib.auth.decorators import login_required
 from django.core.handlers.asgi import ASGIRequest
 from django.http import (
-    HttpRequest,
     HttpResponse,
     HttpResponseBase,
     JsonResponse,
     StreamingHttpResponse,
 )
 from django.template.loader import render_to_string
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_GET, require_POST, require_safe
+from django.views.decorators.http import require_GET
 
-from accounts.models import Mailbox, User
+from accounts.access.signed_in import AuthenticatedRequest, signed_in_action, signed_in_page
+from accounts.models import Mailbox
 from approvals.decisions import edits
 from approvals.pages import listing, live
-from approvals.pages.frame import leaving_now
+from approvals.pages.frame import find_leaving
 from approvals.pages.queue import PAGE, Asked, tab_counts
 from approvals.pages.review import visible_action
 
 
-@never_cache
-@login_required
+@signed_in_page
 @require_GET
-async def stream(request: HttpRequest) -> HttpResponseBase:
+async def stream(request: AuthenticatedRequest) -> HttpResponseBase:
     """Return the event stream of an open page, over ASGI.
 
     Under WSGI it returns 204: the browser does not ask again, and the page polls from time to time.
     """
     if not isinstance(request, ASGIRequest):
         return HttpResponse(status=204)
-    person = cast(User, await request.auser())
+    person = await request.auser()
     mailboxes: list[Mailbox] = await sync_to_async(listing.mailboxes_of)(person)
     said = request.headers.get("Last-Event-ID") or request.GET.get("since", "")
     response = StreamingHttpResponse(
@@ -52,24 +48,24 @@ async def stream(request: HttpRequest) -> HttpResponseBase:
     return response
 
 
-@login_required
-@never_cache
-@require_safe
-def changes(request: HttpRequest) -> JsonResponse:
+@signed_in_page
+def changes(request: AuthenticatedRequest) -> JsonResponse:
     """Return the changes since an event for a list: its rows, the counts, and the viewers."""
-    person = cast(User, request.user)
-    asked = Asked.by(request.GET)
+    person = request.user
+    asked = Asked.parse(request.GET)
     since = request.GET.get("since", "")
     mailboxes = listing.mailboxes_of(person)
-    changed, last = live.changed_since(
+    changed, last = live.find_changes(
         mailboxes, int(since) if since.isdecimal() and len(since) < 19 else 0
     )
-    rows = listing.these(
-        asked.among(mailboxes), changed, what=listing.wanted(asked.text, warned=asked.warned)
+    rows = listing.find_by_ids(
+        asked.filter_mailboxes(mailboxes),
+        changed,
+        what=listing.parse_search(asked.text, warned=asked.warned),
     )
     counts = tab_counts(mailboxes)
     shown = [UUID(each) for each in request.GET.getlist("shown")[: 2 * PAGE] if _is_uuid(each)]
-    looking = live.present(shown, mailboxes=mailboxes, but=person)
+    looking = live.find_present(shown, mailboxes=mailboxes, but=person)
     frame = {
         "asked": asked,
         "tab": asked.tab,
@@ -92,32 +88,33 @@ def changes(request: HttpRequest) -> JsonResponse:
             "gone": [str(pk) for pk in changed if pk not in {row.pk for row in rows}],
             "looking": {str(pk): names for pk, names in looking.items()},
             "toast": render_to_string(
-                "approvals/toast.html", {"toast": leaving_now(mailboxes)}, request
+                "approvals/toast.html", {"toast": find_leaving(mailboxes)}, request
             ),
         }
     )
 
 
-@login_required
-@require_POST
-def presence(request: HttpRequest, action_id: UUID) -> JsonResponse:
+@signed_in_action
+def presence(request: AuthenticatedRequest, action_id: UUID) -> JsonResponse:
     """Record that this person has a revision open, or leaves.
 
     Return the other people there, and a mark by which the page sees if its content is still
     current.
     """
     action = visible_action(request, action_id)
-    person = cast(User, request.user)
+    person = request.user
     if request.POST.get("going"):
-        live.go(person, action.pk)
+        live.delete_presence(person, action.pk)
         return JsonResponse({})
-    live.come(person, action.pk)
+    live.record_presence(person, action.pk)
     shown = request.POST.get("revision", "")
     if shown.isdecimal() and len(shown) < 10:
-        edits.saw(action=action, person=person, revision=int(shown))
-    others = live.present([action.pk], mailboxes=[action.mailbox], but=person).get(action.pk, [])
+        edits.record_seen(action=action, person=person, revision=int(shown))
+    others = live.find_present([action.pk], mailboxes=[action.mailbox], but=person).get(
+        action.pk, []
+    )
     mark = f"{action.status} {action.revision} {action.approval_round} {action.approvals_given}"
-    return JsonResponse({"others": others, "mark": mark, "waiting": listing.waiting_for(person)})
+    return JsonResponse({"others": others, "mark": mark, "waiting": listing.count_waiting(person)})
 
 
 def _is_uuid(text: str) -> bool:

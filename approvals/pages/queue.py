@@ -1,23 +1,21 @@
 """The queue: pending actions, and the results of the others."""
 
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 from urllib.parse import urlencode
 
-from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse, QueryDict
+from django.http import HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_safe
 
+from accounts.access.signed_in import AuthenticatedRequest, signed_in_page
 from accounts.infra.problems import Problem
-from accounts.models import Mailbox, Role, User
+from accounts.models import Mailbox, Role
 from approvals.core.states import Status
 from approvals.models import SavedView
 from approvals.pages import listing, live
-from approvals.pages.frame import keys_are_on, leaving_now
+from approvals.pages.frame import find_leaving, keys_are_on
 
 PAGE = 50
 
@@ -46,7 +44,7 @@ TABS = (
     ),
     Tab(
         key="leaving",
-        label=_("Leaving"),
+        label=_("Outgoing"),
         statuses=(Status.APPROVED, Status.EXECUTING),
         oldest_first=True,
         counted=True,
@@ -80,7 +78,7 @@ class Asked:
     warned: bool = False
 
     @classmethod
-    def by(cls, query: QueryDict) -> "Asked":
+    def parse(cls, query: QueryDict) -> "Asked":
         return cls(
             tab=next((tab for tab in TABS if tab.key == query.get("tab")), TABS[0]),
             text=query.get("q", "").strip()[:200],
@@ -102,33 +100,31 @@ class Asked:
     def query(self) -> str:
         return "&".join(part for part in (f"tab={self.tab.key}", self.filters) if part)
 
-    def among(self, mailboxes: list[Mailbox]) -> list[Mailbox]:
+    def filter_mailboxes(self, mailboxes: list[Mailbox]) -> list[Mailbox]:
         return [
             mailbox for mailbox in mailboxes if not self.mailbox or str(mailbox.pk) == self.mailbox
         ]
 
 
-@login_required
-@never_cache
-@require_safe
-def index(request: HttpRequest) -> HttpResponse:
-    person = cast(User, request.user)
-    asked = Asked.by(request.GET)
+@signed_in_page
+def index(request: AuthenticatedRequest) -> HttpResponse:
+    person = request.user
+    asked = Asked.parse(request.GET)
     event = live.last_event()  # before the list is read: later events are sent again, not lost
     mailboxes = listing.mailboxes_of(person)
     try:
         listed = listing.page(
-            asked.among(mailboxes),
+            asked.filter_mailboxes(mailboxes),
             asked.tab.statuses,
             cursor=request.GET.get("cursor"),
             limit=PAGE,
             newest_first=not asked.tab.oldest_first,
-            what=listing.wanted(asked.text, warned=asked.warned),
+            what=listing.parse_search(asked.text, warned=asked.warned),
         )
     except Problem:  # an address that somebody typed or cut: show the first page
         return redirect(f"{request.path}?{asked.query}")
     counts = tab_counts(mailboxes)
-    looking = live.present((row.pk for row in listed.rows), mailboxes=mailboxes, but=person)
+    looking = live.find_present((row.pk for row in listed.rows), mailboxes=mailboxes, but=person)
     for row in listed.rows:
         row.looking = looking.get(row.pk, [])  # type: ignore[attr-defined]
     context = {
@@ -145,7 +141,7 @@ def index(request: HttpRequest) -> HttpResponse:
         "saved_views": SavedView.objects.filter(person=person),
         "event": event,
         "keys_on": keys_are_on(request),
-        "toast": leaving_now(mailboxes),
+        "toast": find_leaving(mailboxes),
     }
     return render(request, "approvals/queue.html", context)
 

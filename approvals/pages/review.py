@@ -1,20 +1,19 @@
 """The review page: exactly the content that will leave, and the possible decisions."""
 
-from typing import Any, cast
+from typing import Any
 from uuid import UUID
 
-from django.contrib.auth.decorators import login_required
-from django.http import Http404, HttpRequest, HttpResponse
+import structlog
+from django.http import Http404, HttpResponse
 from django.shortcuts import render
 from django.template import TemplateDoesNotExist
 from django.template.loader import get_template
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_safe
 
+from accounts.access.signed_in import AuthenticatedRequest, signed_in_page
 from accounts.infra.credentials import CannotDecrypt
 from accounts.infra.problems import Problem
-from accounts.models import User
-from approvals.core.kinds import kind_named
+from accounts.infra.texts import translatable
+from approvals.core.kinds import get_kind
 from approvals.core.states import Status
 from approvals.core.types import Rendered
 from approvals.decisions import edits, rulings, verdicts
@@ -22,43 +21,42 @@ from approvals.lifecycle import queries, reconcile
 from approvals.lifecycle.changes import FieldChange
 from approvals.models import PendingAction
 from approvals.pages import history, listing, live
-from approvals.pages.frame import leaving_now, seconds_left
+from approvals.pages.frame import find_leaving, seconds_left
 from approvals.pauses import switch
-from approvals.rules.policy import needed_for, policy_of, undo_of
+from approvals.rules.policy import count_needed, policy_of, undo_of
 
 VIEWS = ("preview", "text", "source", "changes", "history")
 # A longer text or source has its own address, so the page stays quick.
 SHOWN_CHARACTERS = 40_000
+UNSEEN = translatable("The content cannot be read here, so nobody can approve it.")
+
+log = structlog.get_logger(__name__)
 
 
-@login_required
-@never_cache
-@require_safe
-def page(request: HttpRequest, action_id: UUID) -> HttpResponse:
+@signed_in_page
+def page(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse:
     action = visible_action(request, action_id)
-    return render_review(request, action, seen=edits.last_seen(action, cast(User, request.user)))
+    return render_review(request, action, seen=edits.last_seen(action, request.user))
 
 
-@login_required
-@never_cache
-@require_safe
-def peek(request: HttpRequest, action_id: UUID) -> HttpResponse:
+@signed_in_page
+def peek(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse:
     """Show only the message and its decision, beside the queue."""
     action = visible_action(request, action_id)
-    context = {**about(request, action), "beside_queue": True, "view": "preview"}
+    context = {**review_context(request, action), "beside_queue": True, "view": "preview"}
     return render(request, "approvals/peek.html", context)
 
 
-def visible_action(request: HttpRequest, action_id: UUID) -> PendingAction:
+def visible_action(request: AuthenticatedRequest, action_id: UUID) -> PendingAction:
     """Return an action of this person's mailboxes; raises 404 for foreign and missing ones."""
-    action = queries.find(queries.visible_to(cast(User, request.user)), action_id)
+    action = queries.find(queries.visible_to(request.user), action_id)
     if action is None:
         raise Http404
     return action
 
 
 def render_review(
-    request: HttpRequest,
+    request: AuthenticatedRequest,
     action: PendingAction,
     *,
     problem: Problem | None = None,
@@ -70,18 +68,18 @@ def render_review(
     `shown` is the digest and revision of the posted form, `seen` the revision that the person saw
     last. The page shows how the present content differs from either.
     """
-    person = cast(User, request.user)
+    person = request.user
     mailboxes = listing.mailboxes_of(person)
     changed_meanwhile = shown is not None and shown[0] != action.digest
     context = {
-        **about(request, action),
+        **review_context(request, action),
         "waiting": listing.count(mailboxes, (Status.PENDING,)),
         "several": len(mailboxes) > 1,
         "place": listing.place_of(mailboxes, action) if action.status == Status.PENDING else None,
-        "others": live.present([action.pk], mailboxes=[action.mailbox], but=person).get(
+        "others": live.find_present([action.pk], mailboxes=[action.mailbox], but=person).get(
             action.pk, []
         ),
-        "toast": leaving_now(mailboxes, but=action),
+        "toast": find_leaving(mailboxes, but=action),
         "problem": problem,
         "changed_meanwhile": changed_meanwhile,
         "difference": _difference(action, shown[1] if changed_meanwhile and shown else seen),
@@ -97,14 +95,35 @@ def render_review(
     return response
 
 
-def about(request: HttpRequest, action: PendingAction) -> dict[str, Any]:
+def render_stale(request: AuthenticatedRequest, action: PendingAction) -> HttpResponse:
+    """Render the page for a form without the digest and revision of the present content."""
+    return render_review(
+        request, action, problem=Problem("conflict", verdicts.STALE), shown=("", 0)
+    )
+
+
+def render_refusal(
+    request: AuthenticatedRequest,
+    action: PendingAction,
+    problem: Problem,
+    *,
+    shown: tuple[str, int] | None = None,
+) -> HttpResponse:
+    """Render the page of the action as it is now, with the reason of the refusal."""
+    action.refresh_from_db()
+    return render_review(request, action, problem=problem, shown=shown)
+
+
+def review_context(request: AuthenticatedRequest, action: PendingAction) -> dict[str, Any]:
     """Return the context for the message part of a page."""
-    person = cast(User, request.user)
+    person = request.user
     view = request.GET.get("view")
     current = action.current
     policy = policy_of(action.mailbox)
-    content = rendered(action, current.payload)
+    content = render_content(action, current.payload)
     refusal = verdicts.refusal_to_approve(person, action)
+    if refusal is None and content is None:
+        refusal = Problem("conflict", UNSEEN)
     return {
         "action": action,
         "preview": current.preview,
@@ -113,28 +132,27 @@ def about(request: HttpRequest, action: PendingAction) -> dict[str, Any]:
         "cut": SHOWN_CHARACTERS,
         "cut_slice": f":{SHOWN_CHARACTERS}",
         "kind_template": f"approvals/previews/{action.kind}.html",
-        "state_templates": (f"approvals/states/{action.kind}.html", "approvals/state.html"),
-        "aside_template": _aside(action) if content else None,
+        "aside_template": _aside_template(action) if content else None,
         "view": view if view in VIEWS else "preview",
         "views": VIEWS,
         "domains": _domains(current.preview),
         "may_decide": verdicts.may_decide(person, action),
         "may_approve": refusal is None,
         "refusal": refusal,
-        "may_edit": edits.may_edit(person, action),
+        "may_edit": content is not None and edits.may_edit(person, action),
         "changes": _difference(action, 1) if view == "changes" else (),
-        "past": history.of(action) if view == "history" or not content else (),
+        "past": history.load_history(action) if view == "history" or not content else (),
         "decisions": action.decisions.select_related("person"),
         "attempts": action.attempts.all(),
         "may_have_left": reconcile.may_have_left(action),
-        "also_left": reconcile.also_left(action),
+        "also_left": reconcile.find_unshown_send(action),
         "not_again": rulings.may_order_again(action, person)
         if action.status == Status.UNKNOWN
         else None,
         "undo_seconds": seconds_left(action),
         "paused": action.status == Status.APPROVED and switch.is_paused(action.mailbox),
         "undo_window": int(undo_of(policy).total_seconds()),
-        "needed": needed_for(action, policy),
+        "needed": count_needed(action, policy),
         "mark": f"{action.status} {action.revision} {action.approval_round} {action.approvals_given}",
     }
 
@@ -143,22 +161,26 @@ def _difference(action: PendingAction, revision: int | None) -> tuple[FieldChang
     """Return how the present content differs from an earlier revision."""
     if revision is None or not 0 < revision < action.revision:
         return ()
-    return edits.changes_since(action, revision)
+    try:
+        return edits.changes_since(action, revision)
+    except Problem:  # the content cannot be read; the page says so
+        return ()
 
 
-def rendered(action: PendingAction, payload: Any) -> Rendered | None:
-    """Return the content for the page; None if it has been purged or no key opens it."""
+def render_content(action: PendingAction, payload: Any) -> Rendered | None:
+    """Return the content for the page; None if it has been purged, or cannot be read here."""
     if not payload:
         return None
     try:
-        return kind_named(action.kind).rendered(
-            payload, lambda sha256: queries.blob_of(action, sha256)
-        )
+        return get_kind(action.kind).render(payload, lambda sha256: queries.blob_of(action, sha256))
     except CannotDecrypt:  # the bytes; the page says so
+        return None
+    except Problem:  # another version stored it; the page says so
+        log.exception("content_unreadable", action=str(action.pk))
         return None
 
 
-def _aside(action: PendingAction) -> str | None:
+def _aside_template(action: PendingAction) -> str | None:
     """Return the template that a kind shows beside the message, such as its conversation."""
     name = f"approvals/previews/{action.kind}.aside.html"
     try:

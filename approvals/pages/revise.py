@@ -3,35 +3,30 @@
 Only a POST changes anything.
 """
 
-from typing import Any, cast
+from typing import Any
 from uuid import UUID
 
-from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_http_methods, require_POST
 
 from accounts.access.auth import sign_in_method
+from accounts.access.signed_in import AuthenticatedRequest, signed_in_action, signed_in_form
 from accounts.infra.problems import Problem
-from accounts.models import User
 from approvals.core.types import Changes, EditField, FilesGiven, GivenFile
-from approvals.decisions import edits, verdicts
+from approvals.decisions import edits
 from approvals.models import PendingAction
 from approvals.pages import listing
-from approvals.pages.decide import decided
+from approvals.pages.decide import redirect_onward
 from approvals.pages.forms import ApproveForm, RejectForm
-from approvals.pages.review import render_review, visible_action
+from approvals.pages.review import render_refusal, render_review, render_stale, visible_action
 
 
-@login_required
-@never_cache
-@require_http_methods(["GET", "HEAD", "POST"])
-def edit(request: HttpRequest, action_id: UUID) -> HttpResponse:
+@signed_in_form
+def edit(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse:
     """Show the form with all editable fields; a POST with one of them makes a new revision."""
     action = visible_action(request, action_id)
-    person = cast(User, request.user)
+    person = request.user
     changes = _changes(request, edits.edit_fields(action)) if request.method == "POST" else {}
     if not changes:
         if not edits.may_edit(person, action):
@@ -40,60 +35,46 @@ def edit(request: HttpRequest, action_id: UUID) -> HttpResponse:
         return _form(request, action)
     form = ApproveForm(request.POST)
     if not form.is_valid():
-        return render_review(
-            request, action, problem=Problem("conflict", verdicts.STALE), shown=("", 0)
-        )
-    shown = form.cleaned_data
+        return render_stale(request, action)
+    digest, revision = form.cleaned_data["digest"], form.cleaned_data["revision"]
     try:
         edited = edits.edit(
-            action_id=action_id,
-            person=person,
-            digest=shown["digest"],
-            revision=shown["revision"],
-            changes=changes,
+            action_id=action_id, person=person, digest=digest, revision=revision, changes=changes
         )
         # Their own edit is not news.
-        edits.saw(action=edited, person=person, revision=edited.revision)
+        edits.record_seen(action=edited, person=person, revision=edited.revision)
     except Problem as problem:
         if problem.code in ("invalid_input", "too_large"):
             return _form(request, action, problem=problem, typed=changes)
-        action.refresh_from_db()
-        return render_review(
-            request, action, problem=problem, shown=(shown["digest"], shown["revision"])
-        )
+        return render_refusal(request, action, problem, shown=(digest, revision))
     return redirect(f"{reverse('review', args=[action_id])}?view=changes")
 
 
-@login_required
-@require_POST
-def ask_back(request: HttpRequest, action_id: UUID) -> HttpResponse:
+@signed_in_action
+def ask_back(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse:
     action = visible_action(request, action_id)
-    seal, form = ApproveForm(request.POST), RejectForm(request.POST)
-    if not seal.is_valid():
-        return render_review(
-            request, action, problem=Problem("conflict", verdicts.STALE), shown=("", 0)
-        )
+    shown, form = ApproveForm(request.POST), RejectForm(request.POST)
+    if not shown.is_valid():
+        return render_stale(request, action)
     if not form.is_valid():
-        return render_review(
-            request, action, problem=Problem("invalid_input", "The note is too long.")
-        )
-    shown, note = seal.cleaned_data, form.cleaned_data["note"]
-    return decided(
-        request,
-        action,
-        shown=(shown["digest"], shown["revision"]),
-        decide=lambda person: edits.ask_back(
+        too_long = Problem("invalid_input", "The note is too long. Use at most 2,000 characters.")
+        return render_review(request, action, problem=too_long)
+    digest, revision = shown.cleaned_data["digest"], shown.cleaned_data["revision"]
+    try:
+        edits.ask_back(
             action_id=action_id,
-            person=person,
-            digest=shown["digest"],
-            revision=shown["revision"],
-            note=note,
+            person=request.user,
+            digest=digest,
+            revision=revision,
+            note=form.cleaned_data["note"],
             method=sign_in_method(request),
-        ),
-    )
+        )
+    except Problem as problem:
+        return render_refusal(request, action, problem, shown=(digest, revision))
+    return redirect_onward(request, action)
 
 
-def _changes(request: HttpRequest, fields: tuple[EditField, ...]) -> Changes:
+def _changes(request: AuthenticatedRequest, fields: tuple[EditField, ...]) -> Changes:
     """Return the typed values. A field that the form did not send stays as it is."""
     found: dict[str, str | FilesGiven] = {}
     for field in fields:
@@ -111,7 +92,7 @@ def _changes(request: HttpRequest, fields: tuple[EditField, ...]) -> Changes:
 
 
 def _form(
-    request: HttpRequest,
+    request: AuthenticatedRequest,
     action: PendingAction,
     *,
     problem: Problem | None = None,
@@ -139,7 +120,7 @@ def _form(
         "action": action,
         "rows": rows,
         "problem": problem,
-        "waiting": listing.waiting_for(cast(User, request.user)),
+        "waiting": listing.count_waiting(request.user),
         # The digest of the revision that the form shows, so that another person's later edit is not
         # overwritten.
         "digest": request.POST.get("digest") or action.digest,

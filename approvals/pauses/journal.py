@@ -58,7 +58,7 @@ def newest() -> list[Entry]:
             lines = file.read().splitlines()
     except FileNotFoundError:
         return []
-    return _after_mark(_parsed(lines))
+    return _take_after_mark(_parse(lines))
 
 
 def entries() -> list[Entry]:
@@ -66,11 +66,11 @@ def entries() -> list[Entry]:
     path = journal_file()
     lines = [
         line
-        for each in (_older(path), path)
+        for each in (_older_path(path), path)
         if each.exists()
         for line in each.read_bytes().splitlines()
     ]
-    return _after_mark(_parsed(lines))
+    return _take_after_mark(_parse(lines))
 
 
 def _write(said: dict[str, Any]) -> None:
@@ -96,11 +96,11 @@ def _rotate(path: Path) -> None:
     """Keep one older file, so that the journal does not grow without bound."""
     with _rotating:
         if path.stat().st_size > ROTATE_BYTES:
-            path.replace(_older(path))
+            path.replace(_older_path(path))
             sync_folder(path.parent)
 
 
-def _older(path: Path) -> Path:
+def _older_path(path: Path) -> Path:
     return path.with_suffix(".older.jsonl")
 
 
@@ -113,7 +113,7 @@ def sync_folder(folder: Path) -> None:
         os.close(opened)
 
 
-def _parsed(lines: list[bytes]) -> Iterator[Entry | None]:
+def _parse(lines: list[bytes]) -> Iterator[Entry | None]:
     """Yield the entries, and None for a mark.
 
     A torn line is skipped, because its mail did not leave.
@@ -130,7 +130,7 @@ def _parsed(lines: list[bytes]) -> Iterator[Entry | None]:
             continue
 
 
-def _after_mark(found: Iterator[Entry | None]) -> list[Entry]:
+def _take_after_mark(found: Iterator[Entry | None]) -> list[Entry]:
     kept: list[Entry] = []
     for each in found:
         if each is None:

@@ -29,6 +29,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from accounts.infra.compiled_sql import database_now
+from accounts.infra.texts import translatable
 from approvals.audit import anchors, chain, proof
 from approvals.models import Attempt, AuditEvent, Instance, Pause, PendingAction
 from approvals.pauses import journal
@@ -37,11 +38,19 @@ from approvals.pauses.journal import sync_folder
 log = structlog.get_logger(__name__)
 
 REASONS = {
-    "instance": "This database belongs to another home of mailhub, or the home is new.",
-    "anchors": "The database is older than the audit heads that were kept outside it, or another one.",
-    "journal": "The send journal knows mails that the database does not know as sent.",
-    "sent": "A mail that the database holds as approved and never tried is in Sent already.",
-    "operator": "An operator has restored an older copy of the database.",
+    "instance": translatable(
+        "This database belongs to another home of mailhub, or the home is new."
+    ),
+    "anchors": translatable(
+        "The database is older than the audit heads that were kept outside it, or it is another one."
+    ),
+    "journal": translatable(
+        "The send journal knows mails that the database does not know as sent."
+    ),
+    "sent": translatable(
+        "The Sent folder has a mail that the database lists as approved but never attempted."
+    ),
+    "operator": translatable("An operator has restored an older copy of the database."),
 }
 WARNED = "may_have_been_sent"  # the warning about a send that an older copy may have lost
 _verified: set[tuple[UUID, int]] = set()
@@ -70,7 +79,7 @@ def _difference() -> str | None:
     if not _compared.is_set():
         if not _began:
             _began.append(database_now())
-        if not _same_instance():
+        if not _is_same_instance():
             return "instance"
         if proof.compare_with_anchors():
             return "anchors"
@@ -79,7 +88,7 @@ def _difference() -> str | None:
         fresh = [
             entry for entry in journal.newest() if (entry.action_id, entry.fence) not in _verified
         ]
-    if missing_of(fresh):
+    if find_missing(fresh):
         return "journal"
     note(*((entry.action_id, entry.fence) for entry in fresh))
     return None
@@ -90,15 +99,15 @@ def is_from_before(at: datetime | None) -> bool:
 
     The database may have been restored since.
     """
-    return at is not None and at <= began()
+    return at is not None and at <= process_start()
 
 
-def began() -> datetime:
+def process_start() -> datetime:
     """Return when this process, or its parent, first read the database, by the database's clock."""
     return _began[0]
 
 
-def missing_of(entries: list[journal.Entry]) -> list[journal.Entry]:
+def find_missing(entries: list[journal.Entry]) -> list[journal.Entry]:
     """Return the entries whose attempt the database does not know as handed over."""
     missing: list[journal.Entry] = []
     for start in range(0, len(entries), 100):
@@ -115,7 +124,7 @@ def missing_of(entries: list[journal.Entry]) -> list[journal.Entry]:
     return missing
 
 
-def warned_of(action_id: UUID) -> bool:
+def has_warning(action_id: UUID) -> bool:
     """Return True if a restore left a warning on this action: it may have been sent as it is."""
     events = AuditEvent.objects.filter(action_id=action_id, event__in=("noticed", "returned"))
     return events.filter(data__code=WARNED).exists()
@@ -160,7 +169,7 @@ def begin_anew() -> None:
     Pause.objects.filter(mailbox=None).exclude(reason="").delete()
 
 
-def _same_instance() -> bool:
+def _is_same_instance() -> bool:
     """Return True if home and database belong together.
 
     New ones, without any action, are joined here.

@@ -8,6 +8,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from accounts.infra.problems import Problem
+from accounts.infra.texts import join, translatable
 from accounts.infra.transactions import retry_if_rolled_back
 from accounts.models import Mailbox
 from approvals.audit import chain
@@ -38,7 +39,7 @@ def resume(*, mailbox: Mailbox | None, actor: str) -> bool:
     mail was sent.
     """
     if mailbox is None and (why := restored.reason()):
-        raise Problem("conflict", f"{why} Run `manage.py after_restore`.")
+        raise Problem("conflict", join(why, translatable("Run `manage.py after_restore`.")))
     ended, _ = Pause.objects.filter(mailbox=mailbox).delete()
     if ended:
         chain.record(mailbox=mailbox, event="resumed", actor=actor)
@@ -50,16 +51,16 @@ def is_paused(mailbox: Mailbox) -> bool:
     return Pause.objects.filter(Q(mailbox=None) | Q(mailbox=mailbox)).exists()
 
 
-def why_everything_is_paused() -> str:
+def own_pause_reason() -> str:
     """Return why mailhub has paused everything itself, as a sentence; an empty string otherwise."""
     return restored.reason()
 
 
-def everything_is_paused() -> bool:
+def is_everything_paused() -> bool:
     return Pause.objects.filter(mailbox=None).exists()
 
 
-def paused_among(mailboxes: Sequence[Mailbox]) -> set[UUID]:
+def find_paused(mailboxes: Sequence[Mailbox]) -> set[UUID]:
     """Return the ids of paused mailboxes, by their own pause or the general one."""
     found = Pause.objects.filter(Q(mailbox=None) | Q(mailbox__in=mailboxes)).values_list(
         "mailbox_id", flat=True
@@ -68,7 +69,7 @@ def paused_among(mailboxes: Sequence[Mailbox]) -> set[UUID]:
     return {each.pk for each in mailboxes if None in held or each.pk in held}
 
 
-def under_way(mailbox: Mailbox | None) -> tuple[int, int]:
+def count_under_way(mailbox: Mailbox | None) -> tuple[int, int]:
     """Return how many actions are approved and how many are leaving, from this mailbox or all."""
     actions = (
         PendingAction.objects.filter(mailbox=mailbox) if mailbox else PendingAction.objects.all()

@@ -29,7 +29,7 @@ class CeleryQueue:
         # The import makes it the current app of the tasks.
         self._app: Celery = import_string(settings.MAILHUB_CELERY_APP)
 
-    def ring(self, action_id: UUID) -> None:
+    def notify(self, action_id: UUID) -> None:
         carry_out.apply_async(
             (str(action_id),), expires=EXPIRES_SECONDS, retry=True, retry_policy=PUBLISH_POLICY
         )

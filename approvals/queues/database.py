@@ -12,7 +12,7 @@ import structlog
 from django.db import Error as DatabaseError
 from django.db import connection
 
-from approvals.queues import bell
+from approvals.queues import channel
 from approvals.queues.slots import THREADS, Slots
 from approvals.queues.sweeper import SWEEP_SECONDS, Sweeper
 from approvals.queues.wakeup import Wakeup
@@ -29,8 +29,8 @@ UNHEARD_SECONDS = 1.0  # without notifications, the table is queried this often
 class DatabaseQueue:
     """Queue in the database, which is also its server."""
 
-    def ring(self, action_id: UUID) -> None:
-        bell.ring(action_id)
+    def notify(self, action_id: UUID) -> None:
+        channel.notify(action_id)
 
     def answers(self) -> bool:
         return True
@@ -48,7 +48,7 @@ class Worker:
         self.name = worker_name()
         self._stopping = False
         self._wakeup = Wakeup()
-        self._bell = bell.listen()
+        self._channel = channel.listen()
         self._sweeper = Sweeper(worker=self.name)
         self._slots = Slots(threads)
         self._handed_out: queue.SimpleQueue[Due | None] = queue.SimpleQueue()
@@ -75,21 +75,21 @@ class Worker:
                 carrier.join()
             self._sweeper.stop()
             sweeping.join()
-            self._bell.close()
+            self._channel.close()
             connection.close()
         log.info("worker_stopped", worker=self.name)
 
     def _listen(self) -> None:
         """Wait for a notification, for a free slot, or for the time to query the table."""
-        heard = self._bell.fileno()
+        heard = self._channel.fileno()
         if heard is None:
             self._more = True  # notifications may have been lost
-            if not self._bell.mend():
+            if not self._channel.reconnect():
                 self._wakeup.wait(UNHEARD_SECONDS)
         elif (free := self._slots.free()) <= 0:
             self._wakeup.wait(FULL_SECONDS)  # notifications are left to workers that can take more
         elif self._wakeup.wait(self._patience(), heard):
-            self._hand_out(lambda: dispatch.places(list(dict.fromkeys(self._bell.answered(free)))))
+            self._hand_out(lambda: dispatch.load_due(list(dict.fromkeys(self._channel.read(free)))))
         self._start(self._slots.take())
         if (self._more or time.monotonic() >= self._next_find) and self._slots.free() > 0:
             self._next_find = time.monotonic() + SWEEP_SECONDS
@@ -126,7 +126,7 @@ class Worker:
                     maintenance.SENT_COPIES.begin(due.mailbox, [due.action])
                 else:
                     # it may be due later, and only the sweeper keeps the time
-                    self._sweeper.look_again()
+                    self._sweeper.notify_approved()
             finally:
                 self._slots.give_back(due)
                 self._wakeup.wake()

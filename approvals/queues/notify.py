@@ -19,7 +19,7 @@ KEEPALIVE: dict[str, Any] = {
 }
 
 
-class NotifyBell:
+class NotifyChannel:
     """LISTEN on its own connection; after a restart of the database it listens again."""
 
     def __init__(self, channel: str) -> None:
@@ -33,35 +33,35 @@ class NotifyBell:
             self.close()
             return None
 
-    def mend(self) -> bool:
+    def reconnect(self) -> bool:
         try:
-            self._connection = self._listening()
+            self._connection = self._connect()
         except psycopg.Error:
             log.warning("bell_not_heard")
         return self._connection is not None
 
-    def answered(self, at_most: int) -> list[UUID]:
+    def read(self, at_most: int) -> list[UUID]:
         """Return all notifications: every worker receives each of them, and the claim decides."""
         assert self._connection is not None
-        rung: list[UUID] = []
+        ids: list[UUID] = []
         try:
-            rung += (UUID(notify.payload) for notify in self._connection.notifies(timeout=0))
+            ids += (UUID(notify.payload) for notify in self._connection.notifies(timeout=0))
         except psycopg.Error:  # readable because it ended
             log.warning("bell_not_heard")
             self.close()
-        return rung
+        return ids
 
     def close(self) -> None:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
-    def _listening(self) -> psycopg.Connection:
+    def _connect(self) -> psycopg.Connection:
         parameters = connection.get_connection_params()
         for name in ("cursor_factory", "context"):
             parameters.pop(name)
-        listening = psycopg.connect(
+        listener = psycopg.connect(
             **{**parameters, **KEEPALIVE, "connect_timeout": CONNECT_SECONDS, "autocommit": True}
         )
-        listening.execute(f"LISTEN {self._channel}")
-        return listening
+        listener.execute(f"LISTEN {self._channel}")
+        return listener

@@ -69,7 +69,7 @@ class RqQueue:
             QUEUE, connection=self._redis, serializer=JSONSerializer, job_class=ActionJob
         )
 
-    def ring(self, action_id: UUID) -> None:
+    def notify(self, action_id: UUID) -> None:
         job_id = str(action_id)
         if self._redis.lpos(self._queue.key, job_id) is not None:
             # it waits already: the sweeps of every few seconds must not fill the queue while

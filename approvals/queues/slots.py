@@ -38,7 +38,7 @@ class Slots:
 
     def free(self) -> int:
         with self._lock:
-            return self._free(self._slow())
+            return self._free(self._slow_sends())
 
     def take(self, found: Iterable[Due] = ()) -> list[Due]:
         """Take slots for found and waiting actions as far as possible; return those with a slot."""
@@ -47,10 +47,10 @@ class Slots:
             for due in found:
                 if due.mailbox in self._waiting or len(self._waiting) < HEADS:
                     self._waiting[due.mailbox] = due
-            slow = self._slow()
+            slow = self._slow_sends()
             slow_of = Counter(due.owner for due in slow)
             held = Counter(due.owner for due, _ in self._taken.values())
-            for due in _by_turns(list(self._waiting.values()), held):
+            for due in _sort_fairly(list(self._waiting.values()), held):
                 if self._free(slow) <= 0:
                     break
                 under_way = self._taken.get(due.mailbox)
@@ -66,7 +66,7 @@ class Slots:
         with self._lock:
             del self._taken[due.mailbox]
 
-    def _slow(self) -> list[Due]:
+    def _slow_sends(self) -> list[Due]:
         since = self._clock() - SLOW_SECONDS
         return [due for due, began in self._taken.values() if began < since]
 
@@ -76,7 +76,7 @@ class Slots:
         )
 
 
-def _by_turns(found: Sequence[Due], held: Counter[int | None]) -> list[Due]:
+def _sort_fairly(found: Sequence[Due], held: Counter[int | None]) -> list[Due]:
     """Return the actions sorted: the owner with the fewest sends first, then each in rotation."""
     turn = Counter(held)
     places = []

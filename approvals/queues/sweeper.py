@@ -67,10 +67,10 @@ class Sweeper:
             self._wakeup.wait(min(wait, LOOK_SECONDS))
         if self._worker:
             with contextlib.suppress(Exception):  # an old heartbeat is deleted later
-                heartbeats.gone(self._worker)
+                heartbeats.forget_worker(self._worker)
         connection.close()
 
-    def look_again(self) -> None:
+    def notify_approved(self) -> None:
         """Find out when an action that was just approved may leave."""
         self._approved = True
         self._wakeup.wake()
@@ -94,7 +94,7 @@ class Sweeper:
         else:
             if now >= self._next_due:
                 for head in dispatch.heads()[: maintenance.BATCH]:
-                    queue().ring(head.action)
+                    queue().notify(head.action)
             next_due = maintenance.next_due()
         # Actions that may leave already are not counted: a notification was sent for them.
         wait = (next_due - timezone.now()).total_seconds() if next_due else SWEEP_SECONDS
@@ -114,7 +114,7 @@ class SweeperProcess:
 
     def keep(self) -> None:
         """Start it, or start it again if it ended; call it from time to time."""
-        if self._pid and not self._ended():
+        if self._pid and not self._has_ended():
             return
         parent = os.getpid()
         pid = os.fork()
@@ -130,13 +130,13 @@ class SweeperProcess:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._pid, number)
             deadline = time.monotonic() + END_SECONDS
-            while not (ended := self._ended()) and time.monotonic() < deadline:
+            while not (ended := self._has_ended()) and time.monotonic() < deadline:
                 time.sleep(0.02)
             if ended:
                 break
         self._pid = 0
 
-    def _ended(self) -> bool:
+    def _has_ended(self) -> bool:
         try:
             return os.waitpid(self._pid, os.WNOHANG)[0] != 0
         except ChildProcessError:

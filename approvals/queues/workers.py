@@ -10,7 +10,7 @@ from django.db import DEFAULT_DB_ALIAS, DatabaseError, close_old_connections, co
 from django.utils.module_loading import import_string
 
 from accounts.infra import compiled_sql
-from approvals.core.kinds import kind_named
+from approvals.core.kinds import get_kind
 from approvals.pauses import restored
 from approvals.worker import maintenance
 from approvals.worker.execution import execute
@@ -45,7 +45,7 @@ def prepare() -> None:
     connection.settings_dict["CONN_HEALTH_CHECKS"] = True
     del connections[DEFAULT_DB_ALIAS]  # the next connection uses these settings
     for kind in settings.MAILHUB_KINDS:
-        kind_named(kind)
+        get_kind(kind)
     for provider in settings.MAILHUB_PROVIDERS.values():
         import_string(provider)
     try:

@@ -14,7 +14,7 @@ from accounts.models import Mailbox, Role, User
 from approvals.audit import chain
 from approvals.core.states import Status
 from approvals.models import ApprovalPolicy, PendingAction
-from approvals.rules.policy import blocked_by, window_of
+from approvals.rules.policy import find_blocked, window_of
 
 LISTS = ("allowed", "refused")
 RULES = (
@@ -48,7 +48,7 @@ def change_rules(*, mailbox: Mailbox, person: User, rules: Mapping[str, Any]) ->
     policy.save()
     if any(name in changed for name in LISTS):
         _keep_what_is_still_allowed(policy)
-    told = {name: [_told(before[name]), _told(rules[name])] for name in changed}
+    told = {name: [_describe_value(before[name]), _describe_value(rules[name])] for name in changed}
     chain.record(mailbox=mailbox, event="policy_changed", actor=f"user:{person.pk}", changed=told)
     return policy
 
@@ -58,7 +58,7 @@ def _keep_what_is_still_allowed(policy: ApprovalPolicy) -> None:
     for action in PendingAction.objects.filter(
         mailbox=policy.mailbox_id, status=Status.APPROVED
     ).order_by("pk"):
-        if not blocked_by(
+        if not find_blocked(
             policy, [target["address"] for target in action.current.preview["targets"]]
         ):
             PendingAction.objects.filter(
@@ -66,7 +66,7 @@ def _keep_what_is_still_allowed(policy: ApprovalPolicy) -> None:
             ).update(rules_version=policy.version)
 
 
-def _told(value: Any) -> Any:
+def _describe_value(value: Any) -> Any:
     if isinstance(value, list):
         return len(value)
     return value.strftime("%H:%M") if isinstance(value, time) else value

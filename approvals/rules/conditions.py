@@ -9,14 +9,15 @@ a row that another worker is claiming.
 
 from datetime import timedelta
 
-from django.conf import settings
-from django.db.models import Count, Exists, F, OuterRef, Q, Subquery
+from django.db.models import Count, Exists, OuterRef, Q, Subquery
 from django.db.models.functions import Coalesce, Greatest, Now
 from django.db.models.lookups import GreaterThan
 
-from accounts.models import ApiToken, Mailbox, Membership, Role
+from accounts.infra.texts import translatable
+from accounts.models import ApiToken, Mailbox
 from approvals.core.states import Status
-from approvals.models import ApprovalPolicy, Attempt, Decision, Pause, PendingAction, Rest, Revision
+from approvals.models import ApprovalPolicy, Attempt, Pause, PendingAction, Rest
+from approvals.rules.quorum import number_that_counts
 
 A_DAY = timedelta(days=1)
 REACHABLE = (Mailbox.Status.ACTIVE, Mailbox.Status.ERROR)
@@ -31,14 +32,14 @@ def may_execute() -> Q:
     The action is approved by enough people who still may approve, is due and not held back, and no
     other mail is leaving this mailbox.
     """
-    return Q(status=Status.APPROVED) & due() & Q(expires_at__gt=Now()) & ~held_back() & ~void()
+    return Q(status=Status.APPROVED) & due() & Q(expires_at__gt=Now()) & ~must_wait() & ~is_void()
 
 
 def due() -> Q:
     return Q(not_before=None) | Q(not_before__lte=Now())
 
 
-def held_back() -> Q:
+def must_wait() -> Q:
     """Return the condition for an action that has to wait.
 
     The reasons: the kill switch, a mailbox that must be reconnected or cools down, another mail
@@ -83,7 +84,7 @@ def day_is_full() -> Q:
     return Q(daily_cap__isnull=False, daily_cap__lte=Coalesce(Subquery(count), 0))
 
 
-def void() -> Q:
+def is_void() -> Q:
     """Return the condition for an approval that is void, for one of the reasons in VOID."""
     anything = Q()
     for condition, _ in VOID.values():
@@ -95,11 +96,11 @@ def approval_over() -> Q:
     return Q(approved_until__isnull=False, approved_until__lte=Now())
 
 
-def disconnected() -> Q:
+def is_disconnected() -> Q:
     return Q(mailbox__in=Mailbox.objects.filter(status=Mailbox.Status.DISCONNECTED).values("pk"))
 
 
-def token_revoked() -> Q:
+def is_token_revoked() -> Q:
     """Return the condition for a token that was revoked after the approval.
 
     If it was revoked before, the approver knew it.
@@ -110,7 +111,7 @@ def token_revoked() -> Q:
     return Q(token_id__isnull=False) & Q(Exists(revoked))
 
 
-def rules_changed() -> Q:
+def are_rules_changed() -> Q:
     """Return the condition for recipient lists that changed since the approval.
 
     If the new lists still allow the action, its `rules_version` follows them.
@@ -121,67 +122,38 @@ def rules_changed() -> Q:
     return Q(Exists(newer))
 
 
-def approvers_lost() -> Q:
+def are_approvers_lost() -> Q:
     now_asked = ApprovalPolicy.objects.filter(mailbox=OuterRef("mailbox")).values(
         "approvals_needed"
     )
     return Q(
         GreaterThan(
-            Greatest("approvals_needed", Coalesce(Subquery(now_asked), 1)), _approvals_that_count()
+            Greatest("approvals_needed", Coalesce(Subquery(now_asked), 1)), number_that_counts()
         )
     )
-
-
-def _approvals_that_count() -> Coalesce:
-    """Return how many people approved this revision, digest and round, and may still approve.
-
-    An approval given before a person left the mailbox and came back does not count.
-    """
-    managers_alone = ApprovalPolicy.objects.filter(
-        mailbox=OuterRef("mailbox"), approver_role=ApprovalPolicy.Approvers.MANAGER
-    )
-    still_may = Membership.objects.filter(
-        Q(role=Role.MANAGER)
-        | (Q(role__in=Role.at_least(Role.APPROVER)) & ~Q(Exists(managers_alone))),
-        mailbox=OuterRef("action__mailbox"),
-        user=OuterRef("person"),
-        created_at__lte=OuterRef("created_at"),
-    )
-    four_eyes = ApprovalPolicy.objects.filter(
-        Q(self_approval=False) | Q(approvals_needed__gt=1), mailbox=OuterRef("action__mailbox")
-    )
-    wrote = Revision.objects.filter(action=OuterRef("action"), author=OuterRef("person"))
-    somebody_else = ~Q(person=F("action__proposer")) & ~Q(Exists(wrote))
-    counted = (
-        Decision.objects.filter(
-            somebody_else | (Q(action__approvals_needed=1) & ~Q(Exists(four_eyes))),
-            ~Q(action__kind__in=settings.MAILHUB_STAFF_KINDS) | Q(person__is_staff=True),
-            action=OuterRef("pk"),
-            verdict=Decision.Verdict.APPROVED,
-            revision=OuterRef("revision"),
-            digest=OuterRef("digest"),
-            approval_round=OuterRef("approval_round"),
-            person__is_active=True,
-            person__in=still_may.values("user"),
-        )
-        .order_by()
-        .values("action")
-        .annotate(people=Count("person", distinct=True))
-        .values("people")
-    )
-    return Coalesce(Subquery(counted), 0)
 
 
 VOID = {
-    "mailbox_disconnected": (disconnected, "The mailbox was disconnected after the approval."),
+    "mailbox_disconnected": (
+        is_disconnected,
+        translatable("The mailbox was disconnected after the approval."),
+    ),
     "approver_lost": (
-        approvers_lost,
-        "Somebody who approved it may no longer approve for this mailbox.",
+        are_approvers_lost,
+        translatable("Somebody who approved it may no longer approve for this mailbox."),
     ),
     "rules_changed": (
-        rules_changed,
-        "The rules about recipients changed after the approval, and not all of these are allowed now.",
+        are_rules_changed,
+        translatable(
+            "The rules about recipients changed after the approval, and they no longer allow every recipient."
+        ),
     ),
-    "approval_over": (approval_over, "The approval was good for a limited time, and that is over."),
-    "token_revoked": (token_revoked, "The token that proposed it was revoked after the approval."),
+    "approval_over": (
+        approval_over,
+        translatable("The approval was valid for a limited time, and that time is over."),
+    ),
+    "token_revoked": (
+        is_token_revoked,
+        translatable("The token that proposed it was revoked after the approval."),
+    ),
 }

@@ -96,9 +96,9 @@ class RulesForm(forms.Form):
         opens, closes = cleaned.get("open_from"), cleaned.get("open_until")
         if "open_from" in cleaned and "open_until" in cleaned:
             if (opens is None) is not (closes is None):
-                self.add_error("open_until", _("Say both from when and until when, or neither."))
+                self.add_error("open_until", _("Enter both times, or neither."))
             elif opens is not None and closes is not None and closes <= opens:
                 self.add_error(
-                    "open_until", _("It must end later than it begins, on the same day.")
+                    "open_until", _("The end must be later than the start, on the same day.")
                 )
         return cleaned

@@ -9,14 +9,15 @@ from datetime import datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
 from django.conf import settings
-from django.db.models import Exists, F, OuterRef, QuerySet
+from django.db.models import QuerySet
 from django.db.models.functions import Now
 
 from accounts.infra.compiled_sql import Select, columns_of, instance, slot
 from accounts.infra.idn import comparable
 from accounts.infra.problems import Problem
+from accounts.infra.texts import join, ntranslatable, translatable
 from accounts.models import Mailbox, Membership, Role, User
-from approvals.models import ApprovalPolicy, Decision, PendingAction
+from approvals.models import ApprovalPolicy, PendingAction
 
 DAYS = "1234567"  # ISO: Monday is 1
 
@@ -43,7 +44,7 @@ def undo_of(policy: ApprovalPolicy) -> timedelta:
     return timedelta(seconds=seconds)
 
 
-def needed_for(action: PendingAction, policy: ApprovalPolicy) -> int:
+def count_needed(action: PendingAction, policy: ApprovalPolicy) -> int:
     """Return how many people must approve: the number at the proposal, or today's if higher."""
     return max(action.approvals_needed, policy.approvals_needed)
 
@@ -70,29 +71,7 @@ def own_counts(action: PendingAction, policy: ApprovalPolicy) -> bool:
 
     It counts only if one approval is enough and the mailbox allows it.
     """
-    return policy.self_approval and needed_for(action, policy) == 1
-
-
-def counted(action: PendingAction, policy: ApprovalPolicy) -> QuerySet[Decision]:
-    """Return the approvals that count.
-
-    They are for this revision, digest and round, by people who may still approve and have been
-    members without a break since then.
-    """
-    said = action.decisions.filter(
-        verdict=Decision.Verdict.APPROVED,
-        revision=action.revision,
-        digest=action.digest,
-        approval_round=action.approval_round,
-        person__memberships__in=approvers_of(policy),
-        created_at__gte=F("person__memberships__created_at"),
-    )
-    if asks_for_staff(action):
-        said = said.filter(person__is_staff=True)
-    if own_counts(action, policy):
-        return said
-    wrote = action.revisions.filter(author=OuterRef("person"))
-    return said.exclude(person=action.proposer).exclude(Exists(wrote))
+    return policy.self_approval and count_needed(action, policy) == 1
 
 
 # --- Recipients ---
@@ -100,21 +79,26 @@ def counted(action: PendingAction, policy: ApprovalPolicy) -> QuerySet[Decision]
 
 def judge(mailbox: Mailbox, addresses: Iterable[str]) -> None:
     """Raise Problem `policy_blocked` if the rules of the mailbox refuse one of these addresses."""
-    refusal = blocked(policy_of(mailbox), addresses)
+    refusal = refusal_by_lists(policy_of(mailbox), addresses)
     if refusal:
         raise refusal
 
 
-def blocked(policy: ApprovalPolicy, addresses: Iterable[str]) -> Problem | None:
+def refusal_by_lists(policy: ApprovalPolicy, addresses: Iterable[str]) -> Problem | None:
     """Return the refusal that names the refused addresses; None if the lists allow all."""
-    named = blocked_by(policy, addresses)
+    named = find_blocked(policy, addresses)
     if not named:
         return None
-    shown = ", ".join(named[:3]) + (f" and {len(named) - 3} more" if len(named) > 3 else "")
-    return Problem("policy_blocked", f"The rules of this mailbox do not let mail go to {shown}.")
+    refusal = translatable(
+        "The rules of this mailbox do not let mail go to %(addresses)s.",
+        addresses=", ".join(named[:3]),
+    )
+    more = len(named) - 3
+    and_more = ntranslatable("And %(count)s more.", "And %(count)s more.", more)
+    return Problem("policy_blocked", join(refusal, and_more if more > 0 else ""))
 
 
-def blocked_by(policy: ApprovalPolicy, addresses: Iterable[str]) -> list[str]:
+def find_blocked(policy: ApprovalPolicy, addresses: Iterable[str]) -> list[str]:
     """Return the addresses that the lists refuse.
 
     They are on the refused list, or missing on an allowed list that is not empty.
@@ -123,13 +107,13 @@ def blocked_by(policy: ApprovalPolicy, addresses: Iterable[str]) -> list[str]:
         {
             address
             for address in addresses
-            if _listed(address, policy.refused)
-            or (policy.allowed and not _listed(address, policy.allowed))
+            if _is_listed(address, policy.refused)
+            or (policy.allowed and not _is_listed(address, policy.allowed))
         }
     )
 
 
-def _listed(address: str, entries: Iterable[str]) -> bool:
+def _is_listed(address: str, entries: Iterable[str]) -> bool:
     """Return True if an entry is this address, its domain, or a parent of its domain."""
     address = comparable(address)
     domain = address.rpartition("@")[2]
@@ -163,14 +147,14 @@ def window_of(policy: ApprovalPolicy, now: datetime) -> tuple[datetime, datetime
     raise AssertionError("a week has every day")
 
 
-def closed() -> QuerySet[ApprovalPolicy]:
+def find_closed() -> QuerySet[ApprovalPolicy]:
     """Return the rules whose send window is over."""
     return ApprovalPolicy.objects.filter(closes_at__lte=Now())
 
 
-def turn_windows() -> None:
+def advance_windows() -> None:
     """Set the next send window if the last has closed; until then nothing leaves."""
-    for policy in closed().annotate(at=Now()):
+    for policy in find_closed().annotate(at=Now()):
         window = window_of(policy, policy.at)
         if window:
             ApprovalPolicy.objects.filter(pk=policy.pk, closes_at=policy.closes_at).update(

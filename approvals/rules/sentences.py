@@ -12,7 +12,7 @@ from django.utils.translation import ngettext
 
 from accounts.models import Membership, Role
 from approvals.models import ApprovalPolicy
-from approvals.rules.policy import DAYS, approvers_of, blocked_by, window_of
+from approvals.rules.policy import DAYS, approvers_of, find_blocked, window_of
 
 
 def sentences(policy: ApprovalPolicy) -> list[str]:
@@ -34,7 +34,7 @@ def sentences(policy: ApprovalPolicy) -> list[str]:
 def _approvers(role: Any) -> str:
     if role == Role.MANAGER:
         return _("Only managers may approve.")
-    return _("Everybody who is an approver or a manager may approve.")
+    return _("Approvers and managers may approve.")
 
 
 def _people(needed: Any) -> str:
@@ -45,8 +45,8 @@ def _people(needed: Any) -> str:
 
 def _self_approval(allowed: Any) -> str:
     if allowed:
-        return _("The person who proposed it, or owns the token that did, may approve it.")
-    return _("The person who proposed it, or owns the token that did, may not approve it.")
+        return _("Proposers may approve their own proposals and those of their tokens.")
+    return _("Proposers may approve neither their own proposals nor those of their tokens.")
 
 
 def _hours(hours: Any) -> str:
@@ -56,16 +56,16 @@ def _hours(hours: Any) -> str:
 
 def _minutes(minutes: Any) -> str:
     if minutes is None:
-        return _("An approval is good as long as the proposal.")
+        return _("An approval is valid as long as the proposal.")
     return ngettext(
-        "An approval is good for %(n)s minute.", "An approval is good for %(n)s minutes.", minutes
+        "An approval is valid for %(n)s minute.", "An approval is valid for %(n)s minutes.", minutes
     ) % {"n": minutes}
 
 
 def _undo(seconds: Any) -> str:
     n = settings.MAILHUB_UNDO_SECONDS if seconds is None else seconds
     if not n:
-        return _("It leaves at once: there is no time to undo an approval.")
+        return _("Approved mail leaves immediately. An approval cannot be undone.")
     return ngettext(
         "An approval can be undone for %(n)s second.",
         "An approval can be undone for %(n)s seconds.",
@@ -74,23 +74,22 @@ def _undo(seconds: Any) -> str:
 
 
 def _recipients(policy: ApprovalPolicy) -> str:
-    allowed = _("Mail may go to anybody")
+    lists = {"allowed": ", ".join(policy.allowed), "refused": ", ".join(policy.refused)}
+    if policy.allowed and policy.refused:
+        return _("Mail may only go to %(allowed)s, and never to %(refused)s.") % lists
     if policy.allowed:
-        allowed = _("Mail may only go to %(list)s") % {"list": ", ".join(policy.allowed)}
-    if not policy.refused:
-        return f"{allowed}."
-    return _("%(allowed)s, and never to %(list)s.") % {
-        "allowed": allowed,
-        "list": ", ".join(policy.refused),
-    }
+        return _("Mail may only go to %(allowed)s.") % lists
+    if policy.refused:
+        return _("Mail may go to anybody, but never to %(refused)s.") % lists
+    return _("Mail may go to anybody.")
 
 
 def _cap(cap: Any) -> str:
     if cap is None:
-        return _("There is no limit to how many leave in a day.")
+        return _("There is no daily limit for mail.")
     return ngettext(
-        "At most %(n)s mail leaves within 24 hours; the others wait.",
-        "At most %(n)s mails leave within 24 hours; the others wait.",
+        "At most %(n)s mail leaves within 24 hours. The others wait.",
+        "At most %(n)s mails leave within 24 hours. The others wait.",
         cap,
     ) % {"n": cap}
 
@@ -98,21 +97,25 @@ def _cap(cap: Any) -> str:
 def _window(policy: ApprovalPolicy) -> str:
     if not policy.open_days and policy.open_from is None:
         return _("Mail may leave at any hour.")
-    when = _days(policy.open_days) if policy.open_days else _("every day")
+    values = {"days": _days(policy.open_days), "zone": policy.time_zone}
     if policy.open_from is None:
-        return _("Mail leaves on %(days)s, %(zone)s time; at other times it waits.") % {
-            "days": when,
-            "zone": policy.time_zone,
-        }
-    until = policy.open_until.strftime("%H:%M") if policy.open_until else "24:00"
-    return _(
-        "Mail leaves on %(days)s from %(from)s to %(until)s, %(zone)s time; at other times it waits."
-    ) % {
-        "days": when,
-        "from": policy.open_from.strftime("%H:%M"),
-        "until": until,
-        "zone": policy.time_zone,
-    }
+        return _("Mail leaves on %(days)s, %(zone)s time. At other times it waits.") % values
+    values["from"] = policy.open_from.strftime("%H:%M")
+    values["until"] = policy.open_until.strftime("%H:%M") if policy.open_until else "24:00"
+    if policy.open_days:
+        return (
+            _(
+                "Mail leaves on %(days)s from %(from)s to %(until)s, %(zone)s time. "
+                "At other times it waits."
+            )
+            % values
+        )
+    return (
+        _(
+            "Mail leaves every day from %(from)s to %(until)s, %(zone)s time. At other times it waits."
+        )
+        % values
+    )
 
 
 def _days(days: str) -> str:
@@ -132,7 +135,7 @@ def hindrances(policy: ApprovalPolicy) -> list[str]:
     if len(approvers) < policy.approvals_needed:
         found.append(
             _(
-                "%(asked)s different people must approve, and only %(there)s may: nothing can be approved."
+                "%(asked)s different people must approve, but only %(there)s may. Nothing can be approved."
             )
             % {"asked": policy.approvals_needed, "there": len(approvers)}
         )
@@ -146,14 +149,14 @@ def hindrances(policy: ApprovalPolicy) -> list[str]:
         if stuck:
             found.append(
                 _(
-                    "Mail that %(who)s proposes, in person or through a token, cannot be approved: too few others can."
+                    "Too few other people may approve mail that %(who)s proposes, in person or through a token."
                 )
                 % {"who": ", ".join(stuck)}
             )
     if policy.allowed and all(
-        entry in blocked_by(policy, policy.allowed) for entry in policy.allowed
+        entry in find_blocked(policy, policy.allowed) for entry in policy.allowed
     ):
-        found.append(_("Everybody to whom mail may go is refused as well: nothing can be sent."))
+        found.append(_("All allowed recipients are also refused. Nothing can be sent."))
     window = window_of(policy, now())
     if (
         window
@@ -162,7 +165,8 @@ def hindrances(policy: ApprovalPolicy) -> list[str]:
     ):
         found.append(
             _(
-                "An approval may run out before the hours in which mail leaves begin: it would come back unsent."
+                "An approval may expire before the hours in which mail leaves. "
+                "The mail is then not sent and needs a new decision."
             )
         )
     return found
@@ -198,7 +202,7 @@ def changes(changed: Mapping[str, Sequence[Any]]) -> list[str]:
     """Return the data of a `policy_changed` event as sentences about the new rules."""
     said = [tell(changed[name][1]) for name, tell in TOLD.items() if name in changed]
     if "allowed" in changed or "refused" in changed:
-        said.append(_("The lists of recipients to whom mail may or may not go are other ones."))
+        said.append(_("The lists of allowed and refused recipients changed."))
     if {"open_days", "open_from", "open_until", "time_zone"} & changed.keys():
-        said.append(_("The hours in which mail leaves are other ones."))
+        said.append(_("The hours in which mail leaves changed."))
     return said

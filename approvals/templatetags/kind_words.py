@@ -2,7 +2,7 @@
 
 from django import template
 
-from approvals.core.kinds import kind_named
+from approvals.core.kinds import get_kind
 from approvals.core.types import Speaks
 from approvals.models import PendingAction
 
@@ -11,5 +11,5 @@ register = template.Library()
 
 @register.filter
 def words(action: PendingAction, what: str) -> str:
-    kind = kind_named(action.kind)
+    kind = get_kind(action.kind)
     return str(kind.words.get(what, "")) if isinstance(kind, Speaks) else ""

@@ -2,7 +2,7 @@
 
 from django import template
 
-from approvals.pauses.switch import why_everything_is_paused
+from approvals.pauses.switch import own_pause_reason
 
 register = template.Library()
 
@@ -10,4 +10,4 @@ register = template.Library()
 @register.simple_tag
 def global_pause() -> str:
     """Return why mailhub has paused everything itself, as a sentence; an empty string otherwise."""
-    return why_everything_is_paused()
+    return own_pause_reason()

@@ -4,14 +4,15 @@ from urllib.parse import urlsplit
 
 from django.conf import settings
 
-from accounts.infra.safe_hosts import Endpoint, judged_addresses
+from accounts.infra.safe_hosts import Endpoint, check_addresses
+from accounts.infra.texts import translatable
 from approvals.models import Webhook
 
 SECONDS = 10.0
 PORTS = frozenset({443, 8443})
 
 
-def bound_to(webhook: Webhook) -> str:
+def encryption_context(webhook: Webhook) -> str:
     """Return the context to which the encrypted secret is bound."""
     return f"approvals_webhook:secret:{webhook.pk}"
 
@@ -25,9 +26,11 @@ def address_of(url: str) -> tuple[Endpoint, str]:
         or parts.username is not None
         or parts.fragment
     ):
-        raise ValueError("Write an address as https://host/path, without a password and without #.")
+        raise ValueError(
+            translatable("Write an address as https://host/path, without a password and without #.")
+        )
     if not (url.isascii() and url.isprintable() and " " not in url):
-        raise ValueError("Write the address in ASCII, without spaces.")
+        raise ValueError(translatable("Write the address in ASCII, without spaces."))
     secure = parts.scheme == "https"
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     port = parts.port or (443 if secure else 80)
@@ -38,6 +41,6 @@ def address_of(url: str) -> tuple[Endpoint, str]:
 def may_be_told(url: str) -> None:
     """Raise ValueError or HostRefused for an address to which nothing would ever be sent."""
     endpoint, _ = address_of(url)
-    judged_addresses(
+    check_addresses(
         endpoint, timeout=SECONDS, allow_loopback=settings.MAILHUB_ALLOW_LOOPBACK_HOSTS, ports=PORTS
     )

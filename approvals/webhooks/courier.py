@@ -19,10 +19,10 @@ from standardwebhooks import Webhook as Signer
 
 from accounts.infra.credentials import CannotDecrypt, decrypt_text
 from accounts.infra.safe_hosts import HostError, TlsFailed
-from accounts.infra.safe_http import exchanged
+from accounts.infra.safe_http import exchange
 from accounts.models import Membership
 from approvals.models import Webhook, WebhookDelivery
-from approvals.webhooks.addresses import PORTS, SECONDS, address_of, bound_to
+from approvals.webhooks.addresses import PORTS, SECONDS, address_of, encryption_context
 from approvals.webhooks.events import body_of
 
 log = structlog.get_logger(__name__)
@@ -41,7 +41,7 @@ AGAIN = tuple(
 )
 GONE = 410
 THREAD = "webhook"
-_turns = threading.BoundedSemaphore(AT_ONCE)
+_slots = threading.BoundedSemaphore(AT_ONCE)
 
 
 def due() -> QuerySet[WebhookDelivery]:
@@ -60,7 +60,7 @@ def due() -> QuerySet[WebhookDelivery]:
 
 
 def _free() -> QuerySet[Webhook]:
-    return Webhook.listened_to().filter(Q(busy_until=None) | Q(busy_until__lt=Now()))
+    return Webhook.find_active().filter(Q(busy_until=None) | Q(busy_until__lt=Now()))
 
 
 def deliver_beside() -> None:
@@ -68,10 +68,12 @@ def deliver_beside() -> None:
 
     A slow server must delay neither the sweep nor the deliveries of others.
     """
-    for webhook_id in _waiting():
-        if not _turns.acquire(blocking=False):
+    for webhook_id in _waiting_webhooks():
+        if not _slots.acquire(blocking=False):
             return
-        threading.Thread(target=_turn_beside, args=[webhook_id], name=THREAD, daemon=True).start()
+        threading.Thread(
+            target=_deliver_in_thread, args=[webhook_id], name=THREAD, daemon=True
+        ).start()
 
 
 def deliver() -> None:
@@ -79,25 +81,25 @@ def deliver() -> None:
     for thread in threading.enumerate():
         if thread.name == THREAD:
             thread.join()
-    for webhook_id in _waiting():
-        _turn(webhook_id)
+    for webhook_id in _waiting_webhooks():
+        _deliver_due(webhook_id)
 
 
-def _waiting() -> list[UUID]:
+def _waiting_webhooks() -> list[UUID]:
     return list(due().order_by().values_list("webhook", flat=True).distinct())
 
 
-def _turn_beside(webhook_id: UUID) -> None:
+def _deliver_in_thread(webhook_id: UUID) -> None:
     try:
-        _turn(webhook_id)
+        _deliver_due(webhook_id)
     except Exception:  # the database is away; another sweep delivers the rest
         log.exception("webhook_failed", webhook=str(webhook_id))
     finally:
         connection.close()
-        _turns.release()
+        _slots.release()
 
 
-def _turn(webhook_id: UUID) -> None:
+def _deliver_due(webhook_id: UUID) -> None:
     """Attempt the due deliveries of one webhook, in order and up to the first failure.
 
     No other worker does so meanwhile.
@@ -114,19 +116,19 @@ def _turn(webhook_id: UUID) -> None:
     ends = time.monotonic() + TURN_SECONDS
     try:
         for delivery in found:
-            if time.monotonic() > ends or not _tried(delivery):
+            if time.monotonic() > ends or not _attempt(delivery):
                 return
     finally:
         Webhook.objects.filter(pk=webhook_id).update(busy_until=None)
 
 
-def _tried(delivery: WebhookDelivery) -> bool:
+def _attempt(delivery: WebhookDelivery) -> bool:
     """Make one attempt; return True if the next one to the same address makes sense."""
     again = AGAIN[delivery.tries] if delivery.tries < len(AGAIN) else None
     mine = WebhookDelivery.objects.filter(pk=delivery.pk, tries=delivery.tries, next_at__lte=Now())
     if not mine.update(tries=delivery.tries + 1, tried_at=Now(), next_at=again and Now() + again):
         return True  # another worker attempted it meanwhile
-    answer = _posted(delivery)
+    answer = _post(delivery)
     taken = answer.isdecimal() and 200 <= int(answer) < 300
     done = {"delivered_at": Now(), "next_at": None} if taken else {}
     WebhookDelivery.objects.filter(pk=delivery.pk, tries=delivery.tries + 1).update(
@@ -144,15 +146,15 @@ def _tried(delivery: WebhookDelivery) -> bool:
     return taken
 
 
-def _posted(delivery: WebhookDelivery) -> str:
+def _post(delivery: WebhookDelivery) -> str:
     """Return the status of the answer, or a word for why it is missing."""
     webhook, body, now = delivery.webhook, body_of(delivery), timezone.now()
     try:
         endpoint, path = address_of(webhook.url)
-        headers = {"Content-Type": "application/json", "User-Agent": "mailhub"} | _signed(
+        headers = {"Content-Type": "application/json", "User-Agent": "mailhub"} | _sign(
             delivery, body, now
         )
-        with exchanged(
+        with exchange(
             endpoint,
             "POST",
             path,
@@ -173,9 +175,9 @@ def _posted(delivery: WebhookDelivery) -> str:
         return "no_answer"
 
 
-def _signed(delivery: WebhookDelivery, body: bytes, now: datetime) -> dict[str, str]:
+def _sign(delivery: WebhookDelivery, body: bytes, now: datetime) -> dict[str, str]:
     number = f"msg_{delivery.pk.hex}"
-    secret = decrypt_text(delivery.webhook.secret, bound_to=bound_to(delivery.webhook))
+    secret = decrypt_text(delivery.webhook.secret, bound_to=encryption_context(delivery.webhook))
     return {
         "webhook-id": number,
         "webhook-timestamp": str(int(now.timestamp())),

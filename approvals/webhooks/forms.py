@@ -26,7 +26,7 @@ class WebhookForm(forms.Form):
         help_text=gettext_lazy("https, on port 443 or 8443"),
     )
     events = forms.MultipleChoiceField(
-        label=gettext_lazy("Tell it"),
+        label=gettext_lazy("Events"),
         widget=forms.CheckboxSelectMultiple,
         choices=[(name, name) for name in EVENTS],
         initial=list(EVENTS),

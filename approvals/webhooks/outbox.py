@@ -19,18 +19,18 @@ BATCH = 100
 LINKS = 500
 
 
-def behind() -> QuerySet[WebhookCursor]:
+def find_behind() -> QuerySet[WebhookCursor]:
     """Return the cursors that have not reached the end of their chain."""
     chain = Coalesce(OuterRef("mailbox"), Value(PEOPLE, output_field=UUIDField()))
     length = AuditChain.objects.filter(pk=chain).values("length")
     return WebhookCursor.objects.filter(
-        webhook__in=Webhook.listened_to(), sequence__lt=Subquery(length)
+        webhook__in=Webhook.find_active(), sequence__lt=Subquery(length)
     )
 
 
 def gather() -> None:
     """Make deliveries of the new events, in order and each only once, by any number of workers."""
-    for cursor_id in behind().values_list("pk", flat=True)[:BATCH]:
+    for cursor_id in find_behind().values_list("pk", flat=True)[:BATCH]:
         try:
             _gather(cursor_id)
         except OperationalError:

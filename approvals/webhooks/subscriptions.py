@@ -12,12 +12,13 @@ from accounts.access.caller import Caller
 from accounts.infra.credentials import encrypt_text
 from accounts.infra.problems import FieldError, Problem, not_found
 from accounts.infra.safe_hosts import HostError
+from accounts.infra.texts import translatable
 from accounts.models import ApiToken
 from approvals.audit import chain
 from approvals.lifecycle.proposals import actor_of
 from approvals.models import AuditChain, Webhook, WebhookCursor, WebhookDelivery
 from approvals.models.audit import PEOPLE
-from approvals.webhooks.addresses import bound_to, may_be_told
+from approvals.webhooks.addresses import encryption_context, may_be_told
 from approvals.webhooks.events import EVENTS, SECURITY
 
 SCOPE = "webhooks:manage"
@@ -39,7 +40,8 @@ def add_webhook(
         caller.token is not None or not caller.user.is_staff or token.user_id != caller.user.pk
     ):
         raise Problem(
-            "forbidden", "Only staff can add a webhook for security events, and only on the page."
+            "forbidden",
+            "Only staff can add a webhook for security events, and only in the browser.",
         )
     try:
         may_be_told(url)
@@ -53,32 +55,40 @@ def add_webhook(
         token=token, url=url, events=[name for name in (*EVENTS, SECURITY) if name in events]
     )
     secret = f"whsec_{base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()}"
-    webhook.secret = encrypt_text(secret, bound_to=bound_to(webhook))
+    webhook.secret = encrypt_text(secret, bound_to=encryption_context(webhook))
     with transaction.atomic():
         # Two at once are counted one after the other.
         ApiToken.objects.select_for_update(no_key=True).get(pk=token.pk)
         if Webhook.objects.filter(token=token).count() >= AT_MOST:
-            raise Problem("conflict", f"A token has at most {AT_MOST} webhooks. Remove one first.")
+            raise Problem(
+                "conflict",
+                translatable(
+                    "A token has at most %(count)s webhooks. Remove one first.", count=AT_MOST
+                ),
+            )
         webhook.save()
         mailboxes = list(token.mailboxes.values_list("pk", flat=True))
-        length = dict(AuditChain.objects.filter(pk__in=mailboxes).values_list("pk", "length"))
-        WebhookCursor.objects.bulk_create(
-            WebhookCursor(webhook=webhook, mailbox_id=mailbox, sequence=length.get(mailbox, 0))
-            for mailbox in mailboxes
-        )
-        if security:
-            told = (
-                AuditChain.objects.filter(pk=PEOPLE).values_list("length", flat=True).first() or 0
-            )
-            WebhookCursor.objects.create(webhook=webhook, mailbox=None, sequence=told)
-        _noted(caller, webhook, mailboxes, event="webhook_added")
+        _begin_at_present(webhook, mailboxes, security=security)
+        _record(caller, webhook, mailboxes, event="webhook_added")
     return webhook, secret
+
+
+def _begin_at_present(webhook: Webhook, mailboxes: Collection[UUID], *, security: bool) -> None:
+    """Set the webhook's place in each chain, so that it gets no earlier events."""
+    length = dict(AuditChain.objects.filter(pk__in=mailboxes).values_list("pk", "length"))
+    WebhookCursor.objects.bulk_create(
+        WebhookCursor(webhook=webhook, mailbox_id=mailbox, sequence=length.get(mailbox, 0))
+        for mailbox in mailboxes
+    )
+    if security:
+        at = AuditChain.objects.filter(pk=PEOPLE).values_list("length", flat=True).first() or 0
+        WebhookCursor.objects.create(webhook=webhook, mailbox=None, sequence=at)
 
 
 @transaction.atomic
 def remove_webhook(caller: Caller, webhook: Webhook) -> None:
     """Remove a webhook and its deliveries; it gets no further events."""
-    _noted(
+    _record(
         caller,
         webhook,
         webhook.token.mailboxes.values_list("pk", flat=True),
@@ -87,7 +97,7 @@ def remove_webhook(caller: Caller, webhook: Webhook) -> None:
     webhook.delete()
 
 
-def _noted(caller: Caller, webhook: Webhook, mailboxes: Iterable[UUID], *, event: str) -> None:
+def _record(caller: Caller, webhook: Webhook, mailboxes: Iterable[UUID], *, event: str) -> None:
     if SECURITY in webhook.events:
         chain.record(
             mailbox=None,
@@ -105,6 +115,6 @@ def deliver_again(webhook: Webhook, delivery_id: UUID) -> None:
 
     If it still waits, it is only sent sooner. Raises `not_found`.
     """
-    anew = WebhookDelivery.objects.filter(webhook=webhook, pk=delivery_id)
-    if not anew.update(tries=0, next_at=Now(), delivered_at=None):
-        raise not_found("The delivery")
+    deliveries = WebhookDelivery.objects.filter(webhook=webhook, pk=delivery_id)
+    if not deliveries.update(tries=0, next_at=Now(), delivered_at=None):
+        raise not_found("The delivery does not exist, or you may not see it.")

@@ -21,7 +21,7 @@ TURN_SECONDS = 30.0  # then the next sweep goes on, and other mailboxes have had
 Waiting = Callable[[], Iterable[tuple[UUID, UUID]]]  # mailbox and action, the longest waiting first
 
 
-class Beside:
+class Background:
     """One sort of work: `waiting` lists it, `act` does it for one action and records the end.
 
     At most AT_ONCE mailboxes are served at a time, each by one thread.
@@ -59,7 +59,7 @@ class Beside:
         found = self._by_mailbox()
         if len(found) == 1:  # a thread would not help
             for action in next(iter(found.values())):
-                self._done(action)
+                self._run(action)
             return
         with ThreadPoolExecutor(AT_ONCE, thread_name_prefix=self._name) as pool:
             list(pool.map(self._do_all, found.values()))
@@ -73,7 +73,7 @@ class Beside:
     def _do_all(self, actions: list[UUID]) -> None:
         try:
             for action in actions:
-                self._done(action)
+                self._run(action)
         finally:
             connection.close()
 
@@ -84,13 +84,13 @@ class Beside:
             for action in actions:
                 if time.monotonic() > ends_at:
                     return
-                self._done(action)
+                self._run(action)
         finally:
             connection.close()
             with self._lock:
                 del self._busy[mailbox]
 
-    def _done(self, action: UUID) -> None:
+    def _run(self, action: UUID) -> None:
         try:
             self._act(action)
         except Exception:  # a failure of one action must not stop the others

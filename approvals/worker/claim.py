@@ -8,26 +8,24 @@ from uuid import UUID
 from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import (
-    Count,
     DurationField,
     F,
     IntegerField,
-    OuterRef,
     Q,
     QuerySet,
-    Subquery,
 )
-from django.db.models.functions import Coalesce, Now
+from django.db.models.functions import Now
 from django.db.models.lookups import Exact
 
 from accounts.infra.compiled_sql import Insert, Slot, Update, slot
 from approvals.audit import chain
-from approvals.core.seals import order_holds
+from approvals.core.signatures import verify_order
 from approvals.core.states import Status
 from approvals.decisions.records import approvals_of
 from approvals.lifecycle.returns import return_unproven
-from approvals.models import Attempt, Decision, PendingAction
+from approvals.models import Attempt, PendingAction
 from approvals.rules.conditions import may_execute
+from approvals.rules.quorum import approval_count
 
 
 def _free() -> QuerySet[PendingAction]:
@@ -37,7 +35,7 @@ def _free() -> QuerySet[PendingAction]:
     )
     return PendingAction.objects.filter(
         may_execute(),
-        Exact(_approvals_written(), Slot("approvals", IntegerField())),
+        Exact(approval_count(), Slot("approvals", IntegerField())),
         digest=slot(PendingAction, "digest"),
         approval_round=slot(PendingAction, "approval_round"),
         fence=slot(PendingAction, "fence", "claimed_before"),
@@ -45,24 +43,7 @@ def _free() -> QuerySet[PendingAction]:
     )
 
 
-def _approvals_written() -> Coalesce:
-    """Return the number of approvals of this revision, digest and round.
-
-    Such rows are only ever added, so the same number means the same rows.
-    """
-    written = Decision.objects.filter(
-        action=OuterRef("pk"),
-        verdict=Decision.Verdict.APPROVED,
-        revision=OuterRef("revision"),
-        digest=OuterRef("digest"),
-        approval_round=OuterRef("approval_round"),
-    )
-    return Coalesce(
-        Subquery(written.order_by().values("action").annotate(n=Count("pk")).values("n")), 0
-    )
-
-
-_claimed = Update(
+_claim = Update(
     _free,
     lambda: {
         "status": Status.EXECUTING,
@@ -87,7 +68,7 @@ class Claim:
     fence: int
     on_wire: threading.Event = field(default_factory=threading.Event)
 
-    def held(self) -> Q:
+    def is_held(self) -> Q:
         return Q(pk=self.action_id, fence=self.fence)
 
 
@@ -105,7 +86,7 @@ def take_claim(action: PendingAction, worker: str) -> Claim | None:
     was faster, with this action or with another one of the same mailbox. Return None too if a
     signature is not valid: then the action goes back to a person.
     """
-    if not order_holds(action):
+    if not verify_order(action):
         return_unproven(action)
         return None
     lease = timedelta(seconds=settings.MAILHUB_LEASE_SECONDS)
@@ -116,7 +97,7 @@ def take_claim(action: PendingAction, worker: str) -> Claim | None:
                 return_unproven(action)
                 return None
             # The claim is for the round that was rechecked, not a later one.
-            claimed = _claimed(
+            claimed = _claim(
                 pk=action.pk,
                 digest=action.digest,
                 approval_round=action.approval_round,

@@ -17,7 +17,7 @@ AT_FIRST = timedelta(minutes=5)  # doubles with each failure
 AT_MOST = timedelta(days=1)
 
 
-def each(
+def process_each(
     chore: str, rows: QuerySet[PendingAction], act: Callable[[UUID], object], *, limit: int
 ) -> None:
     """Call `act` for each of the first rows, each in its own transaction.

@@ -65,7 +65,7 @@ def heads() -> list[Due]:
     return [Due(action=action, mailbox=mailbox, owner=owner) for action, mailbox, owner in _heads()]
 
 
-def places(action_ids: Sequence[UUID]) -> list[Due]:
+def load_due(action_ids: Sequence[UUID]) -> list[Due]:
     """Return the mailboxes and owners of these actions; it does not check if they may leave."""
     rows = [row for action_id in action_ids for row in _place(pk=action_id)]
     return [Due(action=action, mailbox=mailbox, owner=owner) for action, mailbox, owner in rows]
@@ -89,8 +89,8 @@ def some_wait_too_long() -> bool:
         | Q(Exists(ApprovalPolicy.objects.filter(mailbox=mine, opens_at__gt=since)))
     )
     owners = {owner for _, _, owner in _rows(too_long)[:HEADS]}
-    return bool(owners) and not owners <= {owner for _, _, owner in _rows(_under_way())}
+    return bool(owners) and not owners <= {owner for _, _, owner in _rows(_executing_actions())}
 
 
-def _under_way() -> QuerySet[PendingAction]:
+def _executing_actions() -> QuerySet[PendingAction]:
     return PendingAction.objects.filter(status=Status.EXECUTING)

@@ -29,15 +29,16 @@ from django.db.models import (
 from django.db.models.functions import Now
 
 from accounts.infra.compiled_sql import Select, Update, database_now, slot
-from approvals.core.kinds import kind_named
+from accounts.infra.texts import translatable
+from approvals.core.kinds import get_kind
 from approvals.core.queue import queue
 from approvals.core.states import Status
 from approvals.core.types import LeaseLost, Outcome, Rechecks
 from approvals.lifecycle.load import Read, read_action
 from approvals.lifecycle.outcomes import SENT_AFTER_ALL, close_as_sent, record_outcome
-from approvals.lifecycle.reconcile import NotLookedAt, SentAlready, sent_already, settle_doubts
+from approvals.lifecycle.reconcile import NotLookedAt, SentAlready, find_in_sent, settle_doubts
 from approvals.lifecycle.returns import return_if_void, return_with_warnings
-from approvals.lifecycle.revisions import untold
+from approvals.lifecycle.revisions import filter_new_warnings
 from approvals.models import Attempt, PendingAction, Preparation
 from approvals.pauses import journal, restored
 from approvals.rules.conditions import may_execute
@@ -52,14 +53,16 @@ LOOK_AGAIN = timedelta(seconds=30)  # after a failed lookup
 HELD_BACK_AT_MOST = timedelta(minutes=10)
 NOT_LOOKED_AT = {
     "code": "not_looked_at",
-    "detail": "Whether something has changed since the approval could not be looked up. Nothing leaves before that.",
+    "detail": translatable(
+        "mailhub could not check whether something changed after the approval. Nothing leaves until mailhub can check."
+    ),
 }
-NOT_LOOKED_IN_SENT = (
-    "It may have left already, and Sent could not be looked at. Nothing leaves before that."
+NOT_LOOKED_IN_SENT = translatable(
+    "The mail may have left already, and mailhub could not look in Sent. Nothing leaves until mailhub can look."
 )
 
 
-def _held() -> QuerySet[Attempt]:
+def _select_held() -> QuerySet[Attempt]:
     """Return the attempt of a claim whose lease has not run out, and lock the action's row.
 
     It is the only attempt of its action without a verdict: a claim ends before the next one begins.
@@ -80,7 +83,7 @@ def _held() -> QuerySet[Attempt]:
     )
 
 
-def _started() -> dict[str, Any]:
+def _start_changes() -> dict[str, Any]:
     """Return the changes at the point of no return.
 
     The notes name the objects of the order: destroying them proves it void.
@@ -93,7 +96,7 @@ def _started() -> dict[str, Any]:
     }
 
 
-_marked = Update(_held, _started)
+_mark_started = Update(_select_held, _start_changes)
 _may_leave = Select(
     lambda: (
         PendingAction.objects.filter(may_execute(), pk=slot(PendingAction, "id", "pk"))
@@ -119,7 +122,7 @@ def execute(action_id: UUID, *, worker: str) -> bool:
     read = read_action(action_id)
     if read is None or read.action.status != Status.APPROVED or restored.compare():
         return False
-    if not (_still_right(read) and _still_unsent(read, worker)):
+    if not (_is_still_right(read) and _is_still_unsent(read, worker)):
         return False
     approved = read.action
     claim = take_claim(approved, worker)
@@ -127,7 +130,7 @@ def execute(action_id: UUID, *, worker: str) -> bool:
         return_if_void(action_id)
         return False
     started = time.monotonic()
-    with _lease_kept(claim):
+    with _keep_lease(claim):
         outcome = _run(claim, read)
     _record(claim, outcome)
     log.info(
@@ -139,11 +142,11 @@ def execute(action_id: UUID, *, worker: str) -> bool:
         duration_ms=round((time.monotonic() - started) * 1000),
         recipient_count=outcome.receipt.get("recipient_count"),
     )
-    _ring_for_next(approved)
+    _notify_next(approved)
     return True
 
 
-def _ring_for_next(left: PendingAction) -> None:
+def _notify_next(left: PendingAction) -> None:
     """Notify for the next mail of this mailbox.
 
     A worker that came for it during the send went away again. If the notification fails, the next
@@ -151,20 +154,20 @@ def _ring_for_next(left: PendingAction) -> None:
     """
     try:
         for (action_id,) in _following(mailbox=left.mailbox_id):
-            queue().ring(action_id)
+            queue().notify(action_id)
     except Exception:  # the sent mail is recorded: a later failure must not look like its failure
         log.exception("bell_failed", action=str(left.pk))
 
 
-def _still_right(read: Read) -> bool:
+def _is_still_right(read: Read) -> bool:
     """Let the kind recheck the action; any warning sends it back."""
     action = read.action
-    kind = kind_named(action.kind)
+    kind = get_kind(action.kind)
     if not isinstance(kind, Rechecks) or not _may_leave(pk=action.pk):
         return True  # no recheck if it may not leave anyway: the claim refuses it
     try:
-        warnings = kind.recheck(read.approved())
-        warnings = untold(action, warnings) if warnings else ()
+        warnings = kind.recheck(read.to_approved())
+        warnings = filter_new_warnings(action, warnings) if warnings else ()
     except Exception:  # without an answer nothing leaves; the recheck is repeated later
         log.exception("recheck_failed", action=str(action.pk))
         _look_later(action, NOT_LOOKED_AT["detail"])
@@ -174,7 +177,7 @@ def _still_right(read: Read) -> bool:
     return not warnings
 
 
-def _still_unsent(read: Read, worker: str) -> bool:
+def _is_still_unsent(read: Read, worker: str) -> bool:
     """Look up in Sent an action that was approved before this process began and never attempted.
 
     If it is found there, everything pauses, because only an older copy of the database can have
@@ -191,15 +194,15 @@ def _still_unsent(read: Read, worker: str) -> bool:
     ):
         return True
     try:
-        found = sent_already(kind_named(action.kind), read.approved())
+        found = find_in_sent(get_kind(action.kind), read.to_approved())
     except NotLookedAt:
-        if database_now() > restored.began() + HELD_BACK_AT_MOST:
+        if database_now() > restored.process_start() + HELD_BACK_AT_MOST:
             return True
         _look_later(action, NOT_LOOKED_IN_SENT)
         return False
     if found is None:
         return True
-    if restored.warned_of(action.pk):
+    if restored.has_warning(action.pk):
         _close_found(action, found, worker)
     elif PendingAction.objects.filter(
         pk=action.pk, status=Status.APPROVED, fence=action.fence
@@ -232,11 +235,12 @@ def _run(claim: Claim, read: Read) -> Outcome:
     If the mail may have left already, its earlier attempts are reconciled before it leaves again.
     """
     try:
-        leased = claim.held() & Q(status=Status.EXECUTING, lease_until__gt=Now())
-        approved = read.approved(
-            wire_started=lambda: _wire_started(claim), keep=partial(keep, read.action, held=leased)
+        leased = claim.is_held() & Q(status=Status.EXECUTING, lease_until__gt=Now())
+        approved = read.to_approved(
+            wire_started=lambda: _mark_wire_started(claim),
+            keep=partial(keep, read.action, held=leased),
         )
-        kind = kind_named(approved.kind)
+        kind = get_kind(approved.kind)
         if read.outdated is not None:
             discard_outdated(kind, approved, read.outdated)
         if claim.fence > 1:
@@ -257,9 +261,9 @@ def _run(claim: Claim, read: Read) -> Outcome:
         )
 
 
-def _wire_started(claim: Claim) -> None:
+def _mark_wire_started(claim: Claim) -> None:
     """Commit that the effect may happen from now on; raises LeaseLost if the lease has run out."""
-    if not _marked(pk=claim.action_id, fence=claim.fence):
+    if not _mark_started(pk=claim.action_id, fence=claim.fence):
         raise LeaseLost
     # After the commit and before the wire: the journal never knows less than the mail server, or
     # more than the database.
@@ -269,7 +273,7 @@ def _wire_started(claim: Claim) -> None:
 
 
 @contextmanager
-def _lease_kept(claim: Claim) -> Iterator[None]:
+def _keep_lease(claim: Claim) -> Iterator[None]:
     """Renew the lease while the kind runs.
 
     It is renewed for the time allowed until the point of no return, and as long again for the
@@ -291,7 +295,7 @@ def _lease_kept(claim: Claim) -> Iterator[None]:
                     # A lease that has ended is not renewed: another process may have acted on it
                     # already.
                     PendingAction.objects.filter(
-                        claim.held(), status=Status.EXECUTING, lease_until__gt=Now()
+                        claim.is_held(), status=Status.EXECUTING, lease_until__gt=Now()
                     ).update(lease_until=Now() + lease)
                 except (OperationalError, InterfaceError):
                     # the database restarts; the next round uses a new connection

@@ -19,7 +19,7 @@ def beat(worker: str) -> None:
         Heartbeat.objects.filter(seen_at__lt=timezone.now() - FORGOTTEN).delete()
 
 
-def gone(worker: str) -> None:
+def forget_worker(worker: str) -> None:
     Heartbeat.objects.filter(worker=worker).delete()
 
 

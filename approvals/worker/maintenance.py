@@ -20,22 +20,23 @@ from django.utils.module_loading import import_string
 
 from accounts.access import request_log
 from accounts.infra.compiled_sql import Questions, Select, Slot, Update, slot
+from accounts.infra.texts import translatable
 from accounts.models import Mailbox
 from approvals.audit import anchors, chain
-from approvals.core.kinds import kind_named
+from approvals.core.kinds import get_kind
 from approvals.core.queue import queue
 from approvals.core.states import FINAL, Status
 from approvals.core.types import Outcome
-from approvals.lifecycle.backoff import PROBES, next_probe, next_try
-from approvals.lifecycle.load import approved_action, read_action
+from approvals.lifecycle.backoff import PROBES, lookup_wait, retry_wait
+from approvals.lifecycle.load import load_approved, read_action
 from approvals.lifecycle.outcomes import record_outcome
 from approvals.lifecycle.returns import return_if_void
 from approvals.models import Attempt, Blob, Decision, PendingAction, Preparation, Revision
 from approvals.rules import conditions
-from approvals.rules.policy import closed, turn_windows
+from approvals.rules.policy import advance_windows, find_closed
 from approvals.webhooks import courier, outbox
 from approvals.worker import dead_letters, dispatch, preparation
-from approvals.worker.background import Beside
+from approvals.worker.background import Background
 
 log = structlog.get_logger(__name__)
 
@@ -43,7 +44,7 @@ BATCH = 100
 LISTED = (
     1000  # of the work that waits for providers: a mailbox with much of it must not hide others
 )
-SETTLE_TRIES = 104  # with the waits of retry.next_try, a minute at least: a day
+SETTLE_TRIES = 104  # with the waits of backoff.retry_wait, a minute at least: a day
 OTHERS_SECONDS = 3600.0
 
 
@@ -63,18 +64,18 @@ def sweep(*, resident: bool = False) -> datetime | None:
     for name, chore in CHORES.items():
         if not there_is[name]:
             continue
-        if isinstance(chore, Beside):
-            _done(chore.start if resident else chore.finish)
+        if isinstance(chore, Background):
+            _run(chore.start if resident else chore.finish)
             continue
-        _done(chore)
+        _run(chore)
         there_is, next_due = _questions(kept=kept)
-    _done(_anchor)
+    _run(_anchor)
     if time.monotonic() >= _others_due():
-        _done(purge_others)
+        _run(purge_others)
     return next_due
 
 
-def _done(chore: Callable[[], None]) -> None:
+def _run(chore: Callable[[], None]) -> None:
     try:
         chore()
     except (OperationalError, InterfaceError):
@@ -105,10 +106,10 @@ def _anchor() -> None:
     anchors.anchor(at_most_every=anchors.ANCHOR_SECONDS)
 
 
-def _ring() -> None:
+def _notify() -> None:
     """Notify for one action of each mailbox; once it has left, the worker notifies for the next."""
     for head in dispatch.heads()[:BATCH]:
-        queue().ring(head.action)
+        queue().notify(head.action)
 
 
 def due(limit: int = BATCH) -> list[UUID]:
@@ -121,7 +122,7 @@ def next_due() -> datetime | None:
     return next((not_before for (not_before,) in _waiting()), None)
 
 
-def _late() -> QuerySet[PendingAction]:
+def _find_late() -> QuerySet[PendingAction]:
     return PendingAction.objects.filter(
         status__in=(Status.PENDING, Status.APPROVED), expires_at__lte=Now()
     )
@@ -131,11 +132,13 @@ def _dead() -> QuerySet[PendingAction]:
     return PendingAction.objects.filter(status=Status.EXECUTING, lease_until__lt=Now())
 
 
-def _void() -> QuerySet[PendingAction]:
-    return PendingAction.objects.filter(conditions.due(), conditions.void(), status=Status.APPROVED)
+def _find_void() -> QuerySet[PendingAction]:
+    return PendingAction.objects.filter(
+        conditions.due(), conditions.is_void(), status=Status.APPROVED
+    )
 
 
-def _to_probe() -> QuerySet[PendingAction]:
+def _find_to_look_up() -> QuerySet[PendingAction]:
     return PendingAction.objects.filter(
         status=Status.UNKNOWN,
         next_probe_at__lte=Now(),
@@ -143,7 +146,7 @@ def _to_probe() -> QuerySet[PendingAction]:
     )
 
 
-def _to_settle() -> QuerySet[PendingAction]:
+def _find_to_settle() -> QuerySet[PendingAction]:
     """Return the work after sends. A mailbox that must be reconnected uses up no attempt."""
     return PendingAction.objects.filter(
         status=Status.SUCCEEDED,
@@ -152,12 +155,12 @@ def _to_settle() -> QuerySet[PendingAction]:
     )
 
 
-def _not_yet() -> QuerySet[PendingAction, Any]:
+def _find_not_yet_due() -> QuerySet[PendingAction, Any]:
     waiting = PendingAction.objects.filter(status=Status.APPROVED, not_before__gt=Now())
     return waiting.order_by("not_before").values_list("not_before")
 
 
-def _old(kept: timedelta | Slot) -> QuerySet[PendingAction]:
+def _find_old(kept: timedelta | Slot) -> QuerySet[PendingAction]:
     return PendingAction.objects.filter(
         status__in=FINAL,
         finished_at__isnull=False,
@@ -168,15 +171,20 @@ def _old(kept: timedelta | Slot) -> QuerySet[PendingAction]:
 
 def expire() -> None:
     """Close actions that nobody decided in time, or that could not leave in time."""
-    dead_letters.each("late", _late(), _expire, limit=BATCH)
+    dead_letters.process_each("late", _find_late(), _expire, limit=BATCH)
 
 
 def _expire(action_id: UUID) -> None:
-    action = _late().select_for_update(no_key=True, skip_locked=True).filter(pk=action_id).first()
+    action = (
+        _find_late().select_for_update(no_key=True, skip_locked=True).filter(pk=action_id).first()
+    )
     if action is None:
         return
     source = Status(action.status)
-    error = {"code": "expired_approval", "detail": "It could not leave before it expired."}
+    error = {
+        "code": "expired_approval",
+        "detail": translatable("It could not leave before it expired."),
+    }
     action.move(
         source,
         Status.EXPIRED,
@@ -191,7 +199,7 @@ def end_dead_leases() -> None:
 
     An action that never reached the wire is approved again; otherwise its outcome is unknown.
     """
-    dead_letters.each("dead", _dead(), _end_dead_lease, limit=BATCH)
+    dead_letters.process_each("dead", _dead(), _end_dead_lease, limit=BATCH)
 
 
 def _end_dead_lease(action_id: UUID) -> None:
@@ -207,7 +215,7 @@ def _end_dead_lease(action_id: UUID) -> None:
 
 def send_back() -> None:
     """Send approved actions that may not leave any more back to a person, with the reason."""
-    dead_letters.each("void", _void(), return_if_void, limit=BATCH)
+    dead_letters.process_each("void", _find_void(), return_if_void, limit=BATCH)
 
 
 def _probe(action_id: UUID) -> None:
@@ -227,23 +235,23 @@ def _probe(action_id: UUID) -> None:
     )
     lost_for = ExpressionWrapper(Now() - F("ended_at"), DurationField())
     since_lost = action.attempts.filter(fence=action.fence).values_list(lost_for, flat=True).get()
-    again = next_probe(made, since_lost=since_lost, failed=True)
+    again = lookup_wait(made, since_lost=since_lost, failed=True)
     if not mine.filter(next_probe_at__lte=Now()).update(
         probes=min(made, len(PROBES)), next_probe_at=Now() + again
     ):
         return
     try:
         still_unknown = Q(status=Status.UNKNOWN, fence=action.fence)
-        approved = approved_action(
+        approved = load_approved(
             action.pk, keep=partial(preparation.keep, action, held=still_unknown)
         )
-        outcome = kind_named(action.kind).reconcile(approved)
+        outcome = get_kind(action.kind).reconcile(approved)
     except Exception:  # a failed lookup is no evidence; the next one follows
         log.exception("probe_failed", action=str(action.pk), count=made)
         return
     if outcome is not None:
         record_outcome(action.pk, action.fence, outcome, evidence="probe")
-    elif next_probe(made, since_lost=since_lost) is None:
+    elif lookup_wait(made, since_lost=since_lost) is None:
         mine_now = PendingAction.objects.filter(
             pk=action.pk, status=Status.UNKNOWN, fence=action.fence
         )
@@ -261,7 +269,7 @@ _take_to_settle = Update(
         "settle_at": Now() + Slot("again", DurationField()),
     },
 )
-_settled = Update(
+_mark_settled = Update(
     lambda: PendingAction.objects.filter(pk=slot(PendingAction, "id", "pk")),
     lambda: {"settle_at": None},
 )
@@ -271,20 +279,20 @@ def settle_one(action_id: UUID) -> None:
     read = read_action(action_id)
     assert read is not None, "an action is never deleted"
     tries = read.action.settle_tries + 1
-    again = max(next_try(tries), timedelta(minutes=1))
+    again = max(retry_wait(tries), timedelta(minutes=1))
     # Moving the time on takes the action: a second worker finds nothing to do, and after a crash
     # the work is retried later.
     if not _take_to_settle(pk=action_id, settle_tries=read.action.settle_tries, again=again):
         return
     try:
-        kind_named(read.action.kind).settle(read.approved())
+        get_kind(read.action.kind).settle(read.to_approved())
     except Exception:  # the mail was sent; only the work after it failed
         log.exception("settle_failed", action=str(action_id), count=tries)
         if tries >= SETTLE_TRIES:
             _give_up_settling(read.action, tries)
         return
     preparation.forget(read)
-    _settled(pk=action_id)
+    _mark_settled(pk=action_id)
 
 
 @transaction.atomic
@@ -305,8 +313,8 @@ def purge() -> None:
     The row, its state and its idempotency key are kept, and so are the decisions without their
     notes.
     """
-    old = _old(timedelta(days=settings.MAILHUB_RETENTION_DAYS))
-    dead_letters.each("old", old.order_by("finished_at"), _purge, limit=BATCH)
+    old = _find_old(timedelta(days=settings.MAILHUB_RETENTION_DAYS))
+    dead_letters.process_each("old", old.order_by("finished_at"), _purge, limit=BATCH)
 
 
 def _purge(action_id: UUID) -> None:
@@ -329,43 +337,47 @@ _due = Select(
         .values_list("pk")[:BATCH]
     )
 )
-LOOKS = Beside(
+LOOKS = Background(
     "looks",
-    lambda: _to_probe().order_by("next_probe_at").values_list("mailbox", "pk")[:LISTED],
+    lambda: _find_to_look_up().order_by("next_probe_at").values_list("mailbox", "pk")[:LISTED],
     _probe,
 )
-SENT_COPIES = Beside(
+SENT_COPIES = Background(
     "sent-copies",
-    lambda: _to_settle().order_by("settle_at").values_list("mailbox", "pk")[:LISTED],
+    lambda: _find_to_settle().order_by("settle_at").values_list("mailbox", "pk")[:LISTED],
     settle_one,
 )
-CLEAN_UP = Beside(
+CLEAN_UP = Background(
     "clean-up",
-    lambda: preparation.to_tidy().order_by("tidy_at").values_list("action__mailbox", "pk")[:LISTED],
+    lambda: (
+        preparation.preparations_to_tidy()
+        .order_by("tidy_at")
+        .values_list("action__mailbox", "pk")[:LISTED]
+    ),
     preparation.tidy,
 )
 reconcile, settle, tidy = LOOKS.finish, SENT_COPIES.finish, CLEAN_UP.finish
 # In this order, because a later task may find work that an earlier one made.
-CHORES: dict[str, Callable[[], None] | Beside] = {
-    "late": expire, "dead": end_dead_leases, "closed": turn_windows, "void": send_back, "to_probe": LOOKS,
-    "to_settle": SENT_COPIES, "to_tidy": CLEAN_UP, "old": purge, "to_forget": request_log.forget_old, "due": _ring,
+CHORES: dict[str, Callable[[], None] | Background] = {
+    "late": expire, "dead": end_dead_leases, "closed": advance_windows, "void": send_back, "to_probe": LOOKS,
+    "to_settle": SENT_COPIES, "to_tidy": CLEAN_UP, "old": purge, "to_forget": request_log.forget_old, "due": _notify,
     "to_tell": outbox.gather, "to_deliver": courier.deliver_beside,
 }  # fmt: skip
 _questions = Questions(
     lambda: {
-        "late": _late(),
+        "late": _find_late(),
         "dead": _dead(),
-        "closed": closed(),
-        "void": _void(),
-        "to_probe": _to_probe(),
-        "to_settle": _to_settle(),
-        "to_tidy": preparation.to_tidy(),
-        "old": _old(Slot("kept", DurationField())),
-        "to_forget": request_log.old(Slot("kept", DurationField())),
+        "closed": find_closed(),
+        "void": _find_void(),
+        "to_probe": _find_to_look_up(),
+        "to_settle": _find_to_settle(),
+        "to_tidy": preparation.preparations_to_tidy(),
+        "old": _find_old(Slot("kept", DurationField())),
+        "to_forget": request_log.find_old(Slot("kept", DurationField())),
         "due": PendingAction.objects.filter(conditions.may_execute()),
-        "to_tell": outbox.behind(),
+        "to_tell": outbox.find_behind(),
         "to_deliver": courier.due(),
     },
-    _not_yet,
+    _find_not_yet_due,
 )
-_waiting = Select(lambda: _not_yet()[:1])
+_waiting = Select(lambda: _find_not_yet_due()[:1])

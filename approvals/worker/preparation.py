@@ -15,12 +15,12 @@ from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
 from accounts.models import Mailbox
-from approvals.core.kinds import kind_named
+from approvals.core.kinds import get_kind
 from approvals.core.states import FINAL, Status
 from approvals.core.types import ApprovedAction, Kind, LeaseLost, Prepares
-from approvals.lifecycle.load import Read, approved_action
+from approvals.lifecycle.load import Read, load_approved
 from approvals.lifecycle.outcomes import SENT_AFTER_ALL
-from approvals.lifecycle.reconcile import destroy_order, doubtful, unproven
+from approvals.lifecycle.reconcile import destroy_order, doubtful_attempts, is_unproven
 from approvals.models import Attempt, PendingAction, Preparation
 from approvals.rules import conditions
 
@@ -54,13 +54,13 @@ def discard_outdated(kind: Kind, approved: ApprovedAction, notes: Mapping[str, A
 def notes_of(mailbox: Mailbox) -> list[dict[str, Any]]:
     """Return the notes of all preparations in a mailbox, and of all unproven orders there."""
     prepared = Preparation.objects.filter(action__mailbox=mailbox).values_list("notes", flat=True)
-    ordered = Attempt.objects.filter(unproven(), action__mailbox=mailbox).values_list(
+    ordered = Attempt.objects.filter(is_unproven(), action__mailbox=mailbox).values_list(
         "notes", flat=True
     )
     return [notes for notes in (*prepared, *ordered) if notes]
 
 
-def to_tidy() -> QuerySet[Preparation]:
+def preparations_to_tidy() -> QuerySet[Preparation]:
     """Return the preparations of actions that did not leave in the end."""
     return Preparation.objects.filter(
         tidy_at__lte=Now(),
@@ -83,10 +83,10 @@ def tidy(action_id: UUID) -> None:
     if notes is None or not mine.update(digest="", tidy_at=Now() + TIDY_AGAIN):
         return
     try:
-        approved = approved_action(action_id)
-        kind = kind_named(approved.kind)
+        approved = load_approved(action_id)
+        kind = get_kind(approved.kind)
         if isinstance(kind, Prepares):
-            for attempt in doubtful(action_id):
+            for attempt in doubtful_attempts(action_id):
                 destroy_order(kind, approved, attempt.fence, attempt.notes or notes)
             kind.discard(replace(approved, prepared=notes))
     except Exception:  # it is kept a little longer; that sends nothing
@@ -100,13 +100,13 @@ def forget(read: Read) -> None:
 
     Objects that a second attempt prepared in vain are removed.
     """
-    kind, action = kind_named(read.action.kind), read.action
+    kind, action = get_kind(read.action.kind), read.action
     in_vain = (
         action.fence > 1 and read.prepared and action.attempts.filter(code=SENT_AFTER_ALL).exists()
     )
     if in_vain and isinstance(kind, Prepares):
         try:
-            kind.discard(read.approved())
+            kind.discard(read.to_approved())
         except Exception:  # the draft is still unsent, and the mailbox owner can delete it
             log.exception("tidy_failed", action=str(action.pk))
     Preparation.objects.filter(action=action.pk).delete()

@@ -8,11 +8,12 @@ from uuid import UUID
 import structlog
 from django.db import transaction
 
+from accounts.infra.texts import join, translatable
 from approvals.audit import chain
-from approvals.core.kinds import kind_named
+from approvals.core.kinds import get_kind
 from approvals.core.states import Status
 from approvals.core.types import PreviewWarning
-from approvals.lifecycle.load import approved_action
+from approvals.lifecycle.load import load_approved
 from approvals.lifecycle.outcomes import close_as_sent
 from approvals.lifecycle.returns import return_with_warnings
 from approvals.lifecycle.revisions import add_notice
@@ -21,6 +22,7 @@ from approvals.pauses import journal, restored
 
 log = structlog.get_logger(__name__)
 
+LOOK_FIRST = translatable("Look in the Sent folder, or ask a recipient, before you approve it.")
 Found = Literal["in_sent", "not_in_sent", "not_looked_at", "journal"]
 
 
@@ -51,17 +53,17 @@ def reconcile_after_restore() -> Iterator[Reconciled]:
 
 
 def _warn_of_handed_over() -> Iterator[Reconciled]:
-    for entry in restored.missing_of(journal.entries()):
+    for entry in restored.find_missing(journal.entries()):
         action = PendingAction.objects.filter(pk=entry.action_id, status=Status.PENDING).first()
-        if action is not None and _warn(action, _said_by_journal(entry)):
+        if action is not None and _warn(action, _journal_warning(entry)):
             yield Reconciled(action_id=action.pk, found="journal")
 
 
 def _reconcile(action_id: UUID) -> Reconciled:
     found: Found = "not_in_sent"
     try:
-        approved = approved_action(action_id)
-        outcome = kind_named(approved.kind).reconcile(approved)
+        approved = load_approved(action_id)
+        outcome = get_kind(approved.kind).reconcile(approved)
     except Exception:  # a provider's library may raise anything; no evidence was found
         log.exception("probe_failed", action=str(action_id))
         outcome, found = None, "not_looked_at"
@@ -95,23 +97,34 @@ def _warn(action: PendingAction, warning: PreviewWarning) -> bool:
 
 
 def _warning(found: Found) -> PreviewWarning:
-    looked = {"not_looked_at": "mailhub could not look into Sent."}.get(
-        found, "It is not in Sent, which proves nothing."
+    looked = (
+        translatable("mailhub could not look in Sent.")
+        if found == "not_looked_at"
+        else translatable("It is not in Sent, which proves nothing.")
     )
     return PreviewWarning(
         code=restored.WARNED,
-        title="It may have been sent already",
-        text=f"mailhub was restored from an older copy, in which this was approved. {looked} Look into the Sent "
-        "folder, or ask a recipient, before you approve it.",
+        title=translatable("It may have been sent already."),
+        text=join(
+            translatable("mailhub was restored from an older copy, in which this was approved."),
+            looked,
+            LOOK_FIRST,
+        ),
         severity="risk",
     )
 
 
-def _said_by_journal(entry: journal.Entry) -> PreviewWarning:
+def _journal_warning(entry: journal.Entry) -> PreviewWarning:
     return PreviewWarning(
         code=restored.WARNED,
-        title="It may have been sent already",
-        text=f"mailhub was restored from an older copy. Its send journal says that this was handed over on "
-        f"{entry.at:%d %B %Y at %H:%M} UTC. Look into the Sent folder, or ask a recipient, before you approve it.",
+        title=translatable("It may have been sent already."),
+        text=join(
+            translatable("mailhub was restored from an older copy."),
+            translatable(
+                "Its send journal says that this was handed over at %(time)s UTC.",
+                time=f"{entry.at:%Y-%m-%d %H:%M}",
+            ),
+            LOOK_FIRST,
+        ),
         severity="risk",
     )

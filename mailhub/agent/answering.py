@@ -50,7 +50,7 @@ async def agent_answer(
         return
     said: list[str] = []
     try:
-        await sync_to_async(threads.asked)(thread, prompt)
+        await sync_to_async(threads.store_prompt)(thread, prompt)
         async with asyncio.timeout(threads.RUN_SECONDS):
             async with aclosing(
                 _pieces(Turn(caller=caller, thread=thread, mode=mode), prompt, said)
@@ -61,7 +61,7 @@ async def agent_answer(
         said.append(TOO_LONG)
         yield stream.text(TOO_LONG)
     finally:
-        await sync_to_async(_written)(thread, "".join(said))
+        await sync_to_async(_store_answer)(thread, "".join(said))
 
 
 async def plain_answer(prompt: str) -> AsyncGenerator[str, None]:
@@ -152,6 +152,6 @@ async def _plain(model: BaseChatModel, prompt: str, said: list[str]) -> AsyncGen
         yield stream.text(said[-1])
 
 
-def _written(thread: Thread, text: str) -> None:
-    threads.answered(thread, text)
+def _store_answer(thread: Thread, text: str) -> None:
+    threads.store_answer(thread, text)
     threads.release(thread)

@@ -35,18 +35,18 @@ def chat_model() -> BaseChatModel:
     """
     if settings.AGENT_MODEL:
         provider, _, name = settings.AGENT_MODEL.partition(":")
-        return _made(provider, name)
+        return _make_model(provider, name)
     if settings.AI_DESTINATION_NAME:
-        return _sap(settings.AI_MODEL_NAME or SAP_DEFAULT)
+        return _make_sap_model(settings.AI_MODEL_NAME or SAP_DEFAULT)
     if settings.AI_MODEL_NAME:
-        return _made("openai", settings.AI_MODEL_NAME)
+        return _make_model("openai", settings.AI_MODEL_NAME)
     raise NoModel(
         "No model is set. Set AGENT_MODEL, for example AGENT_MODEL=openai:gpt-4.1 with OPENAI_API_KEY "
         "(and OPENAI_BASE_URL for a server of your own), and start mailhub again."
     )
 
 
-def _made(provider: str, name: str) -> BaseChatModel:
+def _make_model(provider: str, name: str) -> BaseChatModel:
     options = {
         key: getattr(settings, setting) for key, setting in OPTIONS.get(provider, {}).items()
     }
@@ -68,7 +68,7 @@ def _made(provider: str, name: str) -> BaseChatModel:
     return made
 
 
-def _sap(name: str) -> BaseChatModel:
+def _make_sap_model(name: str) -> BaseChatModel:
     """Return a model of SAP AI Core through its SDK, which finds its own credentials."""
     try:
         made = import_module("gen_ai_hub.proxy.langchain").init_llm(name)

@@ -29,15 +29,16 @@ from langgraph.runtime import Runtime
 
 from accounts.access.caller import Caller
 from accounts.infra.problems import Problem
+from accounts.infra.texts import translatable
 from mailhub.agent import stream, threads
 from mailhub.agent.checkpoints import DatabaseSaver
-from mailhub.agent.history import BUDGET, RESULT_CHARS, compacted, cut, fitted, rounds, size
+from mailhub.agent.history import BUDGET, RESULT_CHARS, compact, cut, fit, rounds, size
 from mailhub.agent.models import Thread
-from mailhub.agent.policy import Mode, blocked, proposes
+from mailhub.agent.policy import Mode, block_reason, proposes
 from tools.catalog.calls import call_tool, tools_for
 from tools.catalog.entries import TOOLS, Tool
 from tools.catalog.tool_schema import published_parameters
-from tools.mail.text.redaction import redacted
+from tools.mail.text.redaction import redact
 
 log = structlog.get_logger(__name__)
 
@@ -83,7 +84,7 @@ class Outcome:
 def make_agent(model: BaseChatModel, turn: Turn, offered: list[Tool]) -> Any:
     return create_agent(
         model,
-        tools=[_described(tool) for tool in offered],
+        tools=[_describe(tool) for tool in offered],
         system_prompt=system_message(turn, offered),
         middleware=[
             Guard(turn, tools_chars=sum(len(json.dumps(_schema(tool))) for tool in offered))
@@ -97,7 +98,7 @@ def offered_tools(turn: Turn) -> list[Tool]:
     return [
         tool
         for tool in tools_for(turn.caller)
-        if not blocked(tool, turn.mode, allowed=settings.AGENT_WRITE_ALLOW)
+        if not block_reason(tool, turn.mode, allowed=settings.AGENT_WRITE_ALLOW)
         and (tool.effect != "command" or _commands_run_here(turn.caller, tool))
     ]
 
@@ -132,7 +133,7 @@ class Guard(AgentMiddleware[AgentState[Any], Any]):  # type: ignore[misc]  # see
         self._tools_chars = tools_chars
 
     async def abefore_agent(self, state: AgentState[Any], runtime: Runtime[Any]) -> dict[str, Any]:
-        return {"messages": [RemoveMessage(id=REMOVE_ALL_MESSAGES), *compacted(state["messages"])]}
+        return {"messages": [RemoveMessage(id=REMOVE_ALL_MESSAGES), *compact(state["messages"])]}
 
     async def awrap_model_call(
         self,
@@ -147,7 +148,7 @@ class Guard(AgentMiddleware[AgentState[Any], Any]):  # type: ignore[misc]  # see
         limit = settings.AGENT_RECURSION_LIMIT
         last = rounds(request.messages) >= limit
         system = request.system_message.text if request.system_message else ""
-        shown = fitted(request.messages, BUDGET - len(system) - self._tools_chars)
+        shown = fit(request.messages, BUDGET - len(system) - self._tools_chars)
         if settings.AGENT_LOG_STEPS:
             chars = size(shown) + len(system) + self._tools_chars
             log.info(
@@ -177,8 +178,8 @@ class Guard(AgentMiddleware[AgentState[Any], Any]):  # type: ignore[misc]  # see
         name = call["name"] if call["name"] in TOOLS else "unknown_tool"
         say({"event": stream.tool_start(name)})
         started = time.monotonic()
-        outcome = await sync_to_async(called)(self._turn, call["name"], call["args"])
-        await sync_to_async(threads.called)(
+        outcome = await sync_to_async(call_by_mode)(self._turn, call["name"], call["args"])
+        await sync_to_async(threads.store_call)(
             self._turn.thread,
             tool=name,
             arguments=call["args"],
@@ -208,22 +209,20 @@ class Guard(AgentMiddleware[AgentState[Any], Any]):  # type: ignore[misc]  # see
         )
 
 
-def called(turn: Turn, name: str, arguments: Mapping[str, Any]) -> Outcome:
+def call_by_mode(turn: Turn, name: str, arguments: Mapping[str, Any]) -> Outcome:
     """Call a tool through the catalogue, as far as the mode allows it."""
     try:
         answer, tool = _answer(turn, name, arguments)
     except Problem as problem:
-        return _refused(problem)
+        return _refuse(problem)
     except Exception:  # a model can send any arguments; the turn goes on after an error
         log.exception("agent_tool_failed", tool=name if name in TOOLS else "unknown")
-        return _refused(
-            Problem("transient", "Something went wrong here. Nothing was sent by this.")
-        )
+        return _refuse(Problem("transient", "Something went wrong here. Nothing was sent by this."))
     action = answer.proposal
     if action is not None:
         turn.held.append(answer.result["action"]["review_url"])
     said = answer.result.get("output") if tool.effect == "command" else None
-    text = redacted(said if isinstance(said, str) else _dumped(answer.result))
+    text = redact(said if isinstance(said, str) else _dump(answer.result))
     return Outcome(
         text=cut(text, RESULT_CHARS), action_id=UUID(action.action_id) if action else None
     )
@@ -233,7 +232,7 @@ def _answer(turn: Turn, name: str, arguments: Mapping[str, Any]) -> Any:
     tool = TOOLS.get(name)
     if tool is None:
         raise Problem("not_found", "There is no such tool.")
-    reason = blocked(tool, turn.mode, allowed=settings.AGENT_WRITE_ALLOW)
+    reason = block_reason(tool, turn.mode, allowed=settings.AGENT_WRITE_ALLOW)
     if reason:
         raise Problem("policy_blocked", reason)
     may_propose = proposes(tool, turn.mode, allowed=settings.AGENT_WRITE_ALLOW)
@@ -244,12 +243,15 @@ def _answer(turn: Turn, name: str, arguments: Mapping[str, Any]) -> Any:
     if not may_propose and answer.result.get("status") == "preview":
         raise Problem(
             "policy_blocked",
-            f"This command changes something, which the mode {turn.mode} does not allow.",
+            translatable(
+                "This command changes something, which the mode %(mode)s does not allow.",
+                mode=turn.mode,
+            ),
         )
     return answer, tool
 
 
-def _refused(problem: Problem) -> Outcome:
+def _refuse(problem: Problem) -> Outcome:
     members = {"code": problem.code, "detail": problem.detail}
     if problem.errors:
         members["errors"] = "; ".join(
@@ -258,9 +260,7 @@ def _refused(problem: Problem) -> Outcome:
     short = (
         f"{problem.code}: {problem.detail}" if problem.code == "policy_blocked" else problem.detail
     )
-    return Outcome(
-        text=cut(redacted(_dumped(members)), RESULT_CHARS), status=problem.code, short=short
-    )
+    return Outcome(text=cut(redact(_dump(members)), RESULT_CHARS), status=problem.code, short=short)
 
 
 def _commands_run_here(caller: Caller, tool: Tool) -> bool:
@@ -276,7 +276,7 @@ def _schema(tool: Tool) -> dict[str, Any]:
     }
 
 
-def _described(tool: Tool) -> StructuredTool:
+def _describe(tool: Tool) -> StructuredTool:
     async def never(**_: Any) -> str:
         raise AssertionError("tools are called by the guard")
 
@@ -288,5 +288,5 @@ def _described(tool: Tool) -> StructuredTool:
     )
 
 
-def _dumped(result: Mapping[str, Any]) -> str:
+def _dump(result: Mapping[str, Any]) -> str:
     return json.dumps(result, cls=DjangoJSONEncoder, ensure_ascii=False, separators=(",", ":"))

@@ -30,11 +30,11 @@ def cut(text: str, length: int) -> str:
     return text if len(text) <= length else text[:length] + MARK
 
 
-def compacted(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+def compact(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     """Return the conversation to keep before its next turn: a summary, then the newest turns,
     complete and in order.
     """
-    summary, turns = _turns(_complete(messages))
+    summary, turns = _turns(_drop_incomplete(messages))
     kept = [[_shorter(message, KEPT_RESULT_CHARS) for message in turn] for turn in turns]
     older: list[Turn] = []
     while len(kept) > KEPT_TURNS or (len(kept) > 1 and size(flat(kept)) > KEPT_CHARS):
@@ -48,9 +48,9 @@ def compacted(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     return [*head, *flat(kept)]
 
 
-def fitted(messages: Sequence[AnyMessage], budget: int) -> list[AnyMessage]:
+def fit(messages: Sequence[AnyMessage], budget: int) -> list[AnyMessage]:
     """Return the conversation in at most `budget` characters; its newest part is kept longest."""
-    shown = _complete(messages)
+    shown = _drop_incomplete(messages)
     for length in (RESULT_CHARS, 4_000, 2_000, KEPT_RESULT_CHARS, 100):
         shown = [_shorter(message, length) for message in shown]
         if size(shown) <= budget:
@@ -65,7 +65,7 @@ def fitted(messages: Sequence[AnyMessage], budget: int) -> list[AnyMessage]:
     ]
     asked = last[1:]
     while asked and size([*question, *asked]) > budget:
-        asked = _without_first_round(asked)
+        asked = _drop_first_round(asked)
     return [*question, *asked]
 
 
@@ -87,7 +87,7 @@ def rounds(messages: Sequence[AnyMessage]) -> int:
     return count
 
 
-def _complete(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+def _drop_incomplete(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     """Return the messages without calls that have no answer and answers that have no call.
 
     An interrupted run leaves such messages, and no model accepts them.
@@ -152,7 +152,7 @@ def _shorter(message: AnyMessage, length: int) -> AnyMessage:
     return message
 
 
-def _without_first_round(rounds: Turn) -> Turn:
+def _drop_first_round(rounds: Turn) -> Turn:
     following = next(
         (i for i, m in enumerate(rounds[1:], start=1) if isinstance(m, AIMessage)), len(rounds)
     )

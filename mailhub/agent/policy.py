@@ -12,7 +12,7 @@ Mode = Literal["readOnly", "default", "safeWrite"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 
 
-def blocked(tool: Tool, mode: Mode, *, allowed: Collection[str]) -> str:
+def block_reason(tool: Tool, mode: Mode, *, allowed: Collection[str]) -> str:
     """Return why this mode does not let the model call the tool; empty if it does.
 
     A command is allowed here, because only its text shows if it reads; see `proposes`.

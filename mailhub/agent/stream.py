@@ -20,7 +20,7 @@ def text(piece: str) -> str:
     Returns an empty text for an empty piece.
     """
     return "".join(
-        _event(part) for part in _harmless(piece.replace("\r\n", "\n").replace("\r", "\n"))
+        _event(part) for part in _split_start(piece.replace("\r\n", "\n").replace("\r", "\n"))
     )
 
 
@@ -46,11 +46,11 @@ def _event(data: str) -> str:
     return "".join(f"data: {line}\n" for line in data.split("\n")) + "\n"
 
 
-def _harmless(piece: str) -> Iterator[str]:
+def _split_start(piece: str) -> Iterator[str]:
     start = len(piece) - len(piece.lstrip())
     if piece[start : start + 1] in ("{", "["):
         yield piece[: start + 1]
         piece = piece[start + 1 :]
-        yield from _harmless(piece)
+        yield from _split_start(piece)
     elif piece:
         yield piece

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from accounts.access.caller import Caller
 from mailhub.agent.models import INPUT_CHARS, TITLE_CHARS, Message, Thread, ToolCall
-from tools.mail.text.redaction import redacted
+from tools.mail.text.redaction import redact
 
 RUN_SECONDS = 300
 TURNS_A_MINUTE = 20
@@ -24,7 +24,7 @@ def of_caller(caller: Caller) -> QuerySet[Thread]:
     return Thread.objects.filter(user=caller.user, caller_name=caller.name).order_by("-updated_at")
 
 
-def opened(caller: Caller, name: str | None) -> Thread:
+def open_thread(caller: Caller, name: str | None) -> Thread:
     """Return the caller's thread of this name; other callers have their own of the same name."""
     found, _ = Thread.objects.get_or_create(
         user=caller.user, caller_name=caller.name, name=name or str(uuid4())
@@ -50,19 +50,19 @@ def release(thread: Thread) -> None:
     Thread.objects.filter(pk=thread.pk).update(busy_until=None, updated_at=timezone.now())
 
 
-def asked(thread: Thread, prompt: str) -> None:
+def store_prompt(thread: Thread, prompt: str) -> None:
     Message.objects.create(thread=thread, author=Message.Author.PERSON, text=prompt)
     Thread.objects.filter(pk=thread.pk, title="").update(
         title=" ".join(prompt.split())[:TITLE_CHARS]
     )
 
 
-def answered(thread: Thread, text: str) -> None:
+def store_answer(thread: Thread, text: str) -> None:
     if text.strip():
         Message.objects.create(thread=thread, author=Message.Author.AGENT, text=text)
 
 
-def called(
+def store_call(
     thread: Thread,
     *,
     tool: str,
@@ -80,7 +80,7 @@ def called(
         status=status,
         duration_ms=duration_ms,
         mode=mode,
-        input=redacted(json.dumps(arguments, ensure_ascii=False)[: 4 * INPUT_CHARS])[:INPUT_CHARS],
+        input=redact(json.dumps(arguments, ensure_ascii=False)[: 4 * INPUT_CHARS])[:INPUT_CHARS],
         sha256=hashlib.sha256(output.encode("utf-8", "replace")[:HASHED_BYTES]).hexdigest(),
     )
     Message.objects.create(

@@ -6,25 +6,24 @@ Heavy modules are imported at the first question.
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from importlib import import_module
-from typing import Any, cast
+from typing import Any
 from uuid import UUID, uuid4
 
 from asgiref.sync import sync_to_async
 from django.conf import settings
-from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
 from django.middleware.csrf import CsrfViewMiddleware
 from django.shortcuts import get_object_or_404, redirect, render
-from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt
-from django.views.decorators.http import require_POST, require_safe
 from pydantic import BaseModel, Field, ValidationError
 
 from accounts.access import rate_limits
-from accounts.access.auth import caller_of_bearer
+from accounts.access.auth import caller_of_bearer, caller_of_session
 from accounts.access.caller import Caller
+from accounts.access.signed_in import AuthenticatedRequest, signed_in_action, signed_in_page
 from accounts.infra.json_bodies import read_json
 from accounts.infra.problems import FieldError, Problem
+from accounts.infra.texts import translatable
 from accounts.models import User
 from approvals.lifecycle import queries
 from approvals.pages import listing
@@ -54,17 +53,17 @@ async def agent_stream(request: HttpRequest) -> HttpResponseBase:
     """Answer POST /ai/agent/stream."""
     try:
         caller = await sync_to_async(_caller)(request)
-        asked = _asked(request)
+        asked = _parse_request(request)
         await sync_to_async(rate_limits.count_chat)(caller)
-        if text := _nothing_to_do(asked):
-            return _streamed(caller, _only(text))
-        thread = await sync_to_async(threads.opened)(caller, asked.threadId)
+        if text := _refusal_of(asked):
+            return _stream(caller, _stream_text(text))
+        thread = await sync_to_async(threads.open_thread)(caller, asked.threadId)
     except Problem as problem:
         return problem_response(request, problem)
-    answering = await _answering()
+    answering = await _load_answering()
     mode = asked.mode or settings.AGENT_DEFAULT_MODE
     answer = answering.agent_answer(caller=caller, thread=thread, prompt=asked.prompt, mode=mode)
-    response = _streamed(caller, answer)
+    response = _stream(caller, answer)
     response["X-Thread-Id"] = thread.name
     return response
 
@@ -74,23 +73,23 @@ async def plain_stream(request: HttpRequest) -> HttpResponseBase:
     """Answer POST /ai/stream."""
     try:
         caller = await sync_to_async(_caller)(request)
-        asked = _asked(request)
+        asked = _parse_request(request)
         await sync_to_async(rate_limits.count_chat)(caller)
     except Problem as problem:
         return problem_response(request, problem)
-    if text := _nothing_to_do(asked):
-        return _streamed(caller, _only(text))
-    return _streamed(caller, (await _answering()).plain_answer(asked.prompt))
+    if text := _refusal_of(asked):
+        return _stream(caller, _stream_text(text))
+    return _stream(caller, (await _load_answering()).plain_answer(asked.prompt))
 
 
-async def _answering() -> Any:
+async def _load_answering() -> Any:
     # The libraries take 56 MB and two seconds. They are loaded in a thread, so that other requests
     # continue.
     return await asyncio.to_thread(import_module, "mailhub.agent.answering")
 
 
-def _streamed(caller: Caller, pieces: AsyncGenerator[str, None]) -> StreamingHttpResponse:
-    async def whole() -> AsyncIterator[str]:
+def _stream(caller: Caller, pieces: AsyncGenerator[str, None]) -> StreamingHttpResponse:
+    async def add_end() -> AsyncIterator[str]:
         try:
             async for piece in pieces:
                 yield piece
@@ -103,14 +102,14 @@ def _streamed(caller: Caller, pieces: AsyncGenerator[str, None]) -> StreamingHtt
         "X-Accel-Buffering": "no",
         **rate_limits.rate_limit_headers(caller),
     }
-    return StreamingHttpResponse(whole(), content_type=stream.CONTENT_TYPE, headers=headers)
+    return StreamingHttpResponse(add_end(), content_type=stream.CONTENT_TYPE, headers=headers)
 
 
-async def _only(text: str) -> AsyncGenerator[str, None]:
+async def _stream_text(text: str) -> AsyncGenerator[str, None]:
     yield stream.text(text)
 
 
-def _nothing_to_do(asked: Asked) -> str:
+def _refusal_of(asked: Asked) -> str:
     if not settings.AGENT_ENABLE:
         return OFF
     if not asked.prompt.strip():
@@ -121,9 +120,9 @@ def _nothing_to_do(asked: Asked) -> str:
 def _caller(request: HttpRequest) -> Caller:
     """Return the caller by bearer token, or by session with its CSRF token; raise Problem."""
     if request.method != "POST":
-        raise Problem("invalid_input", "Ask by POST.", status=405)
+        raise Problem("invalid_input", "Use POST.", status=405)
     if "Authorization" in request.headers or "X-API-Key" in request.headers:
-        return _allowed(caller_of_bearer(request, surface="agent"))
+        return _require_scope(caller_of_bearer(request, surface="agent"))
     refusal = CsrfViewMiddleware(lambda _: HttpResponse()).process_view(
         request, _not_exempt, (), {}
     )
@@ -134,13 +133,17 @@ def _caller(request: HttpRequest) -> Caller:
     return Caller(user=request.user, surface="agent")
 
 
-def _allowed(caller: Caller) -> Caller:
+def _require_scope(caller: Caller) -> Caller:
     """Return the caller if its token is for mail or for Microsoft 365, because the model costs
     money; raise Problem `forbidden` otherwise.
     """
     if not any(caller.may(scope) for scope in CHAT_SCOPES):
         raise Problem(
-            "forbidden", f"The token lacks a scope for the chat: one of {', '.join(CHAT_SCOPES)}."
+            "forbidden",
+            translatable(
+                "The token lacks a scope for the chat: one of %(scopes)s.",
+                scopes=", ".join(CHAT_SCOPES),
+            ),
         )
     return caller
 
@@ -149,7 +152,7 @@ def _not_exempt(request: HttpRequest) -> HttpResponse:
     raise NotImplementedError
 
 
-def _asked(request: HttpRequest) -> Asked:
+def _parse_request(request: HttpRequest) -> Asked:
     try:
         return Asked.model_validate(read_json(request))
     except ValidationError as error:
@@ -160,13 +163,11 @@ def _asked(request: HttpRequest) -> Asked:
         raise Problem("invalid_input", "Some parameters are not valid.", errors=errors) from None
 
 
-@login_required
-@never_cache
-@require_safe
-def page(request: HttpRequest, thread_id: UUID | None = None) -> HttpResponse:
+@signed_in_page
+def page(request: AuthenticatedRequest, thread_id: UUID | None = None) -> HttpResponse:
     """Return the chat, with one thread open or a new one."""
-    person = cast(User, request.user)
-    mine = threads.of_caller(Caller(user=person, surface="web"))
+    person = request.user
+    mine = threads.of_caller(caller_of_session(request))
     thread = get_object_or_404(mine, pk=thread_id) if thread_id else None
     return render(
         request,
@@ -184,28 +185,22 @@ def page(request: HttpRequest, thread_id: UUID | None = None) -> HttpResponse:
                 settings.AGENT_MODEL or settings.AI_DESTINATION_NAME or settings.AI_MODEL_NAME
             ),
             "prompt_chars": PROMPT_CHARS,
-            "waiting": listing.waiting_for(person),
+            "waiting": listing.count_waiting(person),
         },
     )
 
 
-@login_required
-@never_cache
-@require_safe
-def cards(request: HttpRequest, name: str) -> HttpResponse:
+@signed_in_page
+def cards(request: AuthenticatedRequest, name: str) -> HttpResponse:
     """Return the thread's pending actions in their present state, as a part of the page."""
-    person = cast(User, request.user)
-    thread = get_object_or_404(threads.of_caller(Caller(user=person, surface="web")), name=name)
-    return render(request, "agent/cards.html", {"actions": _actions(person, thread)})
+    thread = get_object_or_404(threads.of_caller(caller_of_session(request)), name=name)
+    return render(request, "agent/cards.html", {"actions": _actions(request.user, thread)})
 
 
-@login_required
-@require_POST
-def forget(request: HttpRequest, thread_id: UUID) -> HttpResponse:
+@signed_in_action
+def forget(request: AuthenticatedRequest, thread_id: UUID) -> HttpResponse:
     """Delete a thread and its content; its proposals stay."""
-    get_object_or_404(
-        threads.of_caller(Caller(user=cast(User, request.user), surface="web")), pk=thread_id
-    ).delete()
+    get_object_or_404(threads.of_caller(caller_of_session(request)), pk=thread_id).delete()
     return redirect("agent")
 
 

@@ -31,7 +31,7 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Any, Any, Any], Awaitable[None]]
 
 
-def limited(app: App) -> App:
+def limit_bodies(app: App) -> App:
     """Wrap an ASGI application: a body is admitted, limited and read before the application."""
 
     async def door(scope: Any, receive: Receive, send: Send) -> None:
@@ -58,10 +58,10 @@ async def _with_body(
     app: App, asked: Asked, scope: Any, receive: Receive, send: Send, stack: AsyncExitStack
 ) -> None:
     try:
-        admitted = await _admitted(asked)
+        admitted = await _admit_async(asked)
         read = partial(_body, asked, admitted.limit, receive, stack)
-        if asked_by_app(asked):
-            scope, send = {**scope, READ_BODY: read}, _closing(send)
+        if is_asked_by_app(asked):
+            scope, send = {**scope, READ_BODY: read}, _close_after_refusal(send)
         else:
             receive = await read()
     except Exception as error:
@@ -81,10 +81,10 @@ async def _body(asked: Asked, limit: int, receive: Receive, stack: AsyncExitStac
     return _replay(await _read(receive, limit), receive)
 
 
-def _closing(send: Send) -> Send:
+def _close_after_refusal(send: Send) -> Send:
     """Close the connection after a refusal, so that an unread body holds no resources."""
 
-    async def closing(message: Message) -> None:
+    async def send_and_close(message: Message) -> None:
         if message["type"] == "http.response.start" and message["status"] >= HTTPStatus.BAD_REQUEST:
             message = {
                 **message,
@@ -92,15 +92,15 @@ def _closing(send: Send) -> Send:
             }
         await send(message)
 
-    return closing
+    return send_and_close
 
 
-def asked_by_app(asked: Asked) -> bool:
+def is_asked_by_app(asked: Asked) -> bool:
     """Return True if the application admits the caller itself, and then requests the body."""
     return asked.path.rstrip("/") == "/mcp"
 
 
-async def _admitted(asked: Asked) -> Admitted:
+async def _admit_async(asked: Asked) -> Admitted:
     return await sync_to_async(admit)(asked) if needs_database(asked) else admit(asked)
 
 
@@ -122,7 +122,9 @@ async def _read(receive: Receive, limit: int) -> bytes:
         except TimeoutError:
             raise too_slow() from None
         if message["type"] == "http.disconnect":
-            raise Problem("invalid_input", "The body ended before it was complete.", status=400)
+            raise Problem(
+                "invalid_input", "The request body ended before it was complete.", status=400
+            )
         piece, more = message.get("body", b""), message.get("more_body", False)
         received += len(piece)
         if received > limit:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from accounts.infra.problems import Problem
+from accounts.infra.texts import translatable
 from tools.catalog.entries import TOOLS
 
 KILOBYTE = 1024
@@ -98,7 +99,10 @@ class Asked:
 def too_large(limit: int) -> Problem:
     """Return the problem of a body over the limit."""
     return Problem(
-        "too_large", f"The body of a request to this address has at most {limit:,} bytes."
+        "too_large",
+        translatable(
+            "The body of a request to this address has at most %(limit)s bytes.", limit=f"{limit:,}"
+        ),
     )
 
 

@@ -42,7 +42,7 @@ _slow = {
 _cutter = Cutter()
 
 
-def limited(app: App) -> App:
+def limit_bodies(app: App) -> App:
     """Wrap a WSGI application: a body is admitted, limited and read before the application."""
 
     def door(environ: Environ, start_response: Any) -> Iterable[bytes]:
@@ -107,7 +107,7 @@ def _read(environ: Environ, asked: Asked, admitted: Admitted) -> bytes:
         whole = _read_at_once(stream, client, asked.length)
         if whole is not None:
             return whole
-    with _slow_reader(known=admitted.known), _cutter.watch(client) as watched:
+    with _take_slow_slot(known=admitted.known), _cutter.watch(client) as watched:
         body = _read_pieces(stream, asked.length, admitted.limit, watched.note)
         if watched.cut:
             raise too_slow()
@@ -127,16 +127,16 @@ def _read_at_once(stream: Any, client: socket.socket, length: int) -> bytes | No
     try:
         while True:
             with contextlib.suppress(BlockingIOError):
-                body = _complete(stream.read(length), length)
+                body = _check_complete(stream.read(length), length)
                 stream.failed = False
                 return body
-            if not _comes(client, until - time.monotonic()):
+            if not _wait_for_data(client, until - time.monotonic()):
                 return None
     finally:
         client.settimeout(None)
 
 
-def _comes(client: socket.socket, seconds: float) -> bool:
+def _wait_for_data(client: socket.socket, seconds: float) -> bool:
     """Return True if data arrives in time."""
     with selectors.DefaultSelector() as selector:  # select(2) fails for sockets above number 1023
         selector.register(client, selectors.EVENT_READ)
@@ -155,17 +155,17 @@ def _read_pieces(stream: Any, length: int | None, limit: int, note: Callable[[in
             raise too_large(limit)
         note(received)
         pieces.append(piece)
-    return _complete(b"".join(pieces), length)
+    return _check_complete(b"".join(pieces), length)
 
 
-def _complete(body: bytes, length: int | None) -> bytes:
+def _check_complete(body: bytes, length: int | None) -> bytes:
     if length is not None and len(body) < length:
         raise too_slow()  # we ended the stream, or the client did, which then gets no answer
     return body
 
 
 @contextmanager
-def _slow_reader(*, known: bool) -> Iterator[None]:
+def _take_slow_slot(*, known: bool) -> Iterator[None]:
     if not _slow[known].acquire(blocking=False):
         raise busy()
     try:

@@ -96,9 +96,9 @@ class MailboxData(MailboxDataInterface[Message]):
                 )
             ]
         )
-        return self.arrived(entry)
+        return self.show_new(entry)
 
-    def arrived(self, entry: Entry) -> Message:
+    def show_new(self, entry: Entry) -> Message:
         """Show a newly stored message to every connection."""
         message = Message(entry, self._contents)
         self._messages[entry.uid] = message
@@ -110,7 +110,7 @@ class MailboxData(MailboxDataInterface[Message]):
         if message is None:
             return None
         entry = self._store.copy(message.id, destination.folder.id, recent=recent)
-        return None if entry is None else destination.arrived(entry).uid
+        return None if entry is None else destination.show_new(entry).uid
 
     async def move(self, uid: int, destination: MailboxData, *, recent: bool = False) -> int | None:
         message = self._messages.get(uid)
@@ -119,7 +119,7 @@ class MailboxData(MailboxDataInterface[Message]):
         entry = self._store.move(message.id, destination.folder.id, recent=recent)
         del self._messages[uid]
         self._touch()
-        return None if entry is None else destination.arrived(entry).uid
+        return None if entry is None else destination.show_new(entry).uid
 
     async def get(self, uid: int, cached_msg: CachedMessage) -> Message:
         message = self._messages.get(uid)
@@ -204,7 +204,7 @@ class MailboxSet(MailboxSetInterface[MailboxData]):
         self._store.set_subscribed(self.account, name, subscribed)
 
     async def list_subscribed(self) -> ListTree:
-        return ListTree(self.delimiter).update(*self._store.subscribed(self.account))
+        return ListTree(self.delimiter).update(*self._store.list_subscribed(self.account))
 
     async def list_mailboxes(self) -> ListTree:
         return ListTree(self.delimiter).update(*self._mailboxes)

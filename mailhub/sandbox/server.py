@@ -54,7 +54,7 @@ async def serve(
     _keep_mail_out_of_the_log()
     directory(home).mkdir(mode=0o700, parents=True, exist_ok=True)
     with (
-        _only_one(directory(home) / "lock"),
+        _lock_home(directory(home) / "lock"),
         closing(Store(directory(home) / "mail.sqlite3")) as store,
     ):
         saved = load_state(home) or first_state(host)
@@ -139,7 +139,7 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 @contextmanager
-def _only_one(path: Path) -> Iterator[None]:
+def _lock_home(path: Path) -> Iterator[None]:
     """Lock the home for this process, because two sandboxes would not see each other's mail."""
     with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "w") as lock:
         deadline = time.monotonic() + LOCK_SECONDS

@@ -54,7 +54,7 @@ class Delivery:
             for recipient, inbox in zip(here, inboxes, strict=True)
         )
         for inbox, entry in zip(inboxes, entries, strict=True):
-            inbox.arrived(entry)
+            inbox.show_new(entry)
         return "250 2.0.0 OK delivered"
 
     async def handle_exception(self, error: Exception) -> str:

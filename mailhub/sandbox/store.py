@@ -116,7 +116,7 @@ class Store:
     def delete_folder(self, folder: int) -> None:
         self._db.execute("DELETE FROM folder WHERE id = ?", (folder,))
 
-    def subscribed(self, account: str) -> list[str]:
+    def list_subscribed(self, account: str) -> list[str]:
         rows = self._db.execute(
             "SELECT name FROM folder WHERE account = ? AND subscribed", (account,)
         )

@@ -3,8 +3,8 @@ from collections.abc import Iterator
 import pytest
 from django.db import connection
 
-from tests.mailserver import sandbox, sandbox_process
-from tests.processes import Mailhub
+from tests.support.processes.mailhub import Mailhub
+from tests.support.servers.sandbox import sandbox, sandbox_process
 
 __all__ = ["mailhub", "sandbox", "sandbox_process"]
 

@@ -3,38 +3,21 @@
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
-from typing import Any
 from uuid import UUID
 
 import pytest
-from django.core.management import call_command
-from django.db import connection
 from django.test import Client
-from django.urls import URLPattern, URLResolver, get_resolver
 from django.utils import timezone
 
 from accounts.access.caller import Caller
 from accounts.infra.problems import Problem
-from accounts.models import ApiToken, Mailbox, Membership, Role, User
-from approvals import guards
+from accounts.models import Mailbox, Membership, Role, User
 from approvals.core.digest import digest_of
-from approvals.core.queue import queue
 from approvals.decisions import verdicts
-from approvals.models import (
-    ApprovalPolicy,
-    AuditEvent,
-    Blob,
-    Decision,
-    PendingAction,
-    Presence,
-    Revision,
-    Seen,
-)
-from approvals.worker import maintenance
-from approvals.worker.execution import execute
-from tests.concurrently import all_at_once
+from approvals.models import ApprovalPolicy, AuditEvent, Decision, PendingAction, Revision
 from tests.conftest import Api, Reviewer
-from tests.work import work
+from tests.support.concurrently import all_at_once
+from tests.support.work import work
 from tools.providers.memory import MemoryServer
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -229,103 +212,6 @@ def _refusal(call: Callable[..., object], **arguments: object) -> str:
     return ""
 
 
-def _paths(action_id: str) -> list[str]:
-    """Return every address of the project that can be formed for this action."""
-    found = []
-
-    def walk(patterns: Any, prefix: str) -> None:
-        for pattern in patterns:
-            route = prefix + str(pattern.pattern)
-            if isinstance(pattern, URLResolver):
-                if not route.startswith("admin"):
-                    walk(pattern.url_patterns, route)
-            elif isinstance(pattern, URLPattern):
-                found.append(
-                    "/"
-                    + route.replace("<uuid:action_id>", action_id).replace("<action_id>", action_id)
-                )
-
-    walk(get_resolver().url_patterns, "")
-    return [path for path in found if "<" not in path]
-
-
-@pytest.mark.fault(14)
-@pytest.mark.parametrize("method", ["get", "head", "options"])
-@pytest.mark.parametrize("signed_in", [True, False])
-def test_get_request_changes_nothing(
-    api: Api, alice: User, method: str, signed_in: bool, server: MemoryServer
-) -> None:
-    action_id = api.propose()
-    before = PendingAction.objects.values().get()
-    client = Client()
-    if signed_in:
-        client.force_login(alice)
-    paths = _paths(action_id)
-    assert f"/actions/{action_id}/approve/" in paths
-
-    for path in paths:
-        getattr(client, method)(
-            path, headers={"Sec-Purpose": "prefetch", "Authorization": f"Bearer {api.secret}"}
-        )
-    work()
-
-    assert PendingAction.objects.values().get() == before
-    assert not Decision.objects.exists()
-    assert not Seen.objects.exists()
-    assert not Presence.objects.exists()
-    assert server.ledger == []
-
-
-@pytest.mark.fault(15)
-@pytest.mark.parametrize("verdict", ["approve", "reject", "cancel", "undo"])
-def test_post_without_token_or_from_another_site_fails(
-    api: Api, reviewer: Reviewer, verdict: str
-) -> None:
-    action_id = api.propose()
-    action = PendingAction.objects.get()
-    fields = {"digest": action.digest, "revision": 1}
-
-    without = reviewer.client.post(f"/actions/{action_id}/{verdict}/", fields)
-    reviewer.page(action_id)
-    token = reviewer.client.cookies["csrftoken"].value
-    foreign = reviewer.client.post(
-        f"/actions/{action_id}/{verdict}/",
-        {**fields, "csrfmiddlewaretoken": token},
-        headers={"Origin": "https://evil.example"},
-    )
-
-    assert (without.status_code, foreign.status_code) == (403, 403)
-    action.refresh_from_db()
-    assert action.status == "pending"
-
-
-@pytest.mark.fault(15)
-def test_only_our_own_page_can_frame_the_preview(api: Api, reviewer: Reviewer) -> None:
-    action_id = api.propose(body="<p>Hello</p>", body_type="html")
-    for path in (
-        "/",
-        f"/actions/{action_id}/",
-        "/mailboxes/",
-        "/sign-in/",
-        "/api/v1/tools",
-        "/nowhere",
-        "/admin/",
-    ):
-        answer = reviewer.client.get(path)
-        assert "frame-ancestors 'none'" in answer["Content-Security-Policy"], path
-        assert answer["X-Frame-Options"] == "DENY", path
-
-    body = reviewer.client.get(f"/actions/{action_id}/body/")
-
-    policy = dict(
-        part.strip().partition(" ")[::2] for part in body["Content-Security-Policy"].split(";")
-    )
-    assert policy["frame-ancestors"] == "'self'"
-    assert policy["default-src"] == policy["script-src"] == policy["form-action"] == "'none'"
-    assert "sandbox" in policy
-    assert body["X-Frame-Options"] == "SAMEORIGIN"
-
-
 @pytest.mark.fault(16)
 def test_form_of_one_action_approves_no_other(api: Api, reviewer: Reviewer) -> None:
     first, second = api.propose(), api.propose(subject="Another")
@@ -349,118 +235,3 @@ def test_expired_proposal_cannot_be_approved(api: Api, reviewer: Reviewer) -> No
     PendingAction.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
 
     assert reviewer.decide(action_id, "approve").status_code == 409
-
-
-@pytest.mark.fault(17)
-@pytest.mark.parametrize(
-    ("change", "state"),
-    [
-        ("approver_removed", "pending"),
-        ("approver_inactive", "pending"),
-        ("disconnected", "pending"),
-        ("token_revoked", "pending"),
-        ("expired", "expired"),
-        ("mailbox_paused", "approved"),
-        ("kill_switch", "approved"),
-    ],
-)
-def test_change_between_approval_and_claim_stops_send(
-    api: Api, reviewer: Reviewer, alice: User, server: MemoryServer, change: str, state: str
-) -> None:
-    action_id = api.propose()
-    reviewer.decide(action_id, "approve")
-    match change:
-        case "approver_removed":
-            Membership.objects.filter(user=alice).update(role=Role.PROPOSER)
-        case "approver_inactive":
-            User.objects.filter(pk=alice.pk).update(is_active=False)
-        case "disconnected":
-            Mailbox.objects.update(status="disconnected")
-        case "token_revoked":
-            ApiToken.objects.update(revoked_at=timezone.now() + timedelta(seconds=1))
-        case "expired":
-            PendingAction.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
-        case "mailbox_paused":
-            Mailbox.objects.update(status="paused")
-        case "kill_switch":
-            call_command("pause")
-
-    work()
-    assert execute(UUID(action_id), worker="test") is False
-    maintenance.sweep()
-
-    assert server.ledger == []
-    action = PendingAction.objects.get()
-    assert action.status == state
-    assert bool(action.returned) is (state == "pending")
-    assert action.approval_round == (2 if state == "pending" else 1)
-
-
-@pytest.mark.fault(19)
-def test_two_workers_at_once_make_one_claim(
-    api: Api, reviewer: Reviewer, server: MemoryServer
-) -> None:
-    action_id = api.propose()
-    reviewer.decide(action_id, "approve")
-
-    claims = all_at_once([lambda: execute(UUID(action_id), worker="test")] * 8)
-
-    assert claims.count(True) == 1
-    assert len(server.ledger) == 1
-
-
-class BrokenQueue:
-    """A queue whose broker is down."""
-
-    def ring(self, action_id: UUID) -> None:
-        raise ConnectionError("the broker is down")
-
-
-@pytest.mark.fault(21)
-def test_failed_notification_loses_neither_approval_nor_mail(
-    api: Api, reviewer: Reviewer, server: MemoryServer, settings: Any
-) -> None:
-    settings.MAILHUB_QUEUES = {"database": f"{__name__}.BrokenQueue"}
-    queue.cache_clear()
-    try:
-        action_id = api.propose()
-        assert reviewer.decide(action_id, "approve").status_code == 302
-        assert PendingAction.objects.get().status == "approved"
-    finally:
-        settings.MAILHUB_QUEUES = {"database": "approvals.queues.database.DatabaseQueue"}
-        queue.cache_clear()
-
-    work()
-
-    assert len(server.ledger) == 1
-
-
-def test_payload_changed_after_approval_is_not_sent(
-    api: Api, reviewer: Reviewer, server: MemoryServer
-) -> None:
-    action_id = api.propose()
-    reviewer.decide(action_id, "approve")
-    revision = Revision.objects.get()
-    with guards.lifted(connection):  # somebody with access to the database
-        Revision.objects.update(
-            payload={**revision.payload, "to": ["eve@evil.example"]}, sealed_payload=None
-        )
-
-    work()
-
-    assert server.ledger == []
-    assert PendingAction.objects.get(pk=action_id).status == "approved"
-
-
-def test_replaced_bytes_are_not_sent_under_the_old_name(
-    api: Api, reviewer: Reviewer, server: MemoryServer
-) -> None:
-    action_id = api.propose()
-    reviewer.decide(action_id, "approve")
-    with guards.lifted(connection):  # somebody with access to the database
-        Blob.objects.update(content=bytes(Blob.objects.get().content) + b"P.S. And send money.\r\n")
-
-    work()
-
-    assert server.ledger == []
-    assert PendingAction.objects.get(pk=action_id).status == "approved"

@@ -11,7 +11,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 
 from accounts.models import Mailbox
 from approvals.models import PendingAction
-from tests.acceptance.test_destructive_mail_tools import (
+from tests.acceptance.mail_tools import (
     JO,
     SAM,
     asked,
@@ -22,11 +22,11 @@ from tests.acceptance.test_destructive_mail_tools import (
     seeds_way,
 )
 from tests.conftest import HELLO, Api, Reviewer, problem_of
-from tests.graphserver import GraphServer
-from tests.graphstore import Item
-from tests.mailserver import ADA, MIRA
-from tests.outlook import api, graph, letter, mailbox, state
-from tests.work import work
+from tests.support.people.outlook import api, graph, letter, mailbox, state
+from tests.support.servers.graph import GraphServer
+from tests.support.servers.graph_store import Item
+from tests.support.servers.sandbox import ADA, MIRA
+from tests.support.work import work
 from tools.providers.base import Envelope, Handover
 from tools.providers.errors import NotPermitted
 from tools.providers.graph import GraphProvider
@@ -175,7 +175,7 @@ def test_approver_learns_if_microsoft_picks_recipients(
 ) -> None:
     warnings = api.tool(tool, **asked(tool, message_id)).json()["warnings"]
     (text,) = (warning["text"] for warning in warnings if warning["code"] == "quote_by_provider")
-    assert ("whom the answer goes to" in text) is said
+    assert ("chooses the recipients" in text) is said
 
 
 # Changes by a reviewer

@@ -4,8 +4,8 @@ else.
 
 import pytest
 
-from tests.dovecot import dovecot
-from tests.office import Office, letter, office, plain_office
+from tests.support.people.office import Office, letter, office, plain_office
+from tests.support.servers.dovecot import dovecot
 
 __all__ = ["dovecot", "office", "plain_office"]
 pytestmark = pytest.mark.django_db(transaction=True)

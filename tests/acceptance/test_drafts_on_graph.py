@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from tests.conftest import Api, Reviewer, problem_of
-from tests.graphserver import Fault, GraphServer
-from tests.graphstore import as_recipient
-from tests.mailserver import ADA, MIRA
-from tests.outlook import api, approved, graph, letter, mailbox, state
-from tests.work import work
+from tests.support.people.outlook import api, approved, graph, letter, mailbox, state
+from tests.support.servers.graph import GraphServer
+from tests.support.servers.graph_data import Fault
+from tests.support.servers.graph_store import as_recipient
+from tests.support.servers.sandbox import ADA, MIRA
+from tests.support.work import work
 
 __all__ = ["api", "graph", "mailbox"]
 pytestmark = pytest.mark.django_db

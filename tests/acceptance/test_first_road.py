@@ -6,7 +6,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.processes import Mailhub, Person, request, until
+from tests.support.processes.mailhub import Mailhub
+from tests.support.processes.person import Person, request
+from tests.support.processes.programs import until
 
 pytestmark = pytest.mark.process
 MIRA, ADA = "mira@northwind.example", "ada@lovelace.example"

@@ -9,8 +9,8 @@ import pytest
 
 from approvals.models import AuditEvent
 from tests.conftest import Api, make_api
-from tests.dovecot import dovecot
-from tests.office import Office, letter, office
+from tests.support.people.office import Office, letter, office
+from tests.support.servers.dovecot import dovecot
 
 __all__ = ["dovecot", "office"]
 pytestmark = pytest.mark.django_db(transaction=True)

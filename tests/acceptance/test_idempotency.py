@@ -9,9 +9,9 @@ from django.utils import timezone
 from accounts.models import Mailbox, User
 from approvals.models import AuditEvent, IdempotencyRecord, PendingAction
 from approvals.worker import maintenance
-from tests.concurrently import all_at_once
 from tests.conftest import HELLO, Api, Reviewer, make_api, make_mailbox, problem_of
-from tests.work import work
+from tests.support.concurrently import all_at_once
+from tests.support.work import work
 from tools.providers.memory import MemoryServer
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -160,9 +160,7 @@ def test_same_mail_with_a_new_key_is_accepted_and_flagged(api: Api, reviewer: Re
 
     assert answer.status_code == 202
     assert "possible_duplicate" in {warning["code"] for warning in answer.json()["warnings"]}
-    assert (
-        "Possibly the same again" in reviewer.page(answer.json()["action"]["id"]).content.decode()
-    )
+    assert "Possible duplicate" in reviewer.page(answer.json()["action"]["id"]).content.decode()
 
 
 @pytest.mark.fault(6)

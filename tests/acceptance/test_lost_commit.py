@@ -13,9 +13,11 @@ from accounts.infra import credentials
 from accounts.models import Mailbox
 from approvals.models import AuditEvent, IdempotencyRecord, PendingAction
 from tests.conftest import HELLO, Api
-from tests.mailserver import plain
-from tests.processes import CuttingProxy, Program, request, this_test, until
-from tests.services import free_port
+from tests.support.processes.person import request
+from tests.support.processes.programs import Program, this_test, until
+from tests.support.servers.cutting_proxy import CuttingProxy
+from tests.support.servers.sandbox import plain
+from tests.support.servers.services import free_port
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.postgres_only]
 

@@ -11,7 +11,7 @@ from django.utils import timezone
 from approvals.models import PendingAction
 from approvals.worker import maintenance
 from tests.conftest import HELLO, Api, Reviewer
-from tests.work import work
+from tests.support.work import work
 from tools.providers.memory import MemoryServer
 
 pytestmark = pytest.mark.django_db(transaction=True)

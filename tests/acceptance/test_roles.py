@@ -18,8 +18,9 @@ from django.urls import URLResolver, get_resolver
 from accounts.access.auth import caller_of_token
 from accounts.models import SCOPES, ApiToken, Invitation, Membership, Role, User
 from approvals.models import PendingAction
-from tests.conftest import HELLO, Api, make_mailbox
-from tests.people import RULES, browser
+from tests.conftest import Api, make_mailbox
+from tests.support.people.browser import RULES, browser
+from tests.support.tools import NO_ROW, USES
 from tools.catalog.entries import TOOLS as CATALOG
 from tools.providers.memory import MemoryServer
 from tools.surfaces.mcp import Visit, _call
@@ -124,30 +125,8 @@ PAGES: dict[str, tuple[str, str, dict[str, Any], Role]] = {
 # HTML to show.
 OTHERWISE = {"undo": 409, "look at its body": 404, "look at the conversation": 404, "rule": 409}
 
-TOOLS: dict[str, tuple[dict[str, Any], Role]] = {
-    "list_folders": ({}, Role.VIEWER),
-    "list_emails": ({}, Role.VIEWER),
-    "search_emails": ({"subject": "x"}, Role.VIEWER),
-    "read_email": ({"message_id": "no-such-message"}, Role.VIEWER),
-    "read_thread": ({"message_id": "no-such-message"}, Role.VIEWER),
-    "list_attachments": ({"message_id": "no-such-message"}, Role.VIEWER),
-    "download_attachment": ({"message_id": "no-such-message", "attachment_id": "1"}, Role.VIEWER),
-    "gmail_search_messages": ({"query": "x"}, Role.VIEWER),
-    "gmail_get_message": ({"message_id": "no-such-message"}, Role.VIEWER),
-    "draft_reply": ({"message_id": "no-such-message", "body": "b"}, Role.PROPOSER),
-    "update_draft": (
-        {"draft_id": "no-such-draft", "subject": "s", "to": ["a@b.example"], "body": "b"},
-        Role.PROPOSER,
-    ),
-    "delete_draft": ({"draft_id": "no-such-draft"}, Role.PROPOSER),
-    "m365_run_command": ({"command": "m365 status"}, Role.PROPOSER),
-    "create_draft": ({"to": ["a@b.example"], "subject": "s", "body": "b"}, Role.PROPOSER),
-    "list_drafts": ({}, Role.VIEWER),
-    "send_email": ({**HELLO, "confirm": False}, Role.PROPOSER),
-    "reply_email": ({"message_id": "no-such-message", "comment": "c"}, Role.PROPOSER),
-    "forward_email": ({"message_id": "no-such-message", "to": ["a@b.example"]}, Role.PROPOSER),
-    "send_draft": ({"draft_id": "no-such-draft"}, Role.PROPOSER),
-}
+# The tools that take a mailbox: arguments, and the least role.
+TOOLS = {name: (use.for_roles, use.least) for name, use in USES.items() if use.least}
 # Allowed by the role, and then refused because this mailbox or this server has no such feature.
 NOT_HERE = {
     "gmail_search_messages": "invalid_input",
@@ -227,7 +206,7 @@ def test_every_tool_is_in_the_table() -> None:
         "get_action",
         "list_actions",
         "cancel_action",
-    }
+    }, f"{NO_ROW}, with `least` if it takes a mailbox"
 
 
 def test_token_reaches_only_its_bound_mailboxes(server: MemoryServer) -> None:

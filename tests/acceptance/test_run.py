@@ -10,8 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes import END_SECONDS, Mailhub, Program, manage, request, session_of, until
-from tests.services import free_port
+from tests.support.processes.mailhub import Mailhub
+from tests.support.processes.person import request
+from tests.support.processes.proc import proc
+from tests.support.processes.programs import END_SECONDS, Program, manage, session_of, until
+from tests.support.servers.services import free_port
 
 pytestmark = pytest.mark.process
 MIRA, CHARLES = "mira@northwind.example", "charles@lovelace.example"
@@ -20,7 +23,7 @@ MIRA, CHARLES = "mira@northwind.example", "charles@lovelace.example"
 def loading(mailhub: Mailhub, child: str) -> bool:
     """Return True if a child has begun to import its modules."""
     pid = mailhub.children().get(child)
-    return pid is not None and "pydantic_core" in Path(f"/proc/{pid}/maps").read_text()
+    return pid is not None and "pydantic_core" in proc(pid, "maps").read_text()
 
 
 def test_credentials_file_is_readable_only_by_its_owner(mailhub: Mailhub) -> None:

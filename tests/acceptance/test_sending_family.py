@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from approvals.models import PendingAction
-from tests.dovecot import dovecot
-from tests.office import SENT, Office, letter, office
-from tests.work import work
+from tests.support.people.office import SENT, Office, letter, office
+from tests.support.servers.dovecot import dovecot
+from tests.support.work import work
 
 __all__ = ["dovecot", "office"]
 pytestmark = pytest.mark.django_db(transaction=True)

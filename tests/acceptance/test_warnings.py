@@ -15,7 +15,7 @@ from approvals.decisions import edits
 from approvals.models import PendingAction
 from tests.approvals.conftest import approve
 from tests.conftest import HELLO, Api, Reviewer
-from tests.work import work
+from tests.support.work import work
 from tools.models import Acquaintance
 from tools.providers.memory import MemoryServer
 
@@ -94,7 +94,7 @@ def test_silent_mailbox_blocks_no_proposal_and_is_reported(api: Api, server: Mem
 
     assert answer.status_code == 202
     said = {warning["code"]: warning["text"] for warning in answer.json()["warnings"]}
-    assert "was not looked up" in said["first_time_recipient"]
+    assert "did not look in Sent for" in said["first_time_recipient"]
 
 
 def test_domain_like_one_in_sent_is_a_risk_everywhere(

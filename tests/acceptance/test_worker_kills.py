@@ -18,9 +18,9 @@ from accounts.connect.connecting import connect_mailbox
 from accounts.models import User
 from approvals.models import Heartbeat, PendingAction
 from tests.conftest import Api, Reviewer, make_api
-from tests.mailserver import ADA, CHARLES, SandboxServer
-from tests.processes import WorkerProcess, this_test, until
-from tests.smtpserver import FaultySmtp, Point
+from tests.support.processes.programs import WorkerProcess, this_test, until
+from tests.support.servers.sandbox import ADA, CHARLES, SandboxServer
+from tests.support.servers.smtp import FaultySmtp, Point
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -20,8 +20,8 @@ from accounts.infra import credentials
 from accounts.infra.credentials import Secrets
 from accounts.models import Mailbox, Membership, User
 from tests.conftest import make_api
-from tests.gmailbox import ADA, CLIENT, gmail, letter
-from tests.gmailserver import GmailServer
+from tests.support.people.gmail import ADA, CLIENT, gmail, letter
+from tests.support.servers.gmail import GmailServer
 
 __all__ = ["gmail"]
 pytestmark = pytest.mark.django_db
@@ -132,7 +132,7 @@ def test_existing_configured_file_is_the_default(
     [
         pytest.param(None, "There is no token file", id="missing"),
         pytest.param("{not json", "no valid JSON", id="broken"),
-        pytest.param("[]", "no such file", id="no-object"),
+        pytest.param("[]", "not a file of this kind", id="no-object"),
         pytest.param(
             json.dumps({"token": "x"}), "no authorized-user file", id="without-refresh-token"
         ),
@@ -286,7 +286,7 @@ def test_printed_link_and_pasted_answer_connect(
         pytest.param(
             lambda asked: f"http://127.0.0.1/?state={asked['state']}", "no code", id="no-code"
         ),
-        pytest.param(lambda asked: "4/never-given", "did not take", id="unknown-code"),
+        pytest.param(lambda asked: "4/never-given", "did not accept", id="unknown-code"),
     ],
 )
 def test_useless_answer_is_reported_and_not_saved(
@@ -311,17 +311,17 @@ def test_answer_to_another_sign_in_is_useless(gmail: GmailServer) -> None:
 def test_client_can_be_in_the_file_of_the_google_console(tmp_path: Path, settings: Any) -> None:
     settings.GOOGLE_CLIENT_ID = ""
     with pytest.raises(CannotConnect) as caught:
-        google.configured_client()
+        google.load_client()
     assert "GMAIL_CREDENTIALS_PATH" in str(caught.value)
     settings.GMAIL_CREDENTIALS_PATH = str(tmp_path / "credentials.json")
     for kind in ("installed", "web"):
         (tmp_path / "credentials.json").write_text(
             json.dumps({kind: {"client_id": "i", "client_secret": "s"}})
         )
-        assert google.configured_client() == Client(id="i", secret="s")
+        assert google.load_client() == Client(id="i", secret="s")
     (tmp_path / "credentials.json").write_text("{}")
     with pytest.raises(CannotConnect):
-        google.configured_client()
+        google.load_client()
 
 
 def test_no_secret_is_printed_during_a_sign_in() -> None:
@@ -340,7 +340,7 @@ def test_client_secret_changed_in_the_environment_is_used(
     settings.GOOGLE_CLIENT_SECRET = "changed"
     gmail.clients |= {OURS.id: "changed", "another": "its-own"}
     token = gmail.signed_in(ADA)
-    google.refreshed(Secrets(client_id=OURS.id, client_secret="old", refresh_token=token))
-    google.refreshed(Secrets(client_id="another", client_secret="its-own", refresh_token=token))
+    google.refresh(Secrets(client_id=OURS.id, client_secret="old", refresh_token=token))
+    google.refresh(Secrets(client_id="another", client_secret="its-own", refresh_token=token))
     sent = [parse_qs(call.content.decode())["client_secret"] for call in gmail.calls]
     assert sent == [["changed"], ["its-own"]]

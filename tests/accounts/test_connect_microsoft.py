@@ -17,9 +17,9 @@ from accounts.connect.microsoft import SignInFailed
 from accounts.connect.refreshing import GrantEnded, NoToken, access_token
 from accounts.infra import credentials
 from accounts.models import Mailbox, TokenRefresh, User
-from tests.graphserver import GraphServer
-from tests.mailserver import ADA
-from tests.signin import TENANT, SignInService
+from tests.support.servers.graph import GraphServer
+from tests.support.servers.microsoft_sign_in import TENANT, SignInService
+from tests.support.servers.sandbox import ADA
 
 pytestmark = pytest.mark.django_db
 REDIRECT = "https://mailhub.example/mailboxes/connect/microsoft/"

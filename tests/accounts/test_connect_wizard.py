@@ -15,11 +15,11 @@ from accounts.models import Mailbox, User
 from approvals.models import AuditEvent
 from tests.accounts.test_connect_microsoft import graph, service
 from tests.conftest import make_mailbox
-from tests.gmailbox import CLIENT, gmail
-from tests.gmailserver import GmailServer
-from tests.mailserver import ADA
-from tests.people import browser
-from tests.signin import SignInService
+from tests.support.people.browser import browser
+from tests.support.people.gmail import CLIENT, gmail
+from tests.support.servers.gmail import GmailServer
+from tests.support.servers.microsoft_sign_in import SignInService
+from tests.support.servers.sandbox import ADA
 from tools.providers.memory import MemoryServer
 
 __all__ = ["gmail", "graph", "service"]
@@ -114,7 +114,7 @@ def test_unusable_configuration_file_suggests_nothing(text: str) -> None:
 
 def test_no_file_is_fetched_from_inside() -> None:
     for host in ("localhost", "127.0.0.1", "10.0.0.1", "169.254.169.254", "[::1]"):
-        assert discovery.fetched(host, "/mail/config-v1.1.xml") == ""
+        assert discovery.fetch_text(host, "/mail/config-v1.1.xml") == ""
 
 
 def by_imap(person: User, **changes: str) -> Any:
@@ -134,8 +134,8 @@ def by_imap(person: User, **changes: str) -> Any:
         ({"imap": "127.0.0.1:993"}, "This host cannot be used."),
         ({"imap": "10.1.2.3:993"}, "This host cannot be used."),
         ({"imap": "169.254.169.254:993"}, "This host cannot be used."),
-        ({"imap": "localhost:143:plain"}, "would travel in clear"),
-        ({"smtp": "smtp.x.example:25:plain"}, "would travel in clear"),
+        ({"imap": "localhost:143:plain"}, "is sent unencrypted"),
+        ({"smtp": "smtp.x.example:25:plain"}, "is sent unencrypted"),
         ({"imap": "nonsense"}, "HOST:PORT"),
         ({"imap": "x.example:99999"}, "65535"),
         ({"address": "nobody"}, "valid email"),

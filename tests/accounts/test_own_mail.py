@@ -15,8 +15,8 @@ from django.test import Client
 
 from accounts.models import Mailbox, User
 from mailhub.environment import mail_settings
-from tests.people import browser
-from tests.smtpserver import FaultySmtp
+from tests.support.people.browser import browser
+from tests.support.servers.smtp import FaultySmtp
 
 pytestmark = pytest.mark.django_db(transaction=True)
 INVITED = {"email": "new@lovelace.example", "role": "approver"}
@@ -75,7 +75,7 @@ def test_inviter_never_sees_the_link_of_an_invitation(
     page = browser(alice).post(f"/mailboxes/{mailbox.pk}/invite/", INVITED).content.decode()
 
     assert "/invitations/" not in page
-    assert ("did not take the e-mail" in page) is (trouble != "no server set")
+    assert ("did not accept the e-mail" in page) is (trouble != "no server set")
     command = re.findall(r"manage\.py (invitation_link.*?)</pre>", page, re.DOTALL)[0]
     printed = StringIO()
     call_command(*command.replace("\\", " ").split(), stdout=printed)
@@ -90,7 +90,7 @@ def test_mailed_code_signs_in_once(smtp: FaultySmtp, alice: User) -> None:
     assert b'href="/sign-in/code/"' in window.get("/sign-in/").content
 
     asked = window.post("/sign-in/code/", {"email": "alice@lovelace.example"}, follow=True)
-    assert "If <b>alice@lovelace.example</b> is known here" in asked.content.decode()
+    assert "If mailhub knows <b>alice@lovelace.example</b>" in asked.content.decode()
     (code,) = re.findall(r"\r\n([A-Z]{4}-[A-Z]{4})\r\n", the_mail(smtp, alice.email).get_content())
     assert "_auth_user_id" not in window.session
     assert Client().post("/sign-in/code/confirm/", {"code": code}).status_code == 302, (
@@ -111,7 +111,7 @@ def test_asking_does_not_reveal_known_people(smtp: FaultySmtp, alice: User, path
     ]
     known, unknown = (re.sub(r'csrf\w+" value="\w+"|X-CSRFToken[^}]+', "", page) for page in pages)
     assert known == unknown
-    assert "is known here" in known
+    assert "If mailhub knows" in known
     assert smtp.connections == 1
 
 

@@ -11,7 +11,7 @@ from accounts.access import quotas
 from accounts.access.quotas import Quota, count, count_often, headers_of, take
 from accounts.infra.problems import Problem
 from accounts.models import QuotaUse
-from tests.concurrently import all_at_once
+from tests.support.concurrently import all_at_once
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

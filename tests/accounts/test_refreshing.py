@@ -19,7 +19,7 @@ from accounts.connect.refreshing import GrantEnded, NoToken, access_token
 from accounts.infra import credentials
 from accounts.infra.credentials import CannotDecrypt, Secrets
 from accounts.models import Mailbox, TokenRefresh, User
-from tests.concurrently import all_at_once
+from tests.support.concurrently import all_at_once
 
 pytestmark = pytest.mark.django_db(transaction=True)
 HOUR = 3600.0

@@ -21,7 +21,7 @@ from django.utils import timezone
 
 from accounts.infra.credentials import CannotDecrypt, encrypt_text
 from accounts.models import SignInLink, User
-from tests.people import browser
+from tests.support.people.browser import browser
 
 pytestmark = pytest.mark.django_db
 PASSWORD = "a long and quiet password"
@@ -103,7 +103,7 @@ def test_guessing_delays_the_next_attempt_and_says_so(client: Client, alice: Use
     alice.save()
     for number in range(5):
         wrong = client.post("/sign-in/", {"login": alice.email, "password": f"wrong {number}"})
-        assert b"is not right" in wrong.content
+        assert b"is incorrect" in wrong.content
 
     locked = client.post("/sign-in/", {"login": alice.email, "password": PASSWORD})
 

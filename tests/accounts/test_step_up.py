@@ -16,7 +16,7 @@ from approvals import guards
 from approvals.models import ApprovalPolicy, PendingAction, Revision
 from tests.accounts.test_sign_in import PASSWORD
 from tests.conftest import Api
-from tests.people import RULES, browser
+from tests.support.people.browser import RULES, browser
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ASKED = re.compile(r"^/sign-in/again/\?next=")
@@ -32,7 +32,7 @@ def risky(api: Api) -> PendingAction:
         "severity": "risk",
     }
     revision = Revision.objects.get(action__id=action_id)
-    with guards.lifted(connection):
+    with guards.lift_guards(connection):
         Revision.objects.filter(pk=revision.pk).update(
             preview={**revision.preview, "warnings": [warning]}
         )

@@ -15,8 +15,8 @@ from approvals.models import AuditEvent, PendingAction
 from approvals.models.audit import PEOPLE
 from approvals.worker import maintenance
 from tests.conftest import HELLO, Api, Reviewer, make_api, problem_of
-from tests.people import browser
-from tests.work import work
+from tests.support.people.browser import browser
+from tests.support.work import work
 from tools.providers.memory import MemoryServer
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -56,7 +56,7 @@ def test_token_is_shown_once_with_the_lines_to_paste(alice: User, mailbox: Mailb
         "read and search mail",
         "propose mail that a person must approve",
         mailbox.address,
-        "last used",
+        "Last used:",
     ):
         assert words in listed
 
@@ -65,7 +65,8 @@ def test_token_is_shown_once_with_the_lines_to_paste(alice: User, mailbox: Mailb
     ("wrong", "words"),
     [
         ({"name": ""}, "required"), ({"scopes": []}, "required"), ({"scopes": ["mail:approve"]}, "mail:approve"),
-        ({"mailboxes": []}, "required"), ({"name": "agent"}, "token of that name already"), ({"days": "9999"}, "9999"),
+        ({"mailboxes": []}, "required"), ({"days": "9999"}, "9999"),
+        ({"name": "agent"}, "already have a token with this name"),
     ],
 )  # fmt: skip
 def test_senseless_token_is_refused_in_words(

@@ -5,7 +5,7 @@ from uuid import UUID
 import pytest
 
 from accounts.models import User
-from approvals.core.kinds import kind_named
+from approvals.core.kinds import get_kind
 from approvals.decisions import verdicts
 from approvals.models import PendingAction
 from tests.approvals import kinds
@@ -16,12 +16,12 @@ from tests.conftest import Api
 @pytest.fixture
 def script(settings: Any) -> Iterator[Script]:
     settings.MAILHUB_KINDS = {"mail.send": f"{kinds.__name__}.current"}
-    kind_named.cache_clear()
+    get_kind.cache_clear()
     try:
         yield kinds.begin()
     finally:
         kinds.end()
-        kind_named.cache_clear()
+        get_kind.cache_clear()
 
 
 @pytest.fixture

@@ -19,9 +19,9 @@ from approvals.audit import anchors, proof
 from approvals.audit import chain as audit
 from approvals.models import Attempt, AuditChain, AuditEvent, Decision, PendingAction
 from approvals.worker import maintenance
-from tests.concurrently import all_at_once
 from tests.conftest import Api, Reviewer
-from tests.work import work
+from tests.support.concurrently import all_at_once
+from tests.support.work import work
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -45,7 +45,7 @@ def lines() -> list[dict[str, Any]]:
 
 def cut(mailbox: Mailbox, length: int) -> None:
     """Delete the end of a chain and reset its head, as an attacker with access to the database."""
-    with guards.lifted(connection):
+    with guards.lift_guards(connection):
         AuditEvent.objects.filter(chain=mailbox.pk, sequence__gt=length).delete()
         last = AuditEvent.objects.get(chain=mailbox.pk, sequence=length)
         AuditChain.objects.filter(pk=mailbox.pk).update(length=length, head=last.hash)
@@ -265,7 +265,7 @@ def test_claim_with_too_few_approvals_is_reported(mailbox: Mailbox, given: dict[
 
 def test_attempt_without_a_claim_is_reported(approved: Callable[..., PendingAction]) -> None:
     action = approved()
-    with guards.lifted(connection):
+    with guards.lift_guards(connection):
         Attempt.objects.create(
             action=action,
             fence=7,
@@ -283,7 +283,9 @@ def test_forged_decision_is_reported_and_an_old_one_is_not(
     action = approved()
     reviewer.decide(api.propose(subject="No"), "reject", note="No.")
     assert wrong() == []
-    with guards.lifted(connection):  # older than the keyed digest: the keyed audit has its event
+    with guards.lift_guards(
+        connection
+    ):  # older than the keyed digest: the keyed audit has its event
         Decision.objects.update(seal="", method="")
     assert wrong() == []
     Decision.objects.create(
@@ -296,6 +298,6 @@ def test_forged_decision_is_reported_and_an_old_one_is_not(
         created_at=timezone.now(),
     )
     assert wrong() == ["unsealed"]
-    with guards.lifted(connection):
+    with guards.lift_guards(connection):
         Decision.objects.update(seal="0" * 64)
     assert wrong() == ["unsealed"] * 3

@@ -19,8 +19,8 @@ from approvals.audit import proof
 from approvals.audit.proof import heads_file
 from approvals.models import AuditChain, AuditEvent, PendingAction
 from approvals.worker import maintenance
-from tests.concurrently import all_at_once
-from tests.work import work
+from tests.support.concurrently import all_at_once
+from tests.support.work import work
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -47,7 +47,7 @@ def found() -> list[tuple[int, str]]:
 
 def by_force(change: Callable[[], Any]) -> None:
     """Change the database without its guards, as an attacker with access to it."""
-    with guards.lifted(connection):
+    with guards.lift_guards(connection):
         change()
 
 
@@ -268,7 +268,7 @@ def test_command_reports_a_problem_and_anchors_nothing(mailbox: Mailbox) -> None
     with pytest.raises(CommandError, match="1 findings"):
         call_command("verify_audit", stdout=out)
 
-    assert out.getvalue() == f"{mailbox.pk} event 2 altered: it does not fit its hash\n"
+    assert out.getvalue() == f"{mailbox.pk} event 2 altered: it does not match its hash\n"
     assert not heads_file().exists()
 
 

@@ -13,7 +13,7 @@ from approvals.queues.celery import CeleryQueue
 from approvals.worker import maintenance
 from tests.approvals.conftest import approve
 from tests.conftest import Api, Reviewer
-from tests.work import work
+from tests.support.work import work
 from tools.providers.memory import MemoryServer
 
 pytestmark = pytest.mark.django_db(transaction=True)

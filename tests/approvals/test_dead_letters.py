@@ -23,7 +23,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def late(api: Api) -> list[PendingAction]:
     """Return three proposals that expired undecided; the database refuses to expire the first."""
     ids = [api.propose(subject=f"mail {n}") for n in range(3)]
-    with guards.lifted(connection):
+    with guards.lift_guards(connection):
         PendingAction.objects.update(expires_at=timezone.now() - timedelta(hours=1))
     poisoned = PendingAction.objects.order_by("created_at").first()
     assert poisoned is not None

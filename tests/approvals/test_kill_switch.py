@@ -16,7 +16,7 @@ from approvals.worker import maintenance
 from approvals.worker.execution import execute
 from tests.approvals.kinds import Script
 from tests.conftest import Api, Reviewer
-from tests.work import work
+from tests.support.work import work
 from tools.providers.memory import MemoryServer
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -73,8 +73,8 @@ def test_pages_name_the_pause_and_offer_only_what_helps(
     assert press(reviewer, "on") == 302
     shown = pages(reviewer)
     assert shown.count(">paused</span>") == 2
-    assert "Approved, and held back" in shown
-    assert "Let mail leave again" in shown
+    assert "Approved, on hold" in shown
+    assert "Resume: mail leaves again" in shown
     assert press(reviewer, "off") == 302
     assert "paused" not in pages(reviewer)
     told = AuditEvent.objects.filter(event__in=["paused", "resumed"]).values_list("event", "actor")

@@ -20,7 +20,7 @@ from approvals.models import Attempt, AuditEvent, PendingAction
 from approvals.worker import maintenance
 from approvals.worker.execution import execute
 from tests.approvals.kinds import LOST, NOT_NOW, Script, handed_over
-from tests.work import work
+from tests.support.work import work
 from tools.providers.memory import MemoryServer
 
 pytestmark = pytest.mark.django_db(transaction=True)

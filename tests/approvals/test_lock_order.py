@@ -10,7 +10,7 @@ from django.db import OperationalError, connection, connections, transaction
 from psycopg.errors import DeadlockDetected
 
 from accounts.access.caller import Caller
-from accounts.connect.connecting import connect_mailbox, stored_access
+from accounts.connect.connecting import connect_mailbox, load_access
 from accounts.infra.problems import Problem
 from accounts.infra.transactions import retry_if_rolled_back
 from accounts.models import Mailbox, Membership, Role, User
@@ -65,7 +65,7 @@ def test_no_two_operations_deadlock(api: Api, alice: User, bob: User, mailbox: M
             owner=alice,
             address=fresh.address,
             provider=fresh.provider,
-            secrets=stored_access(fresh),
+            secrets=load_access(fresh),
             scopes=fresh.scopes,
         )
 

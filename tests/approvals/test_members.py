@@ -15,8 +15,8 @@ from accounts.models import Invitation, Mailbox, Membership, Role, User
 from approvals.models import ApprovalPolicy, AuditEvent, PendingAction
 from approvals.worker import maintenance
 from tests.conftest import Api, Reviewer
-from tests.people import browser
-from tests.work import work
+from tests.support.people.browser import browser
+from tests.support.work import work
 from tools.providers.memory import MemoryServer
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -54,14 +54,14 @@ def test_invitation_lets_one_person_in_once(alice: User, mailbox: Mailbox) -> No
 
     second = Client().post(link)
     assert second.status_code == 409
-    assert "used already" in second.content.decode()
+    assert "already used" in second.content.decode()
     assert Client().get(link).status_code == 410
     events = AuditEvent.objects.filter(mailbox=mailbox, event__in=["invited", "joined"])
     assert [event.event for event in events] == ["invited", "joined"]
 
 
 @pytest.mark.parametrize(
-    "reason", ["too old", "withdrawn", "inviter left", "disconnected", "invited anew", "unknown"]
+    "reason", ["too old", "withdrawn", "inviter left", "disconnected", "invited again", "unknown"]
 )
 def test_ended_invitation_lets_nobody_in(
     alice: User, bob: User, mailbox: Mailbox, reason: str
@@ -78,7 +78,7 @@ def test_ended_invitation_lets_nobody_in(
             Membership.objects.filter(user=alice).delete()
         case "disconnected":
             Mailbox.objects.update(status="disconnected")
-        case "invited anew":
+        case "invited again":
             invited(alice, mailbox, "new@lovelace.example")
         case "unknown":
             link = "/invitations/nonsense/"
@@ -104,7 +104,7 @@ def test_foreign_invitation_is_refused_and_not_used_up(
 @pytest.mark.parametrize(
     ("form", "words"),
     [
-        ({"email": "bob@lovelace.example", "role": "viewer"}, "is a member already"),
+        ({"email": "bob@lovelace.example", "role": "viewer"}, "is already a member"),
         ({"email": "nobody", "role": "viewer"}, "not an e-mail address"),
         ({"email": "x@lovelace.example", "role": "king"}, "king"),
     ],

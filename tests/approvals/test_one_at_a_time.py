@@ -17,9 +17,9 @@ from approvals.worker import maintenance
 from approvals.worker.execution import execute
 from tests.approvals.conftest import approve
 from tests.approvals.kinds import NOT_NOW, Script
-from tests.concurrently import all_at_once
 from tests.conftest import Api, make_api
-from tests.work import work
+from tests.support.concurrently import all_at_once
+from tests.support.work import work
 from tools.providers.memory import MemoryServer
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -86,18 +86,18 @@ def test_another_mailbox_does_not_wait(
 def test_end_of_a_send_wakes_up_the_next(
     approved: Callable[..., PendingAction], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rung: list[object] = []
+    notified: list[object] = []
 
-    class Bell:
-        def ring(self, action_id: object) -> None:
-            rung.append(action_id)
+    class FakeQueue:
+        def notify(self, action_id: object) -> None:
+            notified.append(action_id)
 
-    monkeypatch.setattr("approvals.worker.execution.queue", Bell)
+    monkeypatch.setattr("approvals.worker.execution.queue", FakeQueue)
     first, second = approved(), approved(subject="Second")
 
     execute(first.pk, worker="test")
 
-    assert rung == [second.pk]
+    assert notified == [second.pk]
 
 
 @pytest.mark.fault(33)

@@ -12,12 +12,12 @@ from django.utils import timezone
 from accounts.models import Mailbox, Membership, Role, User
 from approvals import guards
 from approvals.models import ApprovalPolicy, Attempt, AuditEvent, PendingAction
-from approvals.rules.policy import blocked_by, window_of
+from approvals.rules.policy import find_blocked, window_of
 from approvals.worker import maintenance
 from tests.approvals.kinds import Script, handed_over
 from tests.conftest import Api, Reviewer, problem_of
-from tests.people import browser, set_rules
-from tests.work import work
+from tests.support.people.browser import browser, set_rules
+from tests.support.work import work
 from tools.providers.memory import MemoryServer
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -32,14 +32,14 @@ SAID: list[tuple[dict[str, Any], str]] = [
     ({"approvals_needed": 2}, "2 different people must approve."),
     (
         {"self_approval": "False"},
-        "The person who proposed it, or owns the token that did, may not approve it.",
+        "Proposers may approve neither their own proposals nor those of their tokens.",
     ),
     ({"action_hours": 3}, "A proposal waits 3 hours."),
-    ({"approval_minutes": 15}, "An approval is good for 15 minutes."),
+    ({"approval_minutes": 15}, "An approval is valid for 15 minutes."),
     ({"undo_seconds": 30}, "An approval can be undone for 30 seconds."),
     ({"allowed": "northwind.example"}, "Mail may only go to northwind.example."),
-    ({"refused": "*.evil.example\n@rival.example"}, "and never to evil.example, rival.example."),
-    ({"daily_cap": 1}, "At most 1 mail leaves within 24 hours; the others wait."),
+    ({"refused": "*.evil.example\n@rival.example"}, "but never to evil.example, rival.example."),
+    ({"daily_cap": 1}, "At most 1 mail leaves within 24 hours. The others wait."),
     (
         {
             "open_days": list("12345"),
@@ -47,7 +47,7 @@ SAID: list[tuple[dict[str, Any], str]] = [
             "open_until": "18:00",
             "time_zone": "Europe/Berlin",
         },
-        "Friday from 08:00 to 18:00, Europe/Berlin time; at other times it waits.",
+        "Friday from 08:00 to 18:00, Europe/Berlin time. At other times it waits.",
     ),
 ]
 
@@ -171,7 +171,7 @@ def test_raised_quorum_applies_to_waiting_mail(
     Reviewer.signed_in(bob).decide(action_id, "approve")
     work()
     assert (PendingAction.objects.get().status, server.ledger) == ("pending", [])
-    assert "1 of 2 approvals are given" in Reviewer.signed_in(bob).page(action_id).content.decode()
+    assert "1 of 2 approvals given" in Reviewer.signed_in(bob).page(action_id).content.decode()
     assert "1 of 2 approvals" in Reviewer.signed_in(bob).client.get("/").content.decode()
     Reviewer.signed_in(charlie).decide(action_id, "approve")
     work()
@@ -218,7 +218,7 @@ def test_full_day_makes_mail_wait_until_there_is_room(
     assert len(server.ledger) == 1
     assert PendingAction.objects.filter(status="approved").count() == 1
 
-    with guards.lifted(connection):
+    with guards.lift_guards(connection):
         PendingAction.objects.filter(status="succeeded").update(
             finished_at=timezone.now() - timedelta(hours=25)
         )
@@ -242,7 +242,7 @@ def test_old_unknown_does_not_fill_the_day(
     reviewer.decide(api.propose(subject="next"), "approve")
     work()
     assert server.ledger == []  # the first may have been sent a moment ago
-    with guards.lifted(connection):
+    with guards.lift_guards(connection):
         Attempt.objects.update(wire_started_at=timezone.now() - timedelta(hours=25))
     work()
     assert len(server.ledger) == 1
@@ -339,14 +339,14 @@ def test_domain_rule_covers_subdomains_but_address_rule_does_not(
     address: str, listed: bool
 ) -> None:
     policy = ApprovalPolicy(refused=["evil.example", "bob@good.example"])
-    assert bool(blocked_by(policy, [address])) is listed
+    assert bool(find_blocked(policy, [address])) is listed
 
 
 IMPOSSIBLE: list[tuple[dict[str, Any], str]] = [
-    ({"approvals_needed": 2}, "2 different people must approve, and only 1 may"),
-    ({"self_approval": "False"}, "Mail that Alice proposes"),
-    ({"allowed": "a.example", "refused": "a.example"}, "nothing can be sent"),
-    ({"open_days": ["1"], "approval_minutes": 5}, "An approval may run out"),
+    ({"approvals_needed": 2}, "2 different people must approve, but only 1 may"),
+    ({"self_approval": "False"}, "may approve mail that Alice proposes"),
+    ({"allowed": "a.example", "refused": "a.example"}, "Nothing can be sent"),
+    ({"open_days": ["1"], "approval_minutes": 5}, "An approval may expire"),
 ]
 
 

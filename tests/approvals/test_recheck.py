@@ -21,7 +21,7 @@ from approvals.worker.execution import execute
 from tests.approvals.conftest import approve
 from tests.approvals.kinds import NOT_NOW, Script
 from tests.conftest import Api, Reviewer
-from tests.work import work
+from tests.support.work import work
 from tools.providers.memory import MemoryServer
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -324,7 +324,7 @@ def test_claim_is_refused_after_the_content_was_replaced(
     action = approved()
 
     def meanwhile(_: ApprovedAction) -> tuple[PreviewWarning, ...]:
-        with guards.lifted(connection):
+        with guards.lift_guards(connection):
             PendingAction.objects.update(digest="d" * 64)
             Decision.objects.create(
                 action=action,

@@ -18,7 +18,7 @@ from approvals.pauses import journal, restored
 from approvals.worker.execution import execute
 from tests.approvals.kinds import Script
 from tests.approvals.test_anchors import cut, head_of, say
-from tests.work import work
+from tests.support.work import work
 from tools.providers.memory import MemoryServer
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -60,4 +60,4 @@ def test_possibly_sent_mail_stays_unchanged(api: Api, reviewer: Reviewer, alice:
             revision=waiting.revision,
             changes={"subject": "Another"},
         )
-    assert "may have left once already" in refused.value.detail
+    assert "may have left already" in refused.value.detail

@@ -7,7 +7,7 @@ import pytest
 
 from approvals.core.states import Status
 from approvals.core.types import Outcome
-from approvals.lifecycle.backoff import Next, after, next_probe, next_try, parse_retry_after
+from approvals.lifecycle.backoff import Next, lookup_wait, next_state, parse_retry_after, retry_wait
 
 NOW = datetime(2026, 5, 4, 12, 0, 0, tzinfo=UTC)
 HOUR = 3600
@@ -29,7 +29,7 @@ def seconds(value: timedelta | None) -> float | None:
 def test_retry_delay_doubles_from_5_seconds_to_15_minutes(
     tries: int, retry_after: int | None, expected: int
 ) -> None:
-    assert seconds(next_try(tries, retry_after=retry_after)) == expected
+    assert seconds(retry_wait(tries, retry_after=retry_after)) == expected
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_retry_delay_doubles_from_5_seconds_to_15_minutes(
 def test_only_a_certainly_unsent_mail_is_retried(
     outcome: dict[str, Any], status: Status, wait: int | None, rest: int | None
 ) -> None:
-    following = after(Outcome(**outcome), tries=2)
+    following = next_state(Outcome(**outcome), tries=2)
 
     assert isinstance(following, Next)
     assert (following.status, seconds(following.wait), seconds(following.rest)) == (
@@ -101,6 +101,6 @@ def test_lost_answer_is_looked_up_on_schedule(
     made: int, since_lost: int, failed: bool, expected: int | None
 ) -> None:
     assert (
-        seconds(next_probe(made, since_lost=timedelta(seconds=since_lost), failed=failed))
+        seconds(lookup_wait(made, since_lost=timedelta(seconds=since_lost), failed=failed))
         == expected
     )

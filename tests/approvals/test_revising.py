@@ -1,13 +1,9 @@
-"""A reviewer edits an action or requests changes; the proposer sees the changes, and may replace
-the proposal.
-"""
+"""A reviewer edits an action; the proposer and other reviewers see the changes."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from django.db import IntegrityError, transaction
-from django.utils import timezone
 
 from accounts.access.caller import Caller
 from accounts.infra.problems import Problem
@@ -15,51 +11,16 @@ from accounts.models import Mailbox, Membership, Role, User
 from approvals.core.types import FilesGiven, GivenFile
 from approvals.decisions import edits, rulings, verdicts
 from approvals.decisions.edits import changes_since
-from approvals.lifecycle.changes import word_by_word
-from approvals.models import (
-    ApprovalPolicy,
-    Attempt,
-    AuditEvent,
-    Blob,
-    Decision,
-    PendingAction,
-    Revision,
-)
+from approvals.models import Attempt, AuditEvent, Blob, Decision, PendingAction, Revision
 from tests.approvals.conftest import approve
 from tests.approvals.kinds import Script, handed_over
-from tests.concurrently import all_at_once
-from tests.conftest import HELLO, Api, Reviewer, make_api, problem_of
-from tests.work import work
+from tests.approvals.revisions import ask_back, edit, review
+from tests.conftest import HELLO, Api, Reviewer
+from tests.support.concurrently import all_at_once
+from tests.support.work import work
 from tools.providers.memory import MemoryServer
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-def edit(action_id: str, person: User, **changes: Any) -> PendingAction:
-    """Edit the stored revision."""
-    action = PendingAction.objects.get(pk=action_id)
-    return edits.edit(
-        action_id=action.pk,
-        person=person,
-        digest=action.digest,
-        revision=action.revision,
-        changes=changes,
-    )
-
-
-def ask_back(action_id: str, person: User, note: str) -> PendingAction:
-    action = PendingAction.objects.get(pk=action_id)
-    return edits.ask_back(
-        action_id=action.pk,
-        person=person,
-        digest=action.digest,
-        revision=action.revision,
-        note=note,
-    )
-
-
-def review(api: Api, action_id: str) -> Any:
-    return api.get(f"/actions/{action_id}").json().get("review")
 
 
 def test_edited_mail_leaves_edited_and_the_agent_is_notified(
@@ -150,64 +111,6 @@ def test_page_from_before_an_edit_cannot_reject_or_withdraw(
     assert PendingAction.objects.get().status == "pending"
     assert reviewer.decide(action_id, verdict).status_code == 302
     assert PendingAction.objects.get().is_final
-
-
-def test_edit_voids_earlier_decisions(api: Api, mailbox: Mailbox, bob: User, charlie: User) -> None:
-    ApprovalPolicy.objects.create(mailbox=mailbox, approvals_needed=2)
-    dora = User.objects.create_user("dora@lovelace.example")
-    for person in (charlie, dora):
-        Membership.objects.create(mailbox=mailbox, user=person, role=Role.APPROVER)
-    action_id = api.propose()
-    approve(action_id, bob)
-    edit(action_id, charlie, subject="Changed")
-
-    assert PendingAction.objects.get().approvals_given == 0
-    approve(action_id, dora)
-    assert PendingAction.objects.get().status == "pending"
-    approve(action_id, bob)
-    assert PendingAction.objects.get().status == "approved"
-
-
-@pytest.mark.fault(10)
-@pytest.mark.parametrize(("needed", "alone"), [(2, True), (1, False)])
-def test_editor_is_an_author_and_cannot_approve_if_forbidden(
-    api: Api, mailbox: Mailbox, bob: User, needed: int, alone: bool
-) -> None:
-    ApprovalPolicy.objects.create(mailbox=mailbox, approvals_needed=needed, self_approval=alone)
-    action_id = api.propose()
-    edit(action_id, bob, subject="Changed")
-
-    with pytest.raises(Problem) as refused:
-        approve(action_id, bob)
-
-    assert refused.value.code == "forbidden"
-    assert not Decision.objects.exists()
-
-
-@pytest.mark.fault(17)
-def test_approval_by_a_later_editor_is_void(
-    api: Api, mailbox: Mailbox, bob: User, server: MemoryServer
-) -> None:
-    """Tighten the policy between the approval and the claim."""
-    action_id = api.propose()
-    edit(action_id, bob, subject="Changed")
-    approve(action_id, bob)
-    ApprovalPolicy.objects.create(mailbox=mailbox, self_approval=False)
-
-    work()
-
-    assert server.ledger == []
-    assert PendingAction.objects.get().status != "succeeded"
-
-
-def test_editor_can_approve_by_default(api: Api, bob: User, server: MemoryServer) -> None:
-    action_id = api.propose()
-    edit(action_id, bob, subject="Changed")
-
-    approve(action_id, bob)
-    work()
-
-    assert len(server.ledger) == 1
 
 
 def test_unchanged_form_is_no_revision(api: Api, alice: User) -> None:
@@ -384,113 +287,6 @@ def test_possibly_sent_mail_cannot_be_edited(
     assert refused.value.code == "conflict"
 
 
-def test_agent_reads_the_note_and_proposes_a_replacement(
-    api: Api, alice: User, server: MemoryServer
-) -> None:
-    first = api.propose()
-    ask_back(first, alice, "Say Friday, please.")
-    assert review(api, first) == {
-        "by": str(alice),
-        "verdict": "changes_requested",
-        "note": "Say Friday, please.",
-    }
-    assert PendingAction.objects.get().status == "pending"
-
-    second = api.propose(body="Until Friday.", replaces=first)
-
-    old = api.get(f"/actions/{first}").json()
-    assert (old["state"], old["superseded_by"]) == ("superseded", second)
-    assert old["review"]["note"] == "Say Friday, please."
-    assert api.get(f"/actions/{second}").json()["state"] == "pending"
-    approve(second, alice)
-    work()
-    assert len(server.ledger) == 1
-    assert b"Friday" in server.ledger[0].source
-
-
-def test_question_needs_a_note_and_voids_approvals(
-    api: Api, mailbox: Mailbox, bob: User, charlie: User
-) -> None:
-    ApprovalPolicy.objects.create(mailbox=mailbox, approvals_needed=2)
-    Membership.objects.create(mailbox=mailbox, user=charlie, role=Role.APPROVER)
-    action_id = api.propose()
-    approve(action_id, bob)
-    with pytest.raises(Problem) as refused:
-        ask_back(action_id, charlie, " ")
-    assert [error.field for error in refused.value.errors] == ["note"]
-
-    ask_back(action_id, charlie, "Who is that?")
-
-    assert PendingAction.objects.get().approvals_given == 0
-    approve(action_id, charlie)
-    assert PendingAction.objects.get().status == "pending"
-
-
-def test_repeated_replacement_with_its_key_is_one_action(api: Api) -> None:
-    first = api.propose()
-    answers = [
-        api.tool(
-            "send_email",
-            key="again",
-            **{**HELLO, "body": "Better.", "confirm": True, "replaces": first},
-        )
-        for _ in range(2)
-    ]
-
-    assert [answer.status_code for answer in answers] == [202, 202]
-    assert len({answer.json()["action"]["id"] for answer in answers}) == 1
-    assert PendingAction.objects.count() == 2
-
-
-@pytest.mark.parametrize("confirm", [True, False])
-@pytest.mark.parametrize("whose", ["unknown", "malformed", "foreign", "other-token"])
-def test_foreign_proposal_cannot_be_replaced(
-    api: Api, foreign_api: Api, alice: User, mailbox: Mailbox, whose: str, confirm: bool
-) -> None:
-    others: dict[str, Callable[[], str]] = {
-        "unknown": lambda: "6ad3ff86-1f03-4f0c-9b9e-2a9b2b2f9b7e",
-        "malformed": lambda: "no-id",
-        "foreign": foreign_api.propose,
-        "other-token": lambda: make_api(alice, mailbox, name="another").propose(),
-    }
-    other = others[whose]()
-    before = PendingAction.objects.count()
-
-    answer = api.tool("send_email", **{**HELLO, "confirm": confirm, "replaces": other})
-
-    assert (answer.status_code, problem_of(answer)["code"]) == (404, "not_found")
-    assert PendingAction.objects.count() == before
-    assert not PendingAction.objects.exclude(status="pending").exists()
-
-
-@pytest.mark.parametrize("ending", ["rejected", "cancelled", "sent", "edited"])
-def test_decided_proposal_cannot_be_replaced(api: Api, alice: User, ending: str) -> None:
-    action_id = api.propose()
-    match ending:
-        case "rejected":
-            verdicts.reject(action_id=PendingAction.objects.get().pk, person=alice)
-        case "cancelled":
-            api.post(f"/actions/{action_id}/cancel")
-        case "sent":
-            approve(action_id, alice)
-            work()
-        case "edited":
-            edit(action_id, alice, subject="Changed")
-
-    answer = api.tool("send_email", **{**HELLO, "confirm": True, "replaces": action_id})
-
-    assert (answer.status_code, problem_of(answer)["code"]) == (409, "conflict")
-    assert PendingAction.objects.count() == 1
-
-
-def test_edit_with_a_question_can_be_replaced(api: Api, alice: User, bob: User) -> None:
-    action_id = api.propose()
-    edit(action_id, bob, subject="Changed")
-    ask_back(action_id, alice, "Neither.")
-
-    assert api.propose(replaces=action_id, body="Third try.")
-
-
 def test_each_person_has_their_own_last_seen_revision(api: Api, alice: User, bob: User) -> None:
     action_id = api.propose()
     looks = {person: Reviewer.signed_in(person) for person in (alice, bob)}
@@ -506,7 +302,7 @@ def test_each_person_has_their_own_last_seen_revision(api: Api, alice: User, bob
             assert (
                 looks[person].client.post(f"/actions/{action_id}/presence/", its).status_code == 200
             )
-        return b"This has changed since you looked at it last." in page.content
+        return b"This changed since you last looked at it." in page.content
 
     assert not told(alice, revision=1)
     edit(action_id, bob, subject="Changed")
@@ -519,28 +315,6 @@ def test_each_person_has_their_own_last_seen_revision(api: Api, alice: User, bob
 
 
 @pytest.mark.fault(18)
-def test_database_counts_no_approval_of_an_editor_in_a_quorum(
-    api: Api, mailbox: Mailbox, bob: User, charlie: User
-) -> None:
-    ApprovalPolicy.objects.create(mailbox=mailbox, approvals_needed=2)
-    Membership.objects.create(mailbox=mailbox, user=charlie, role=Role.APPROVER)
-    edit(api.propose(), bob, subject="Changed")
-    action = approve(PendingAction.objects.get().pk, charlie)
-    Decision.objects.create(
-        action=action,
-        person=bob,
-        verdict="approved",
-        revision=2,
-        approval_round=2,
-        digest=action.digest,
-        created_at=timezone.now(),
-    )
-
-    with pytest.raises(IntegrityError, match="action_needs_decisions"), transaction.atomic():
-        PendingAction.objects.update(status="approved", approvals_given=2)
-
-
-@pytest.mark.fault(18)
 def test_revisions_and_replacements_are_never_rewritten(api: Api, alice: User) -> None:
     first = api.propose()
     second = api.propose(replaces=first, body="Better.")
@@ -550,38 +324,3 @@ def test_revisions_and_replacements_are_never_rewritten(api: Api, alice: User) -
         Revision.objects.filter(number=2).update(changed=[])
     with pytest.raises(IntegrityError, match="action_frozen"), transaction.atomic():
         PendingAction.objects.filter(pk=second).update(replaces=None)
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "pieces"),
-    [
-        ("", "new", [("added", "new")]),
-        ("old", "", [("removed", "old")]),
-        ("same", "same", [("same", "same")]),
-        (
-            "a b\nc d\n",
-            "a b\nc e\n",
-            [("same", "a b\nc "), ("removed", "d"), ("added", "e"), ("same", "\n")],
-        ),
-        (
-            "星期四送货",
-            "星期五送货",
-            [("same", "星期"), ("removed", "四"), ("added", "五"), ("same", "送货")],
-        ),
-        ("Straße 1", "Straße 2", [("same", "Straße "), ("removed", "1"), ("added", "2")]),
-    ],
-)
-def test_texts_are_compared_word_by_word(
-    before: str, after: str, pieces: list[tuple[str, str]]
-) -> None:
-    found = word_by_word(before, after)
-
-    assert [(piece.sort, piece.text) for piece in found] == pieces
-    assert "".join(piece.text for piece in found if piece.sort != "added") == before
-    assert "".join(piece.text for piece in found if piece.sort != "removed") == after
-
-
-def test_texts_too_long_to_compare_are_shown_as_replaced() -> None:
-    before, after = ("\n".join(f"{word}{n}" for n in range(20_000)) for word in "ab")
-
-    assert [piece.sort for piece in word_by_word(before, after)] == ["removed", "added"]

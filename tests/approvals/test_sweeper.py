@@ -17,9 +17,9 @@ from approvals.models import AuditEvent, Blob, IdempotencyRecord, PendingAction,
 from approvals.worker import maintenance
 from tests.approvals.conftest import approve
 from tests.approvals.kinds import Script, handed_over
-from tests.concurrently import all_at_once
 from tests.conftest import HELLO, Api, make_api
-from tests.work import work
+from tests.support.concurrently import all_at_once
+from tests.support.work import work
 from tools.providers.memory import MemoryServer
 
 pytestmark = pytest.mark.django_db(transaction=True)

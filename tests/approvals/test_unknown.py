@@ -20,8 +20,8 @@ from approvals.models import Attempt, AuditEvent, PendingAction
 from approvals.worker import maintenance
 from approvals.worker.execution import execute
 from tests.approvals.kinds import Script, handed_over
-from tests.concurrently import all_at_once
-from tests.work import work
+from tests.support.concurrently import all_at_once
+from tests.support.work import work
 from tools.providers.memory import MemoryServer
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -15,7 +15,7 @@ from django.utils import timezone
 from accounts.models import Mailbox, Membership, Role, User
 from approvals.models import WebhookDelivery
 from approvals.webhooks import courier, outbox
-from tests.approvals.test_webhooks import Listener, httpserver, hurried, listener
+from tests.approvals.webhook_listener import Listener, httpserver, hurried, listener
 from tests.conftest import Api, make_api
 
 __all__ = ["httpserver", "listener"]

@@ -104,7 +104,7 @@ def measured(reviewer: Reviewer, address: str) -> float:
     answer = reviewer.client.get(address)
     taken = (time.perf_counter() - started) * 1000
     assert answer.status_code == 200
-    assert answer.content.count(b'<li id="row-') == 50
+    assert answer.content.count(b'id="row-') == 50
     return taken
 
 

@@ -23,11 +23,11 @@ from accounts.infra import credentials
 from accounts.models import Mailbox, Membership, Role, User
 from tests.bench.page import write_section
 from tests.conftest import Api, make_api
-from tests.dovecot import Dovecot, dovecot
-from tests.gmailbox import connected
-from tests.gmailserver import GmailServer
-from tests.graphserver import GraphServer, graph_mailbox
-from tests.office import Office, letter, office, opened
+from tests.support.people.gmail import connected
+from tests.support.people.office import Office, letter, office, opened
+from tests.support.servers.dovecot import Dovecot, dovecot
+from tests.support.servers.gmail import GmailServer
+from tests.support.servers.graph import GraphServer, graph_mailbox
 from tools.catalog.entries import DEFAULT_TOOLSETS, TOOLS, Tool
 from tools.catalog.tool_schema import published_hints, published_parameters
 

@@ -41,9 +41,9 @@ from tests.approvals.queues.conftest import (
 )
 from tests.bench.floors import CHANNEL, READY
 from tests.bench.page import write_section
-from tests.mailserver import SandboxServer
-from tests.processes import PROJECT, Program, environment, this_test, until
-from tests.smtpserver import FaultySmtp
+from tests.support.processes.programs import PROJECT, Program, environment, this_test, until
+from tests.support.servers.sandbox import SandboxServer
+from tests.support.servers.smtp import FaultySmtp
 
 __all__ = ["broker", "redis", "redis_server", "sandbox", "sandbox_process", "site"]
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(900)]

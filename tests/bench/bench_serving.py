@@ -6,12 +6,10 @@ BENCH_QUICK=1 runs a few rounds and writes nothing: it shows that the benchmark 
 Collected only by name: a test must not measure time.
 """
 
-import http.client
 import json
 import os
 import statistics
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -28,7 +26,6 @@ from accounts.models import ApiToken, User
 from approvals.models import PendingAction
 from tests.approvals.queues.conftest import (
     Site,
-    Worker,
     agent_of,
     broker,
     redis,
@@ -39,17 +36,19 @@ from tests.approvals.queues.conftest import (
 )
 from tests.bench.bench_sending import approve
 from tests.bench.page import write_section
-from tests.mailserver import SandboxServer
-from tests.processes import MANAGE, PROJECT, SECONDS, environment, session_of, this_test, until
-from tests.services import free_port
+from tests.bench.served import ASKED, Web, bare
+from tests.support.processes.proc import proc
+from tests.support.processes.programs import MANAGE, environment, session_of, this_test, until
+from tests.support.servers.sandbox import SandboxServer
 
-__all__ = ["broker", "redis", "redis_server", "sandbox", "sandbox_process", "site"]
 pytestmark = [
     pytest.mark.django_db(transaction=True),
     pytest.mark.timeout(900),
     pytest.mark.postgres_only,
     pytest.mark.parametrize("kind", ["database"]),
 ]
+__all__ = ["broker", "redis", "redis_server", "sandbox", "sandbox_process", "site"]
+
 
 QUICK = bool(os.environ.get("BENCH_QUICK"))
 BLOCKS, REQUESTS = (2, 20) if QUICK else (8, 100)
@@ -61,90 +60,7 @@ HELLO = {
     "body": "Hello Mira",
     "confirm": True,
 }
-ASKED: dict[str, Any] = {
-    "jsonrpc": "2.0",
-    "id": 1,
-    "method": "tools/call",
-    "params": {"name": "list_mailboxes", "arguments": {}},
-}
 rows: list[tuple[str, str, str, str]] = []
-
-
-# gunicorn as in docker-compose.yml but with one process, and uvicorn as `manage.py run` starts it.
-SERVERS = {
-    "wsgi": [
-        "gunicorn",
-        "--worker-class=gthread",
-        "--workers=1",
-        "--threads=8",
-        "--keep-alive=60",
-        "--bind=127.0.0.1:{port}",
-    ],
-    "asgi": ["uvicorn", "--host=127.0.0.1", "--no-access-log", "--port={port}"],
-}
-
-
-class Web(Worker):
-    """One web server of mailhub, or of the bare application, on its own port."""
-
-    def __init__(self, home: Path, package: str, door: str, **changes: object) -> None:
-        self.port = free_port()
-        self._kept: list[http.client.HTTPConnection] = []
-        home.mkdir(parents=True, exist_ok=True)
-        options = [each.format(port=self.port) for each in SERVERS[door]]
-        command = [sys.executable, "-m", *options, f"{package}.{door}:application"]
-        super().__init__(home, command, PYTHONPATH=PROJECT, **changes)
-
-    def client(self, path: str, token: str = "") -> Callable[[Any], bytes]:
-        """Return a call that posts to one path over a kept connection."""
-        kept = http.client.HTTPConnection("127.0.0.1", self.port, timeout=SECONDS)
-        self._kept.append(kept)
-        headers = {
-            "Content-Type": "application/json",
-            "Accept": "application/json, text/event-stream",
-            "Authorization": f"Bearer {token}",
-        }
-
-        def post(body: Any) -> bytes:
-            kept.request("POST", path, json.dumps(body), headers)
-            answer = kept.getresponse()
-            said = answer.read()
-            assert answer.status < 300, (answer.status, said[:300])
-            return said
-
-        return post
-
-    def answers(self, path: str) -> bool:
-        try:
-            post = self.client(path)
-            post(ASKED | {"subject": "x", "body": "x"})
-        except OSError:
-            return False
-        except AssertionError:  # it answers, even if with a refusal
-            return True
-        return True
-
-    def kill(self) -> None:
-        for kept in self._kept:
-            kept.close()
-        super().kill()
-
-    def memory(self) -> int:
-        """Return the bytes of its one worker: the private ones, and its share of the shared
-        ones.
-        """
-        assert self.process is not None
-        worker = max(session_of(self.pid))
-        lines = Path(f"/proc/{worker}/smaps_rollup").read_text().splitlines()
-        return next(int(line.split()[1]) for line in lines if line.startswith("Pss:")) * 1024
-
-
-@contextmanager
-def bare(home: Path, door: str) -> Iterator[Web]:
-    database = str(this_test()["DATABASE_URL"])
-    with Web(home / f"bare-{door}", "tests.bench.bare", door, BARE_DATABASE=database) as web:
-        until(lambda: web.answers("/view"), say=web.log)
-        yield web
 
 
 @contextmanager
@@ -365,7 +281,7 @@ def cpu(pids: set[int]) -> float:
     """Return the CPU seconds that these processes have used."""
     ticks = 0
     for pid in pids:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        fields = proc(pid, "stat").read_text().rpartition(")")[2].split()
         ticks += int(fields[11]) + int(fields[12])
     return ticks / os.sysconf("SC_CLK_TCK")
 

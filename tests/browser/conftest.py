@@ -12,7 +12,8 @@ import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.approvals import conftest as gate
-from tests.processes import Mailhub
+from tests.support.people.chromium import find_chromium
+from tests.support.processes.mailhub import Mailhub
 
 PATIENCE_MS = 30_000
 script = gate.script
@@ -49,7 +50,7 @@ def browser() -> Iterator[Browser]:
     """
     with pytest.MonkeyPatch.context() as patch, sync_playwright() as playwright:
         patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
-        chromium = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=QUIET)
+        chromium = playwright.chromium.launch(executable_path=find_chromium(), args=QUIET)
         yield chromium
         chromium.close()
 

@@ -14,7 +14,7 @@ from django.utils import timezone
 from playwright.sync_api import Page
 
 from accounts.models import ApiToken, Mailbox, Membership, Role, SignInLink, User
-from approvals.core.kinds import kind_named
+from approvals.core.kinds import get_kind
 from approvals.core.types import ApprovedAction, Outcome
 from approvals.decisions import edits, verdicts
 from approvals.mailboxes import members
@@ -23,8 +23,22 @@ from approvals.webhooks.events import EVENTS
 from approvals.worker.execution import execute
 from tests.approvals.conftest import approve
 from tests.approvals.kinds import Script, handed_over
+from tests.browser.presses import (
+    UNSEALED,
+    add_webhook,
+    framed,
+    invite,
+    make_token,
+    pressed,
+    refused_mail,
+    several,
+    several_approved,
+    stale,
+    wrong_edit,
+    wrong_rules,
+)
 from tests.conftest import Api, make_mailbox
-from tests.office import letter
+from tests.support.people.office import letter
 from tools.providers.memory import MemoryServer
 
 # Alice manages a mailbox, Vera may only view it, Charlie has no mailbox, nobody is not signed in,
@@ -110,17 +124,17 @@ def furnish(
             View(who="alice", address=address)
             for address in (*AROUND, its, f"{its}rules/", f"{its}disconnect/")
         ),
-        View(who="alice", address="/tokens/new/", then=_make_token, name="a new token"),
+        View(who="alice", address="/tokens/new/", then=make_token, name="a new token"),
         View(who="alice", address=_webhook(alice), name="what a webhook was told"),
-        View(who="alice", address="/webhooks/new/", then=_add_webhook, name="a new webhook"),
-        View(who="alice", address="/compose/", then=_refused_mail, name="a mail that is refused"),
+        View(who="alice", address="/webhooks/new/", then=add_webhook, name="a new webhook"),
+        View(who="alice", address="/compose/", then=refused_mail, name="a mail that is refused"),
         View(
             who="alice",
             address="/audit/",
-            then=lambda page: _pressed(page, "Verify now"),
+            then=lambda page: pressed(page, "verify"),
             name="a verified audit",
         ),
-        View(who="alice", address=its, then=_invite, name="an invitation to send on"),
+        View(who="alice", address=its, then=invite, name="an invitation to send on"),
         View(
             who="alice",
             address=its,
@@ -130,27 +144,27 @@ def furnish(
         View(
             who="alice",
             address=f"{its}rules/",
-            then=_wrong_rules,
+            then=wrong_rules,
             name="rules that nobody can keep",
         ),
         View(
             who="alice",
             address=f"{seen['plain']}edit/",
-            then=_wrong_edit,
+            then=wrong_edit,
             name="an edit that is refused",
         ),
         View(
             who="alice",
             address=seen["plain"],
-            then=lambda page: _stale(page, bob),
+            then=lambda page: stale(page, bob),
             name="a form that is too old",
         ),
-        View(who="alice", address="/?q=alike", then=_several, name="several at once"),
-        View(who="alice", address="/?q=different", then=_several_approved, name="several approved"),
+        View(who="alice", address="/?q=alike", then=several, name="several at once"),
+        View(who="alice", address="/?q=different", then=several_approved, name="several approved"),
         View(
             who="alice",
             address="about:blank",
-            then=lambda page: _framed(page, seen["html"]),
+            then=lambda page: framed(page, seen["html"]),
             name="frame",
         ),
         *(View(who="vera", address=address) for address in ("/", seen["plain"], its)),
@@ -245,7 +259,7 @@ def _actions(
         "draft.change": "tools.sending.held_drafts.ChangeDraft",
     }
     settings.MAILHUB_KINDS = {**settings.MAILHUB_KINDS, **more}
-    kind_named.cache_clear()
+    get_kind.cache_clear()
     server.deliver(alice.email, letter(to=alice.email).as_bytes())
     newest = api.tool("list_emails", max_results=1).json()["emails"][0]["id"]
     answer = api.tool("reply_email", message_id=newest, comment="Thursday it is.", confirm=True)
@@ -326,80 +340,3 @@ def _webhook(alice: User) -> str:
 
 def _refused(approved: ApprovedAction) -> Outcome:
     return Outcome(verdict="refused", code="invalid_recipient", detail="There is no such mailbox.")
-
-
-# Pages that only a form leads to
-
-# A form as another site would send it; a page of an old tab has the same result.
-UNSEALED = """() => { document.querySelector("[name=csrfmiddlewaretoken]").form.remove();
-  const form = document.querySelector("main form"); form.querySelector("[name=csrfmiddlewaretoken]").value = "none";
-  form.submit(); }"""
-
-
-def _pressed(page: Page, name: str) -> None:
-    with page.expect_navigation():
-        page.get_by_role("button", name=name).first.click()
-
-
-def _framed(page: Page, review: str) -> None:
-    """Show the message of the frame in a page that lets axe run."""
-    page.set_content(page.context.request.get(f"{review}body/").text())
-
-
-def _make_token(page: Page) -> None:
-    page.get_by_label("Name").fill("desk")
-    for box in page.get_by_role("checkbox").all():
-        box.check()
-    _pressed(page, "Make it")
-
-
-def _add_webhook(page: Page) -> None:
-    page.get_by_label("Address").fill("http://192.0.2.7/hook")
-    _pressed(page, "Add it")
-
-
-def _refused_mail(page: Page) -> None:
-    page.get_by_label("To", exact=True).fill("mira@northwind.example, nobody")
-    page.get_by_label("Subject").fill("Refused")
-    page.get_by_label("Text").fill("Hello")
-    _pressed(page, "Go on to approval")
-
-
-def _invite(page: Page) -> None:
-    page.get_by_label("Invite").fill("another@northwind.example")
-    _pressed(page, "Make an invitation")
-
-
-def _wrong_rules(page: Page) -> None:
-    page.get_by_label("Different people who must say yes").fill("4")
-    _pressed(page, "Keep")
-
-
-def _wrong_edit(page: Page) -> None:
-    page.get_by_label("To", exact=True).fill("nobody")
-    _pressed(page, "Keep as a new revision")
-
-
-def _stale(page: Page, bob: User) -> None:
-    action = PendingAction.objects.get(pk=page.url.split("/")[-2])
-    edits.edit(
-        action_id=action.pk,
-        person=bob,
-        digest=action.digest,
-        revision=action.revision,
-        changes={"subject": f"Changed {action.revision} times"},
-    )
-    _pressed(page, "Approve and send")
-
-
-def _several(page: Page) -> None:
-    for box in page.locator(".pick input").all():
-        box.check()
-    _pressed(page, "Approve the selected")
-
-
-def _several_approved(page: Page) -> None:
-    if page.locator(".pick").count():
-        page.locator(".pick input").first.check()
-        _pressed(page, "Approve the selected")
-        _pressed(page, "Approve and send")

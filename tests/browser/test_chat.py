@@ -12,8 +12,9 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.browser.conftest import PATIENCE_MS, picture
 from tests.browser.test_first_road import signed_in
-from tests.model_server import ModelServer, Says
-from tests.processes import Mailhub, until
+from tests.support.processes.mailhub import Mailhub
+from tests.support.processes.programs import until
+from tests.support.servers.model import ModelServer, Says
 
 pytestmark = [pytest.mark.browser, pytest.mark.process, pytest.mark.timeout(240)]
 expect.set_options(timeout=PATIENCE_MS)
@@ -85,7 +86,7 @@ def test_chat_streams_shows_tools_and_follows_proposals(
             bells.append(request.url) if request.resource_type == "eventsource" else None
         ),
     )
-    page.get_by_role("link", name="Agent", exact=True).click()
+    page.get_by_role("link", name="Assistant", exact=True).click()
     pictures(page, "chat-empty")
     page.set_viewport_size({"width": 1280, "height": 860})
 
@@ -108,7 +109,7 @@ def test_chat_streams_shows_tools_and_follows_proposals(
     expect(page.get_by_role("button", name="Stop")).to_be_hidden()
 
     model.says(Says(text="I propose this. ", calls=(("send_email", PROPOSAL),)))
-    page.get_by_label("It may").select_option("safeWrite")
+    page.get_by_label("The assistant may").select_option("safeWrite")
     page.get_by_label("Ask about your mail").fill("Tell Mira that it is Thursday")
     page.get_by_role("button", name="Ask", exact=True).click()
     expect(page.get_by_role("heading", name="It is Thursday")).to_be_visible()
@@ -123,12 +124,12 @@ def test_chat_streams_shows_tools_and_follows_proposals(
     page.set_viewport_size({"width": 1280, "height": 860})
 
     review = window.new_page()
-    href = page.get_by_role("link", name="Look at it and decide").get_attribute("href")
+    href = page.get_by_role("link", name="Review", exact=True).get_attribute("href")
     review.goto(f"{mailhub.url}{href}")
     review.locator("form[data-action=approve] button").click()
     until(lambda: len(mailhub.mail(MIRA, "INBOX", "It is Thursday")) == 1)
     review.close()
-    expect(page.get_by_role("link", name="Look at it", exact=True)).to_be_visible()
+    expect(page.get_by_role("link", name="View", exact=True)).to_be_visible()
     assert troubles == []
     # Once for each notification, and not every few seconds in between.
     assert 1 <= len(looks) <= 5, looks
@@ -152,10 +153,10 @@ def test_card_without_notifications_is_polled(
     model.says(
         Says(text="I propose this. ", calls=(("send_email", PROPOSAL | {"subject": "By looking"}),))
     )
-    page.get_by_label("It may").select_option("safeWrite")
+    page.get_by_label("The assistant may").select_option("safeWrite")
     page.get_by_label("Ask about your mail").fill("Tell Mira")
     page.get_by_role("button", name="Ask", exact=True).click()
-    href = page.get_by_role("link", name="Look at it and decide").get_attribute("href")
+    href = page.get_by_role("link", name="Review", exact=True).get_attribute("href")
     assert mailhub.person().submit(str(href), "reject").status == 302
     expect(page.get_by_text("rejected")).to_be_visible()
 

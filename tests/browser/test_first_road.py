@@ -11,7 +11,8 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.browser.conftest import PATIENCE_MS, Canary
-from tests.processes import Mailhub, until
+from tests.support.processes.mailhub import Mailhub
+from tests.support.processes.programs import until
 
 pytestmark = [pytest.mark.browser, pytest.mark.process]
 MIRA = "mira@northwind.example"

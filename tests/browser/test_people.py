@@ -13,11 +13,14 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from tests.accounts.certificates import Authority
 from tests.browser.conftest import PATIENCE_MS, picture
-from tests.processes import Mailhub, manage, request
-from tests.tls_relay import TlsRelay
+from tests.support.processes.mailhub import Mailhub
+from tests.support.processes.person import request
+from tests.support.processes.programs import manage
+from tests.support.servers.certificates import Authority, authority
+from tests.support.servers.tls_relay import TlsRelay
 
+__all__ = ["authority"]
 pytestmark = [pytest.mark.browser, pytest.mark.process]
 CHARLES, MIRA = "charles@lovelace.example", "mira@northwind.example"
 PATIENT_SECONDS = 120  # "connected in two minutes by someone who has never read a manual"
@@ -35,17 +38,12 @@ for session in Session.objects.all():
 
 
 @pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return Authority.create(tmp_path_factory.mktemp("certificates"))
-
-
-@pytest.fixture(scope="module")
 def mailhub(tmp_path_factory: pytest.TempPathFactory, authority: Authority) -> Iterator[Mailhub]:
     with Mailhub(
         tmp_path_factory.mktemp("mailhub"),
         MAILHUB_UNDO_SECONDS=1,
         SSL_CERT_FILE=authority.file,
-        DJANGO_SETTINGS_MODULE="tests.wizard_settings",
+        DJANGO_SETTINGS_MODULE="tests.support.processes.wizard_settings",
     ) as running:
         yield running
 
@@ -186,7 +184,7 @@ def test_clicks_lead_to_a_sent_mail_within_two_minutes(
         page.get_by_role("link", name="Connect a mailbox").click()
         no_barriers(page)
         page.get_by_label("E-mail address of the mailbox").fill(CHARLES)
-        page.get_by_role("button", name="Go on").click()
+        page.get_by_role("button", name="Continue").click()
         page.get_by_label("Server for incoming mail").fill(f"localhost:{imap.port}:tls")
         page.get_by_label("Server for outgoing mail").fill(f"localhost:{outgoing.port}:tls")
         page.get_by_label("Password").fill("a slip of the finger")
@@ -208,7 +206,7 @@ def test_clicks_lead_to_a_sent_mail_within_two_minutes(
 
         picture(page, "first-3-connected")
         rail(page, "Tokens")
-        page.get_by_role("link", name="Make a token").click()
+        page.get_by_role("link", name="Create a token").click()
         # Ada has an account too, and Charles manages a mailbox now: his account needs a second
         # factor.
         expect(page.get_by_role("heading", name="Set up a second factor first")).to_be_visible()
@@ -219,13 +217,13 @@ def test_clicks_lead_to_a_sent_mail_within_two_minutes(
         page.wait_for_url(re.compile("/recovery-codes/"))
         picture(page, "first-4-recovery-codes")
         rail(page, "Tokens")
-        page.get_by_role("link", name="Make a token").click()
+        page.get_by_role("link", name="Create a token").click()
         no_barriers(page)
         page.get_by_label("Name").fill("desk")
         for box in page.get_by_role("checkbox").all():
             box.check()
-        page.get_by_role("button", name="Make it").click()
-        secret = page.get_by_label("The token").input_value()
+        page.get_by_role("button", name="Create token").click()
+        secret = page.get_by_label("Token", exact=True).input_value()
         picture(page, "first-4-token")
         no_barriers(page)
 

@@ -9,7 +9,8 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.browser.conftest import PATIENCE_MS
-from tests.processes import Mailhub, manage
+from tests.support.processes.mailhub import Mailhub
+from tests.support.processes.programs import manage
 
 pytestmark = [pytest.mark.browser, pytest.mark.process, pytest.mark.timeout(300)]
 FORTY = 40
@@ -55,7 +56,7 @@ def test_forty_mails_are_reviewed_without_a_mouse(browser: Browser, mailhub: Mai
         expect(page.locator(f"#pane [data-action-id='{key}']")).to_be_visible()
         if decided == 0:
             page.keyboard.press("a")  # too early: only a message appears
-            expect(page.locator("#said")).to_contain_text("Look first")
+            expect(page.locator("#said")).to_contain_text("Read it first")
         window.clock.run_for(1100)
         if decided % 13 == 5:
             page.keyboard.press("r")
@@ -155,7 +156,7 @@ def test_every_function_has_a_key(browser: Browser, mailhub: Mailhub) -> None:
     page.keyboard.press("c")
     page.keyboard.type("Shorter, please: a, r, x and j are letters here")
     page.keyboard.press("Control+Enter")
-    expect(page.get_by_text("has asked back.")).to_be_visible()
+    expect(page.get_by_text("requested changes.")).to_be_visible()
     page.keyboard.press("e")
     page.get_by_label("Subject").focus()
     page.keyboard.press("End")

@@ -8,11 +8,18 @@ from typing import ClassVar, Protocol
 import pytest
 
 from accounts.connect.imap import ImapAccess
-from tests.dovecot import Dovecot, dovecot
-from tests.gmailserver import GmailServer
-from tests.graphserver import GraphServer, graph_mailbox
-from tests.mailserver import ADA, CHARLES, MIRA, SandboxServer, sandbox, sandbox_process
-from tests.smtpserver import Accepted, FaultySmtp
+from tests.support.servers.dovecot import Dovecot, dovecot
+from tests.support.servers.gmail import GmailServer
+from tests.support.servers.graph import GraphServer, graph_mailbox
+from tests.support.servers.sandbox import (
+    ADA,
+    CHARLES,
+    MIRA,
+    SandboxServer,
+    sandbox,
+    sandbox_process,
+)
+from tests.support.servers.smtp import Accepted, FaultySmtp
 from tools.providers.base import MailProvider
 from tools.providers.gmail import GmailProvider
 from tools.providers.gmail.client import GmailClient
@@ -145,7 +152,7 @@ class DovecotSide:
 
 
 class GraphSide:
-    """Microsoft Graph as `tests.graphserver` plays it."""
+    """Microsoft Graph as `tests.support.servers.graph` plays it."""
 
     exact = False
     keeps_copies = True
@@ -172,7 +179,7 @@ class GraphSide:
 
 
 class GmailSide:
-    """The Gmail API as `tests.gmailserver` plays it."""
+    """The Gmail API as `tests.support.servers.gmail` plays it."""
 
     exact = True
     keeps_copies = True

@@ -7,9 +7,9 @@ import pytest
 
 from tests.contract.conftest import Side
 from tools.mail.message.compose import Request, new_message
-from tools.mail.message.content import forwarding
-from tools.mail.message.page_text import readable
-from tools.reading.originals import as_original, travelling
+from tools.mail.message.content import build_forward
+from tools.mail.message.page_text import make_readable
+from tools.reading.originals import as_original, forwarded_attachments
 
 CORPUS = Path(__file__).parent.parent / "corpus"
 
@@ -32,8 +32,11 @@ KNOWN = {
         attachments=["dot.png", "list.pdf"],
     ),
     "no-charset": Known(subject="No charset", text="Grüße ohne Angabe"),
-    "wrong-charset": Known(subject="Wrong charset", text="in Latin-1"),
-    "raw-8bit-headers": Known(subject="Gr", text="Raw header bytes"),
+    "wrong-charset": Known(subject="Wrong charset", text="Straße in Latin-1"),
+    "raw-8bit-headers": Known(subject="Grüße roh", text="Raw header bytes"),
+    "control-characters": Known(subject="Pay\ufffdload", text="Bell: \ufffd."),
+    "page-names-charset": Known(subject="A page in KOI8-R", text="Привет, Мария"),
+    "old-japanese": Known(subject="請求書", text="請求書"),
     "winmail": Known(
         subject="From Outlook", text="beside the winmail.dat", attachments=["winmail.dat"]
     ),
@@ -70,7 +73,7 @@ def test_every_mail_is_listed_read_and_forwarded(side: Side, name: str) -> None:
 
     assert known.subject in message.subject
     assert bool(known.subject) is bool(message.subject)
-    assert (known.text if side.exact else known.html or known.text) in readable(message).text
+    assert (known.text if side.exact else known.html or known.text) in make_readable(message).text
     assert card.attachments == len(message.attachments) == len(known.attachments)
     assert sorted(info.name for info in message.attachments) == sorted(known.attachments)
     assert [each.id for each in side.ada.read_thread(card.id, limit=5)] == [card.id]
@@ -81,8 +84,8 @@ def test_every_mail_is_listed_read_and_forwarded(side: Side, name: str) -> None:
             from_address="ada@lovelace.example",
             to=("jo@northwind.example",),
             subject="Fwd",
-            content=forwarding(None, original),
-            attachments=travelling(side.ada, message),
+            content=build_forward(None, original),
+            attachments=forwarded_attachments(side.ada, message),
         )
     )
     assert len(forwarded.request.attachments) == len(known.attachments)

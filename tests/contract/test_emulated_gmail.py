@@ -13,9 +13,9 @@ from accounts.infra import credentials
 from accounts.models import Mailbox, Membership, Role, User
 from approvals.models import PendingAction
 from tests.conftest import HELLO, Api, Reviewer, make_api
-from tests.emulate import Emulator, emulate
-from tests.mailserver import ADA, MIRA
-from tests.work import work
+from tests.support.servers.emulate import Emulator, emulate
+from tests.support.servers.sandbox import ADA, MIRA
+from tests.support.work import work
 from tools.providers.gmail import payload
 
 __all__ = ["emulate"]
@@ -92,7 +92,7 @@ def sent(google: Emulator, subject: str) -> list[Any]:
         httpx2.get(f"{api}/messages/{row['id']}?format=raw", headers=headers).json()["raw"]
         for row in rows
     ]
-    found = [message_from_bytes(payload.decoded(raw), policy=policy.default) for raw in raws]
+    found = [message_from_bytes(payload.decode_base64(raw), policy=policy.default) for raw in raws]
     return [each for each in found if each["Subject"] == subject]
 
 

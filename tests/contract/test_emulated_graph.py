@@ -11,10 +11,10 @@ import pytest
 from accounts.infra import credentials
 from accounts.models import Mailbox, Membership, Role, User
 from tests.conftest import HELLO, Api, Reviewer, make_api
-from tests.emulate import Emulator, emulate
-from tests.mailserver import ADA, MIRA
-from tests.outlook import approved, state
-from tests.work import work
+from tests.support.people.outlook import approved, state
+from tests.support.servers.emulate import Emulator, emulate
+from tests.support.servers.sandbox import ADA, MIRA
+from tests.support.work import work
 
 __all__ = ["emulate"]
 pytestmark = [pytest.mark.django_db, pytest.mark.process, pytest.mark.long]

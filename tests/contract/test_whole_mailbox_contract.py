@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.contract.conftest import DovecotSide, GmailSide, ImapSide, Side
-from tests.contract.test_provider_contract import same_message
-from tests.mailserver import ADA
+from tests.contract.messages import same_message
+from tests.support.servers.sandbox import ADA
 from tools.providers.base import NOT_A_DRAFT, SearchQuery
 from tools.providers.errors import Refused, Unsupported
 
@@ -276,7 +276,7 @@ def test_message_renamed_by_the_server_is_found_by_its_first_id(side: Side, head
     renamed = mail(1, message_id="<theirs@mail.example>")
     renamed[header] = ours
     if not side.exact:
-        return  # its own mark finds it: tests/tools/providers/test_graph.py
+        return  # its own mark finds it: tests/faults/test_graph_road.py
     side.deliver(renamed.as_bytes(), folder="sent")
 
     assert side.ada.find_sent(ours) == "<theirs@mail.example>"

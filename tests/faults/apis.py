@@ -18,10 +18,12 @@ from urllib.parse import unquote
 from tests.faults.content import content_of
 from tests.faults.provider import Dice, Entry, Ledger
 from tests.faults.smtp import DATE_IN_FRONT
-from tests.gmailserver import Call, GmailServer, Sent
-from tests.gmailserver import Fault as GmailFault
-from tests.graphserver import SENDING, Accepted, GraphServer
-from tests.graphserver import Fault as GraphFault
+from tests.support.servers.gmail import GmailServer
+from tests.support.servers.gmail_data import Call, Sent
+from tests.support.servers.gmail_data import Fault as GmailFault
+from tests.support.servers.graph import GraphServer
+from tests.support.servers.graph_data import SENDING, Accepted
+from tests.support.servers.graph_data import Fault as GraphFault
 
 GMAIL_SENDING = "drafts.send"
 # The line that is put in front of it for Gmail (docs/decisions/0006).

@@ -184,7 +184,7 @@ def _approvals(
         for attempt in tables.attempts
         if attempt.action == action.id and attempt.ruled_at
     ]
-    anew = world.anew.get(action.id)
+    forgotten_at = world.forgotten_at.get(action.id)
     for decision in tables.decisions:
         if (
             (decision.action, decision.verdict) == (action.id, "approved")
@@ -192,7 +192,7 @@ def _approvals(
             and decision.approval_round
             == 1 + len(made_void) + sum(ordered < at for ordered in ruled)
             and decision.at < at
-            and (anew is None or decision.at > anew)
+            and (forgotten_at is None or decision.at > forgotten_at)
             and (action.approvals_needed == 1 or decision.person != action.proposer)
         ):
             yield decision
@@ -200,7 +200,7 @@ def _approvals(
 
 def _enough(given: Sequence[Decision], action: Action, world: World) -> bool:
     # An action that was approved in a restored copy goes to a person first.
-    proven = action.id in world.in_doubt and action.id not in world.anew
+    proven = action.id in world.in_doubt and action.id not in world.forgotten_at
     renewed = (
         world.begins is None or proven or any(decision.at > world.begins for decision in given)
     )
@@ -326,10 +326,11 @@ def _was_warned(action: Action, world: World, restores: Sequence[Restore]) -> bo
     """Return True if an action that a restore made forgotten came with a warning that it may have
     been sent, or ended before that.
     """
-    if action.id not in world.anew:
+    if action.id not in world.forgotten_at:
         return False
     return any(
-        event.at > world.anew[action.id] for event in warnings(action, replace(world, begins=None))
+        event.at > world.forgotten_at[action.id]
+        for event in warnings(action, replace(world, begins=None))
     ) or (ended_in_the_pause(action, world.tables, restores))
 
 

@@ -13,8 +13,8 @@ import pytest
 from accounts.infra import credentials
 from accounts.models import Mailbox, Membership, Role, User
 from tests.conftest import Api, make_api
-from tests.mailserver import ADA, ImapTap, SandboxServer, sandbox, sandbox_process
-from tests.smtpserver import Accepted, FaultySmtp
+from tests.support.servers.sandbox import ADA, ImapTap, SandboxServer, sandbox, sandbox_process
+from tests.support.servers.smtp import Accepted, FaultySmtp
 
 __all__ = ["sandbox", "sandbox_process"]
 

@@ -14,11 +14,11 @@ from typing import Any, Protocol, Self
 
 import psycopg
 
-from tests.power.disk import Disk
-from tests.power.postgres import DurablePostgres
+from tests.support.power.disk import Disk
+from tests.support.power.postgres import DurablePostgres
 
 BUSY_SECONDS = 20.0  # SQLite has one writer at a time, and a frozen worker may be that writer
-LOG_SOURCE = Path(__file__).parent.parent / "power" / "sqlite_log.c"
+LOG_SOURCE = Path(__file__).parent.parent / "support" / "power" / "sqlite_log.c"
 LITERAL_NOW = "strftime('%Y-%m-%d %H:%M:%f', 'now')"  # as Django stores a time on SQLite
 
 

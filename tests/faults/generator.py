@@ -16,7 +16,8 @@ from uuid import UUID
 from tests.faults.facts import Ruling
 from tests.faults.plan import CANARY, LINKS
 from tests.faults.plant import Plant
-from tests.processes import Answer, Forms, Person, request, until
+from tests.support.processes.person import Answer, Forms, Person, request
+from tests.support.processes.programs import until
 
 GONE = (OSError, http.client.HTTPException)  # the server was killed, or is not back yet
 RETRY_SECONDS = 0.3

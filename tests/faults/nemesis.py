@@ -13,10 +13,11 @@ from typing import Any
 from tests.faults.databases import Connection
 from tests.faults.opened import opened, payload_of
 from tests.faults.plan import Plan
-from tests.faults.plant import Plant, Process
+from tests.faults.plant import Plant
+from tests.faults.process import Process
 from tests.faults.tables import id_of
 from tests.faults.worlds import Restore
-from tests.processes import session_of
+from tests.support.processes.programs import session_of
 
 TAMPERED_SECONDS = 4.0
 DOWN_SECONDS = 0.3
@@ -229,7 +230,7 @@ class Nemesis:
             ).fetchall()
         for (action_id,) in self._random.sample(rows, min(3, len(rows))):
             for _ in range(2):
-                self._plant.ring(id_of(action_id))
+                self._plant.notify(id_of(action_id))
         return bool(rows)
 
     def _kill_web(self) -> bool:

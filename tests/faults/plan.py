@@ -6,7 +6,7 @@ from typing import Literal
 
 from tests.faults.apis import SENDING_TROUBLE, Trouble
 from tests.faults.smtp import FAULTS, Planned
-from tests.processes import PROJECT
+from tests.support.processes.programs import PROJECT
 
 QueueKind = Literal["database", "rq", "celery", "celery on RabbitMQ", "database on SQLite"]
 MailboxKind = Literal["imap", "graph", "graph at once", "gmail"]

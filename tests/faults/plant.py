@@ -5,15 +5,12 @@ All of it is private, on free ports, started by the block and ended with it.
 """
 
 import json
-import os
 import secrets
 import shutil
 import signal
 import subprocess
 import sys
-import time
 from base64 import b64encode
-from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -28,41 +25,21 @@ from celery import Celery  # type: ignore[import-untyped]
 from redis import Redis as RedisClient
 from rq.serializers import JSONSerializer
 
-from tests.dovecot import PASSWORD
 from tests.faults.databases import Connection, OnPostgres, OnSqlite
 from tests.faults.facts import Ruling, Tables
 from tests.faults.plan import CANARY, LEASE_SECONDS, LINKS, OFFICES, WIRE_SECONDS, Setup
+from tests.faults.process import Process, write_at_once
 from tests.faults.provider import Provider
 from tests.faults.tables import read_tables
 from tests.faults.worlds import Restore, forgotten
-from tests.power.disk import Disk
-from tests.processes import Program, environment, request, session_of, until
-from tests.services import RabbitMQ, Redis, Service, free_port
-from tests.smtpserver import FaultySmtp
+from tests.support.power.disk import Disk
+from tests.support.processes.person import request
+from tests.support.processes.programs import environment, until
+from tests.support.servers.dovecot import PASSWORD
+from tests.support.servers.services import RabbitMQ, Redis, Service, free_port
+from tests.support.servers.smtp import FaultySmtp
 
 COMMAND_SECONDS = 240.0  # on a busy machine a start takes a minute
-
-
-class Process(Program):
-    """One process of the tree under proof."""
-
-    def __init__(self, home: Path, command: Sequence[str], **changes: object) -> None:
-        super().__init__(home, **changes)
-        self._command = command
-        self.started_at = time.monotonic()
-
-    def command(self) -> Sequence[str]:
-        return self._command
-
-    def runs(self) -> bool:
-        return self.process is not None and self.process.poll() is None
-
-    def signal_all(self, number: signal.Signals, *, but_the_leader: bool = False) -> None:
-        """Signal everything in its session, including its forks."""
-        for pid in session_of(self.pid):
-            if not (but_the_leader and pid == self.pid):
-                with suppress(ProcessLookupError):
-                    os.kill(pid, number)
 
 
 class Plant:
@@ -102,10 +79,7 @@ class Plant:
         self.links: list[list[str]] = []
         self.mailboxes: list[str] = []  # their ids
         # The approver whom the manager removes and brings back.
-        self.second_person, self.second_address = (
-            0,
-            "",
-        )
+        self.second_person, self.second_address = 0, ""
 
     def _environment(self) -> dict[str, object]:
         kind = self.setup.queue.partition(" ")[0]
@@ -356,7 +330,7 @@ class Plant:
         self.web.kill()
         self.web = self._process("manage.py", "web", "--port", self.url.rpartition(":")[2])
 
-    def ring(self, action_id: str) -> None:
+    def notify(self, action_id: str) -> None:
         """Put one more job into the queue."""
         match self.setup.queue:
             case "database":
@@ -364,7 +338,7 @@ class Plant:
                     connection.execute("SELECT pg_notify('mailhub_due', %s)", [action_id])
             case "database on SQLite":
                 with suppress(OSError):  # no worker has made the FIFO yet, or none listens
-                    _write_at_once(self.kept / "bell", UUID(action_id).bytes)
+                    write_at_once(self.kept / "bell", UUID(action_id).bytes)
             case "rq":
                 queue = rq.Queue("default", connection=self._redis(), serializer=JSONSerializer)
                 queue.enqueue(
@@ -412,12 +386,3 @@ class Plant:
 
     def canaries(self) -> list[str]:
         return [CANARY, PASSWORD, self.token]
-
-
-def _write_at_once(fifo: Path, content: bytes) -> None:
-    """Write without waiting. Raise OSError if nobody listens, or the pipe is full."""
-    pipe = os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
-    try:
-        os.write(pipe, content)
-    finally:
-        os.close(pipe)

@@ -15,7 +15,7 @@ import pytest
 from tests.faults.page import write
 from tests.faults.plan import EVERY_KIND, Plan, QueueKind, Setup
 from tests.faults.proof import Report, prove
-from tests.processes import PROJECT
+from tests.support.processes.programs import PROJECT
 
 MINUTES = float(os.environ.get("MINUTES") or 1)  # for each queue
 SEED = int(os.environ.get("SEED") or SystemRandom().randrange(10**6))

@@ -16,9 +16,9 @@ from typing import Any, Self
 
 from imapclient import IMAPClient
 
-from tests.dovecot import Dovecot
 from tests.faults.provider import Dice, Entry, Ledger
-from tests.smtpserver import Accepted, FaultySmtp, Point, SmtpFault
+from tests.support.servers.dovecot import Dovecot
+from tests.support.servers.smtp import Accepted, FaultySmtp, Point, SmtpFault
 
 SENT = "Sent Messages"
 # The one line that is put in front when a mail is sent (docs/decisions/0001).

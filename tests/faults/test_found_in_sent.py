@@ -9,15 +9,15 @@ import pytest
 from accounts.models import User
 from approvals.models import PendingAction
 from tests.conftest import Api, Reviewer, make_api
-from tests.faults.test_gmail_road import look_again
-from tests.faults.test_graph_road import approve, probe, throttled_with_a_draft
-from tests.gmailbox import connected, gmail
-from tests.gmailserver import GmailServer
-from tests.graphserver import GraphServer
-from tests.graphstore import as_recipient
-from tests.mailserver import ADA
-from tests.outlook import api, graph, mailbox, state
-from tests.work import work
+from tests.faults.gmail_road import look_again
+from tests.faults.graph_road import approve, probe, throttled_with_a_draft
+from tests.support.people.gmail import connected, gmail
+from tests.support.people.outlook import api, graph, mailbox, state
+from tests.support.servers.gmail import GmailServer
+from tests.support.servers.graph import GraphServer
+from tests.support.servers.graph_store import as_recipient
+from tests.support.servers.sandbox import ADA
+from tests.support.work import work
 
 __all__ = ["api", "gmail", "graph", "mailbox"]
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -3,10 +3,10 @@
 import pytest
 
 from accounts.models import Mailbox
-from tests.faults.test_gmail_road import api, approved, drafts, look_again, mailbox
-from tests.gmailbox import ADA, gmail, letter
-from tests.gmailserver import GmailServer
-from tests.work import work
+from tests.faults.gmail_road import api, approved, drafts, look_again, mailbox
+from tests.support.people.gmail import ADA, gmail, letter
+from tests.support.servers.gmail import GmailServer
+from tests.support.work import work
 from tools.providers import provider_for
 from tools.providers.base import Envelope, Handover
 from tools.providers.errors import Unsupported

@@ -8,18 +8,12 @@ from accounts.models import Mailbox
 from approvals.models import PendingAction
 from approvals.worker import maintenance
 from tests.conftest import Api, Reviewer
-from tests.faults.test_graph_road import (
-    approve,
-    created,
-    now_it_is_time,
-    probe,
-    throttled_with_a_draft,
-)
-from tests.graphserver import GraphServer
-from tests.graphstore import Item, folder_id
-from tests.mailserver import ADA, MIRA
-from tests.outlook import api, graph, letter, mailbox, state
-from tests.work import work
+from tests.faults.graph_road import approve, created, now_it_is_time, probe, throttled_with_a_draft
+from tests.support.people.outlook import api, graph, letter, mailbox, state
+from tests.support.servers.graph import GraphServer
+from tests.support.servers.graph_store import Item, folder_id
+from tests.support.servers.sandbox import ADA, MIRA
+from tests.support.work import work
 
 __all__ = ["api", "graph", "mailbox"]
 pytestmark = pytest.mark.django_db

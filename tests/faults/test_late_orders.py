@@ -14,15 +14,16 @@ from approvals.decisions import edits, rulings, verdicts
 from approvals.models import Attempt, AuditEvent, PendingAction, Preparation
 from approvals.worker import maintenance
 from tests.conftest import Api, Reviewer, make_api
-from tests.faults.test_graph_road import approve, now_it_is_time, probe, throttled_with_a_draft
-from tests.gmailbox import connected, gmail
-from tests.gmailbox import letter as gmail_letter
-from tests.gmailserver import GmailServer
-from tests.graphserver import Fault, GraphServer, Held
-from tests.mailserver import ADA
-from tests.outlook import api, graph, mailbox, state
-from tests.processes import until
-from tests.work import work
+from tests.faults.graph_road import approve, now_it_is_time, probe, throttled_with_a_draft
+from tests.support.people.gmail import connected, gmail
+from tests.support.people.gmail import letter as gmail_letter
+from tests.support.people.outlook import api, graph, mailbox, state
+from tests.support.processes.programs import until
+from tests.support.servers.gmail import GmailServer
+from tests.support.servers.graph import GraphServer
+from tests.support.servers.graph_data import Fault, Held
+from tests.support.servers.sandbox import ADA
+from tests.support.work import work
 
 __all__ = ["api", "gmail", "graph", "mailbox"]
 pytestmark = pytest.mark.django_db(transaction=True)

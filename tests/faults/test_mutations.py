@@ -16,7 +16,7 @@ from tests.faults.plan import MailboxKind, Plan, QueueKind, Setup
 from tests.faults.proof import prove
 from tests.faults.smtp import LOST_ANSWERS, SLOW_ANSWER
 from tests.mutants import places
-from tests.processes import PROJECT
+from tests.support.processes.programs import PROJECT
 
 pytestmark = [pytest.mark.process, pytest.mark.long, pytest.mark.timeout(600)]
 TREE = (
@@ -88,8 +88,8 @@ MUTATIONS = {
             ("tools/providers/imap/smtp.py", "        wire_started()\n", "        pass\n"),
             (
                 "tools/providers/imap/smtp.py",
-                "    _leave(smtp)\n    match",
-                "    wire_started()\n    match",
+                "    _leave(smtp)\n    return",
+                "    wire_started()\n    return",
             ),
         ),
         plan=KILLED_ON_THE_WIRE,
@@ -116,7 +116,7 @@ MUTATIONS = {
                 "tools/providers/gmail/client.py",
                 "            return self._once(name, build, sending=wire_started)",
                 "            once = functools.cache(wire_started)\n"
-                "            return self._again(lambda: self._once(name, build, sending=once), patient=True)",
+                "            return self._retry(lambda: self._once(name, build, sending=once), patient=True)",
             ),
         ),
         plan=trouble(api_faults=LOST_API_ANSWERS, fault_rate=0.5),
@@ -170,7 +170,7 @@ MUTATIONS = {
     "the claim does not look at the state": Mutation(
         edits=(
             (CLAIM, "        may_execute(),\n        Exact(", "        Exact("),
-            (CLAIM, "if not order_holds(action):", "if False:"),
+            (CLAIM, "if not verify_order(action):", "if False:"),
             (EXECUTION, " or read.action.status != Status.APPROVED", ""),
         ),
         plan=trouble(blows={"jobs doubled": 1}, blow_every=(0.1, 0.3)),
@@ -207,7 +207,7 @@ MOMENTS = {
             "return accepted and action.status in OPEN and",
             "return False and",
         ),
-        tests=DOUBTS,
+        tests="tests/approvals/test_late_answers.py",
         chosen="late_acceptance",
     ),
     "an exception after the wire counts as not sent": Moment(
@@ -242,18 +242,18 @@ MOMENTS = {
         edit=(EXECUTION, "if claim.fence > 1:", "if False:"), tests=DOUBTS, chosen="found_in_sent"
     ),
     "a draft that lies there is proof": Moment(
-        edit=("tools/sending/kinds.py", "if not provider.destroy(approved.prepared):", "if False:"),
+        edit=("tools/sending/kinds.py", "if not provider.destroy(notes):", "if False:"),
         tests=LATE,
         chosen="late_order",
     ),
     "a draft of Microsoft 365 goes whoever edited it": Moment(
-        edit=("tools/providers/graph/sending.py", "if not self.is_unsent(prepared):", "if False:"),
+        edit=("tools/providers/graph/evidence.py", "if not self.is_unsent(prepared):", "if False:"),
         tests=LATE,
         chosen="never_deleted",
     ),
     "a draft of Microsoft 365 is moved to the bin": Moment(
         edit=(
-            "tools/providers/graph/sending.py",
+            "tools/providers/graph/evidence.py",
             '"POST", f"/mailFolders/{folder}/messages/{draft}/permanentDelete"',
             '"DELETE", f"/messages/{draft}"',
         ),
@@ -263,8 +263,8 @@ MOMENTS = {
     "tools reach a prepared draft": Moment(
         edit=(
             "tools/sending/prepared.py",
-            "if any(provider.is_prepared",
-            "if False and any(provider.is_prepared",
+            "if any(",
+            "if False and any(",
         ),
         tests="tests/security/test_prepared_drafts.py",
         chosen="prepared_draft_at_gmail",

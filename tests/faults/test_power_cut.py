@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.installation import Installation, cut_off
-from tests.mailserver import SandboxServer
-from tests.power.disk import Disk
-from tests.power.postgres import DurablePostgres
-from tests.processes import request
-from tests.smtpserver import FaultySmtp
+from tests.support.power.disk import Disk
+from tests.support.power.postgres import DurablePostgres
+from tests.support.processes.installation import Installation, cut_off
+from tests.support.processes.person import request
+from tests.support.servers.sandbox import SandboxServer
+from tests.support.servers.smtp import FaultySmtp
 
 pytestmark = pytest.mark.process
 

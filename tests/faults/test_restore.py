@@ -12,11 +12,12 @@ from typing import Protocol
 
 import pytest
 
-from tests.installation import Installation
-from tests.mailserver import ADA, SandboxServer
-from tests.processes import request, until
-from tests.services import Postgres, find_postgres
-from tests.smtpserver import FaultySmtp
+from tests.support.processes.installation import Installation
+from tests.support.processes.person import request
+from tests.support.processes.programs import until
+from tests.support.servers.sandbox import ADA, SandboxServer
+from tests.support.servers.services import Postgres, find_postgres
+from tests.support.servers.smtp import FaultySmtp
 
 pytestmark = pytest.mark.process
 
@@ -232,7 +233,9 @@ def test_restored_home_with_its_database_sends_nothing_twice(
         worker = installation.worker()
 
         until(lambda: "everything_paused" in worker.log(), say=worker.log)
-        assert "in Sent already" in request(installation.url + "/readyz").json()["paused"]
+        assert (
+            "The Sent folder has a mail" in request(installation.url + "/readyz").json()["paused"]
+        )
         assert "2 found in Sent, closed as sent" in installation.command("after_restore", "--yes")
         for action_id in actions:
             assert installation.reaches(action_id, "succeeded")["receipt"]

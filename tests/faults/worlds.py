@@ -34,7 +34,7 @@ class Restore:
 class World:
     """The database from one restore to the next. The first has no beginning.
 
-    `anew`: the actions whose handover a restore made the database forget, with the time of the last
+    `forgotten_at`: the actions whose handover a restore made the database forget, with the time of the last
     such restore. `before`: the data that the restore at its beginning lost. `in_doubt`: the actions
     that the copy knew only as handed over. A proof that they were not sent may still come, and then
     their approval is valid.
@@ -42,7 +42,7 @@ class World:
 
     tables: Tables
     begins: datetime | None = None
-    anew: Mapping[str, datetime] = field(default_factory=dict)
+    forgotten_at: Mapping[str, datetime] = field(default_factory=dict)
     before: Tables | None = None
     in_doubt: frozenset[str] = frozenset()
 
@@ -51,12 +51,18 @@ def worlds(tables: Tables, restores: Sequence[Restore]) -> list[World]:
     """Return the database of each time, oldest first; `tables` is that of the end."""
     ends = [*(restore.lost for restore in restores), tables]
     found = [World(tables=ends[0])]
-    anew: dict[str, datetime] = {}
+    forgotten_at: dict[str, datetime] = {}
     for restore, end in zip(restores, ends[1:], strict=True):
-        anew = anew | dict.fromkeys(forgotten(restore), restore.at)
+        forgotten_at = forgotten_at | dict.fromkeys(forgotten(restore), restore.at)
         doubt = frozenset(attempt.action for attempt in restore.copy.attempts if attempt.unproven)
         found.append(
-            World(tables=end, begins=restore.at, anew=anew, before=restore.lost, in_doubt=doubt)
+            World(
+                tables=end,
+                begins=restore.at,
+                forgotten_at=forgotten_at,
+                before=restore.lost,
+                in_doubt=doubt,
+            )
         )
     return found
 
@@ -101,7 +107,7 @@ def orders(action: Action, found: Sequence[World]) -> list[datetime]:
 
 
 def _approved_anew(action: Action, world: World) -> datetime | None:
-    if world.begins is None or world.anew.get(action.id) != world.begins:
+    if world.begins is None or world.forgotten_at.get(action.id) != world.begins:
         return None
     told = [event.at for event in warnings(action, world)]
     given = [

@@ -24,9 +24,10 @@ from accounts.infra import credentials
 from accounts.models import Mailbox, User
 from approvals.models import PendingAction
 from tests.conftest import Api, Reviewer, make_api, problem_of
-from tests.gmailbox import ADA, connected, gmail, letter
-from tests.gmailserver import GmailServer, parsed
-from tests.work import work
+from tests.support.people.gmail import ADA, connected, gmail, letter
+from tests.support.servers.gmail import GmailServer
+from tests.support.servers.gmail_data import parsed
+from tests.support.work import work
 from tools.providers import provider_for
 from tools.providers.gmail import GmailProvider
 
@@ -223,7 +224,7 @@ def test_read_05_a_body_is_decoded(account: Account) -> None:
 
 
 def test_auth_01_a_stored_token_works(account: Account) -> None:
-    assert access_token(account.mailbox.pk, google.refreshed)
+    assert access_token(account.mailbox.pk, google.refresh)
     provider_for(account.mailbox).test()
 
 
@@ -231,7 +232,7 @@ def test_auth_02_expired_token_is_refreshed(account: Account) -> None:
     before = credentials.decrypt(bytes(account.mailbox.credentials), mailbox_id=account.mailbox.pk)
     record = credentials.encrypt({**before, "expires_at": 1.0}, mailbox_id=account.mailbox.pk)
     Mailbox.objects.filter(pk=account.mailbox.pk).update(credentials=record)
-    access_token(account.mailbox.pk, google.refreshed)
+    access_token(account.mailbox.pk, google.refresh)
     assert account.search("in:inbox", max_results=1)
 
 
@@ -292,7 +293,7 @@ def cleaned(account: Account) -> Iterator[Callable[[], list[str]]]:
 
     def clean() -> None:
         for message_id in there() if trash else ():
-            provider._client.write("messages.trash", partial(thrown_away, id_=message_id))
+            provider.mailbox.client.write("messages.trash", partial(thrown_away, id_=message_id))
 
     clean()
     yield there

@@ -16,11 +16,12 @@ from accounts.connect.connecting import connect_mailbox
 from accounts.models import Mailbox, Membership, Role, User
 from approvals.models import PendingAction
 from tests.conftest import Api, Reviewer, make_api
-from tests.outlook import approved
-from tests.work import work
+from tests.support.people.outlook import approved
+from tests.support.work import work
 from tools.providers import provider_for
 from tools.providers.errors import Refused
 from tools.providers.graph import GraphProvider
+from tools.providers.notes import DraftNotes
 
 SUBJECT = "mailhub live test"
 ADDRESS, OTHER = (
@@ -70,7 +71,9 @@ def subject(api: Api, mailbox: Mailbox) -> Iterator[str]:
     provider: Any = provider_for(mailbox)
     for folder in ("sent", "inbox", "drafts"):
         for card in api.tool("search_emails", subject=mark, folder=folder).json()["emails"]:
-            provider._client.call("DELETE", provider._path(card["id"]), scope="Mail.ReadWrite")
+            provider.mailbox.client.call(
+                "DELETE", provider.mailbox.find_message(card["id"]), scope="Mail.ReadWrite"
+            )
 
 
 def until(condition: Callable[[], Any]) -> Any:
@@ -121,20 +124,20 @@ def test_word_search_finds_the_mail(api: Api) -> None:
 def test_destroyed_draft_cannot_be_sent_any_more(mailbox: Mailbox, subject: str) -> None:
     """Check the proof of `destroy`: no order finds the draft, also not under another folder."""
     provider = GraphProvider.for_mailbox(mailbox)
-    made = provider._client.call(
+    made = provider.mailbox.client.call(
         "POST",
         "/messages",
         scope="Mail.ReadWrite",
         json={"subject": subject, "toRecipients": [{"emailAddress": {"address": OTHER}}]},
     ).body
-    sent = provider._client.get("/mailFolders/sentitems").body["id"]
+    sent = provider.mailbox.client.get("/mailFolders/sentitems").body["id"]
     with pytest.raises(Refused):
-        provider._client.call(
+        provider.mailbox.client.call(
             "POST",
             f"/mailFolders/{sent}/messages/{made['id']}/permanentDelete",
             scope="Mail.ReadWrite",
         )
-    prepared = {"draft": made["id"], "version": made["changeKey"], "folder": made["parentFolderId"]}
-    assert provider.destroy(prepared)
+    notes = DraftNotes(draft=made["id"], version=made["changeKey"], folder=made["parentFolderId"])
+    assert provider.destroy(notes)
     with pytest.raises(Refused):
-        provider._client.call("POST", f"/messages/{made['id']}/send", scope="Mail.Send")
+        provider.mailbox.client.call("POST", f"/messages/{made['id']}/send", scope="Mail.Send")

@@ -7,7 +7,7 @@ from django.test import Client
 from accounts.models import User
 from approvals.models import PendingAction
 from tests.conftest import Api, Reviewer
-from tests.work import work
+from tests.support.work import work
 
 pytestmark = pytest.mark.django_db(transaction=True)
 LOOKED_AT = (

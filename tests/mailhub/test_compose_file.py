@@ -18,8 +18,9 @@ import yaml
 from mailhub.environment import Environment
 from mailhub.intake.rules import ANONYMOUS_BYTES, MAIL_BYTES
 from mailhub.intake.wsgi import SLOW_KNOWN, SLOW_STRANGERS
-from tests.processes import PROJECT, environment, request, until
-from tests.services import free_port
+from tests.support.processes.person import request
+from tests.support.processes.programs import PROJECT, environment, until
+from tests.support.servers.services import free_port
 
 FILE: dict[str, Any] = yaml.safe_load((PROJECT / "docker-compose.yml").read_text())
 SERVICES: dict[str, dict[str, Any]] = FILE["services"]

@@ -11,7 +11,7 @@ import pytest
 
 from mailhub.environment import Environment, load, prepare_home
 from mailhub.home import env_file
-from tests.processes import PROJECT, manage
+from tests.support.processes.programs import PROJECT, manage
 
 KEYS = {"SECRET_KEY": "s" * 40, "MAILHUB_ENCRYPTION_KEYS": b64encode(b"k" * 32).decode()}
 SETTING = re.compile(r"#?\s?([A-Z][A-Z0-9_]+)=(.*)")
@@ -130,7 +130,7 @@ def test_silent_network_does_not_hold_postgresql_for_ever(
 
 def test_keys_of_a_home_are_stable_and_private(tmp_path: Path, bare: pytest.MonkeyPatch) -> None:
     # This process stays, and would keep it.
-    bare.setattr("mailhub.environment.only_one", lambda home: None)
+    bare.setattr("mailhub.environment.lock_home", lambda home: None)
     prepare_home()
     path = env_file(tmp_path / "home")
     first = path.read_text()

@@ -13,7 +13,7 @@ from approvals.core import queue
 from approvals.models import Heartbeat, PendingAction
 from approvals.worker import heartbeats
 from tests.conftest import Api, Reviewer
-from tests.work import work
+from tests.support.work import work
 from tools.providers.base import Envelope
 from tools.providers.memory import MemoryServer
 

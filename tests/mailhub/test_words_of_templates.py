@@ -30,11 +30,9 @@ NAMES = {
     "ok",
     "forbidden",
 }
-# Commands to type, and a tag that is built from parts.
+# Commands to type.
 NOT_FOR_READERS = {
-    "accounts/connect_command.html",
     "approvals/invitation_command.html",
-    "allauth/elements/button.html",
 }
 
 

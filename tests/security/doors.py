@@ -16,8 +16,11 @@ from typing import Any
 
 import yaml
 
-from tests.processes import PROJECT, Answer, Mailhub, environment, request, session_of, until
-from tests.services import free_port
+from tests.support.processes.mailhub import Mailhub
+from tests.support.processes.person import Answer, request
+from tests.support.processes.proc import proc
+from tests.support.processes.programs import PROJECT, environment, session_of, until
+from tests.support.servers.services import free_port
 
 TOKEN_PATH = "/api/v1/tools/list_mailboxes"
 
@@ -99,7 +102,7 @@ def answered(client: socket.socket, seconds: float = 5) -> bytes:
 def resident(pid: int) -> float:
     """Return the resident memory in kilobytes; zero for a process that has ended."""
     with contextlib.suppress(OSError):
-        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        for line in proc(pid, "status").read_text().splitlines():
             if line.startswith("VmRSS:"):
                 return float(line.split()[1])
     return 0.0

@@ -11,7 +11,7 @@ from django.utils import timezone
 from accounts.infra.credentials import CannotDecrypt, Secrets, decrypt_text, encrypt_text
 from accounts.models import ApiToken, Mailbox, Membership, Role, User
 from tests.conftest import Api, make_api, make_mailbox, problem_of
-from tests.people import browser
+from tests.support.people.browser import browser
 from tools.providers.memory import MemoryServer
 from tools.schemas import MAX_ATTACHMENT_BYTES
 

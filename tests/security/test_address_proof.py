@@ -15,16 +15,17 @@ from django.utils import timezone
 from accounts.infra import safe_hosts
 from accounts.models import AddressCode, Mailbox, User
 from approvals.models import AuditEvent
-from tests.accounts.certificates import Authority
 from tests.accounts.test_own_mail import smtp as own_mail
 from tests.accounts.test_own_mail import the_mail
-from tests.dovecot import PASSWORD, Dovecot
-from tests.dovecot import dovecot as an_imap_server
-from tests.nameserver import NameServer
-from tests.people import browser
-from tests.smtpserver import FaultySmtp
-from tests.tls_relay import TlsRelay
+from tests.support.people.browser import browser
+from tests.support.servers.certificates import Authority, authority
+from tests.support.servers.dns import NameServer
+from tests.support.servers.dovecot import PASSWORD, Dovecot
+from tests.support.servers.dovecot import dovecot as an_imap_server
+from tests.support.servers.smtp import FaultySmtp
+from tests.support.servers.tls_relay import TlsRelay
 
+__all__ = ["authority"]
 pytestmark = pytest.mark.django_db(transaction=True)
 smtp, dovecot = own_mail, an_imap_server
 
@@ -50,11 +51,6 @@ class Provider:
 def names() -> Iterator[NameServer]:
     with NameServer() as server:
         yield server
-
-
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return Authority.create(tmp_path_factory.mktemp("certificates"))
 
 
 @pytest.fixture
@@ -98,7 +94,7 @@ def proofs() -> list[str]:
 def test_private_server_proves_no_address(alice: User, provider: Provider, victim: str) -> None:
     answer = connect(alice, provider.form(victim))
     assert answer.status_code == 403
-    assert "Prove the address by a code" in answer.content.decode()
+    assert "Prove the address with a code" in answer.content.decode()
     assert PASSWORD not in answer.content.decode()
     assert not Mailbox.objects.exists()
 
@@ -136,7 +132,7 @@ def test_mailed_code_proves_an_address(
 
     wrong = window.post("/mailboxes/connect/address/", {**form, "code": "BBBB-BBBB"})
     assert wrong.status_code == 422
-    assert "This is not the code" in wrong.content.decode()
+    assert "This code is wrong or too old" in wrong.content.decode()
     right = window.post(
         "/mailboxes/connect/address/", {**form, "code": code.lower().replace("-", " ")}
     )

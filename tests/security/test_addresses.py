@@ -12,7 +12,7 @@ from accounts.infra.idn import ascii_domain, plain_address
 from accounts.models import Mailbox, User
 from approvals.models import ApprovalPolicy
 from tests.conftest import HELLO, Api, problem_of
-from tests.people import browser, set_rules
+from tests.support.people.browser import browser, set_rules
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ROOT = Path(__file__).parent.parent.parent

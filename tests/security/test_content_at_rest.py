@@ -19,7 +19,7 @@ from approvals.models import Blob, Decision, PendingAction, Revision
 from approvals.worker import maintenance
 from tests.approvals.conftest import approve, approved
 from tests.conftest import Api, Reviewer
-from tests.work import work
+from tests.support.work import work
 from tools.models import Upload
 from tools.providers.memory import MemoryServer
 
@@ -58,7 +58,7 @@ def upload(api: Api) -> str:
 
 def in_clear() -> None:
     """Store the content in clear, as an earlier version did."""
-    with guards.lifted(connection):
+    with guards.lift_guards(connection):
         for revision in Revision.objects.all():
             Revision.objects.filter(pk=revision.pk).update(
                 payload=revision.payload,

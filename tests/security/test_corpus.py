@@ -19,8 +19,9 @@ from tools.mail.message.content import Content
 from tools.mail.message.draft_source import read_draft
 from tools.mail.message.extract import CannotExtract, text_from
 from tools.mail.message.markup import answer_content, author_content, page_for_reader
-from tools.mail.message.page_text import readable
+from tools.mail.message.page_text import make_readable
 from tools.mail.parsers import run
+from tools.mail.text.decoding import text_of
 from tools.providers import lenient
 from tools.providers.base import Message, SearchQuery
 from tools.providers.errors import Refused
@@ -51,7 +52,7 @@ def message(text: str | None, html: str | None) -> Message:
 
 
 def read_html(html: str) -> None:
-    assert readable(message(None, html)).text is not None
+    assert make_readable(message(None, html)).text is not None
 
 
 def show_html(html: str) -> None:
@@ -68,11 +69,11 @@ def read_headers(block: bytes) -> None:
     for name in ("From", "To", "Cc", "Reply-To"):
         lenient.addresses(found, name)
     for name in ("Subject", "Message-ID"):
-        lenient.decoded(found[name])
+        lenient.decode_text(found[name])
     lenient.references(found)
     lenient.date_of(found, None)
     lenient.parameter(found, "charset")
-    reply_subject(lenient.decoded(found["Subject"]))
+    reply_subject(lenient.decode_text(found["Subject"]))
 
 
 def read_mime(source: bytes) -> None:
@@ -80,7 +81,8 @@ def read_mime(source: bytes) -> None:
 
 
 def read_charset(given: tuple[bytes, str]) -> None:
-    lenient.text_of(*given)
+    text_of(*given)
+    text_of(*given, is_page=True)
 
 
 def read_file(given: tuple[bytes, str]) -> None:

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.dovecot import Dovecot
-from tests.installation import Installation
-from tests.mailserver import ADA
-from tests.processes import request
 from tests.security import corpus
-from tests.smtpserver import FaultySmtp
+from tests.support.processes.installation import Installation
+from tests.support.processes.person import request
+from tests.support.servers.dovecot import Dovecot
+from tests.support.servers.sandbox import ADA
+from tests.support.servers.smtp import FaultySmtp
 
 pytestmark = [pytest.mark.process, pytest.mark.sqlite_only]
 QUICK, FULL = 5, 300

@@ -17,9 +17,9 @@ from approvals.decisions.records import record_decision
 from approvals.models import ApprovalPolicy, Decision, PendingAction
 from tests.approvals.conftest import approve, script
 from tests.approvals.kinds import Script
-from tests.approvals.test_revising import edit
+from tests.approvals.revisions import edit
 from tests.conftest import Api, Reviewer, make_api
-from tests.work import work
+from tests.support.work import work
 from tools.providers.memory import MemoryServer
 
 __all__ = ["script"]
@@ -45,7 +45,7 @@ def test_past_send_time_leaves_time_for_undo(
 ) -> None:
     settings.MAILHUB_UNDO_SECONDS = 60
     action_id = api.propose(send_at=(timezone.now() + timedelta(hours=1)).isoformat())
-    with guards.lifted(connection):
+    with guards.lift_guards(connection):
         PendingAction.objects.update(send_at=timezone.now() - timedelta(hours=1))
     reviewer.decide(action_id, "approve")
     work()
@@ -165,7 +165,7 @@ def test_four_eyes_rule_refuses_the_proposer(
     ApprovalPolicy.objects.create(mailbox=mailbox, self_approval=False)
     action_id = api.propose()
     refused = reviewer.decide(action_id, "approve")
-    assert b"may not approve it" in refused.content
+    assert b"You proposed this, so you cannot approve it" in refused.content
     assert not Decision.objects.exists()
 
 

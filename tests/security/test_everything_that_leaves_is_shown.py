@@ -10,7 +10,7 @@ import pytest
 
 from accounts.models import Mailbox
 from tests.conftest import HELLO, Api, Reviewer
-from tests.work import work
+from tests.support.work import work
 from tools.providers.memory import MemoryServer
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -61,7 +61,7 @@ def test_forward_with_two_texts_shows_both(
     assert "alternatives_differ" in warnings
     for page in pages(reviewer, action):
         assert "<mark>4711</mark>" in page
-        assert "It says two different things." in page
+        assert "The HTML and the text differ." in page
     reviewer.decide(action, "approve")
     work()
     assert b"4711" in server.ledger[0].source  # the forward is faithful, and it was shown

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes import until
 from tests.security.doors import Door, answered, both_doors, head, proxied
+from tests.support.processes.programs import until
 
 pytestmark = [pytest.mark.process, pytest.mark.long, pytest.mark.timeout(300)]
 FORM = "application/x-www-form-urlencoded"

@@ -17,13 +17,13 @@ from django.utils import timezone
 
 from accounts.models import Mailbox, Membership, Role, User
 from approvals import guards
-from approvals.core.seals import decision_holds, seal_of_decision
+from approvals.core.signatures import sign_decision, verify_decision
 from approvals.models import ApprovalPolicy, Attempt, AuditEvent, Decision, PendingAction
 from approvals.worker import maintenance
 from tests.approvals.conftest import approve, approved, script
 from tests.approvals.kinds import Script, handed_over
 from tests.conftest import Api, Reviewer
-from tests.work import work
+from tests.support.work import work
 from tools.providers.memory import MemoryServer
 
 __all__ = ["approved", "script"]
@@ -85,7 +85,7 @@ def test_forged_approval_is_not_sent(
 
     assert server.ledger == []
     assert came_back(action)
-    assert "carries no valid seal" in reviewer.page(str(action.pk)).content.decode()
+    assert "has no valid seal" in reviewer.page(str(action.pk)).content.decode()
     assert reviewer.decide(str(action.pk), "approve").status_code == 302
     work()
     assert len(server.ledger) == 1
@@ -130,7 +130,7 @@ def test_altered_approval_is_not_sent(
     """Alter it as an owner of the database who has removed the guards."""
     action = approved()
     Membership.objects.update(created_at=datetime(2025, 1, 1, tzinfo=UTC))
-    with guards.lifted(connection):
+    with guards.lift_guards(connection):
         Decision.objects.update(
             **{name: bob.pk if value == "bob" else value for name, value in changes.items()}
         )
@@ -179,7 +179,7 @@ def test_old_order_does_not_resend_a_sent_mail(
 ) -> None:
     action = approved()
     work()
-    with guards.lifted(connection):
+    with guards.lift_guards(connection):
         forge_status(action, approvals_given=1, receipt=None, finished_at=None)
 
     work()
@@ -195,7 +195,7 @@ def test_withdrawn_mail_is_not_sent(
     action = PendingAction.objects.get(pk=api.propose())
     reviewer.decide(str(action.pk), "approve")
     reviewer.decide(str(action.pk), "undo")
-    with guards.lifted(connection):
+    with guards.lift_guards(connection):
         forge_status(action, approvals_given=1)
         Decision.objects.update(approval_round=2)
 
@@ -209,7 +209,7 @@ def test_approval_without_a_digest_must_be_given_again(
     approved: Callable[..., PendingAction], server: MemoryServer
 ) -> None:
     action = approved()
-    with guards.lifted(connection):
+    with guards.lift_guards(connection):
         Decision.objects.update(seal="", method="")
         PendingAction.objects.update(order_seal="")
     work()
@@ -251,7 +251,7 @@ def test_digests_move_to_the_first_key_or_are_asked_again(
     assert len(server.ledger) == 1
 
     second = approved(subject="Second")
-    with guards.lifted(connection):  # as if approved under a key that no longer exists
+    with guards.lift_guards(connection):  # as if approved under a key that no longer exists
         Decision.objects.filter(action=second).update(seal=f"{'0' * 8}:{'0' * 64}")
     work()
     assert len(server.ledger) == 1
@@ -298,6 +298,6 @@ def test_decision_digest_fits_only_its_decision(change: dict[str, Any]) -> None:
         "digest": "d" * 64,
         "created_at": datetime(2026, 1, 1, tzinfo=UTC),
     }
-    seal = seal_of_decision(**said)
-    assert decision_holds(seal, **said)
-    assert not decision_holds(seal, **{**said, **change})
+    seal = sign_decision(**said)
+    assert verify_decision(seal, **said)
+    assert not verify_decision(seal, **{**said, **change})

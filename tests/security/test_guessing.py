@@ -16,7 +16,7 @@ from accounts.people import guessing
 from approvals.models import AuditEvent
 from approvals.models.audit import PEOPLE
 from mailhub.environment import mail_settings
-from tests.smtpserver import FaultySmtp
+from tests.support.servers.smtp import FaultySmtp
 
 pytestmark = pytest.mark.django_db(transaction=True)
 PASSWORD = "a long and quiet word"

@@ -3,19 +3,17 @@ each.
 """
 
 import uuid
-from hashlib import sha256
 from typing import Any
 
 import pytest
 
 from accounts.access.caller import Caller
 from accounts.models import Mailbox, User
-from approvals.core.types import Preview, Proposal
-from approvals.lifecycle import proposals
 from approvals.models import Revision
 from tests.conftest import Api, Reviewer
 from tests.security.hiding import WORD, hiding_forms
 from tests.security.test_everything_that_leaves_is_shown import mail, pages
+from tests.support.stored import store_mail
 from tools.mail.html.clean import clean
 from tools.mail.message.hidden import MOST_CHARACTERS, MOST_TEXTS, unseen_texts
 from tools.providers.memory import MemoryServer
@@ -33,44 +31,6 @@ def listed_in(page: str) -> str:
 
 def propose_html(api: Api, body: str, **more: Any) -> str:
     return api.propose(body=body, body_type="html", **more)
-
-
-def stored(mailbox: Mailbox, user: User, html: str) -> str:
-    """Return an action whose HTML was cleaned by other rules, or not at all."""
-    source = b"Subject: Lunch\r\n\r\n"
-    payload = {
-        "kind": "mail.send",
-        "from": mailbox.address,
-        "to": ["mira@northwind.example"],
-        "cc": [],
-        "bcc": [],
-        "subject": "Lunch",
-        "text": "Lunch?",
-        "html": html,
-        "attachments": [],
-        "importance": "normal",
-        "save_to_sent_items": True,
-        "original": "",
-        "nonce": uuid.uuid4().hex,
-        "source_sha256": sha256(source).hexdigest(),
-    }
-    proposal = Proposal(
-        kind="mail.send",
-        payload=payload,
-        preview=Preview(title="Lunch", targets=(), excerpt="x", fingerprint="x"),
-        message_id=f"<{uuid.uuid4().hex}@x>",
-        blobs=(source,),
-    )
-    caller = Caller(user=user, surface="web")
-    action, _ = proposals.propose(
-        caller=caller,
-        mailbox=mailbox,
-        tool="send_email",
-        proposal=proposal,
-        key=None,
-        request_digest="x",
-    )
-    return str(action.pk)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +81,13 @@ def test_list_is_bounded(api: Api, reviewer: Reviewer) -> None:
 def test_stored_html_that_hides_text_is_marked_before_approval(
     mailbox: Mailbox, alice: User, reviewer: Reviewer
 ) -> None:
-    action = stored(mailbox, alice, '<p>Lunch?</p><p style="font-size:0">Pay <b>4711</b></p>')
+    action = str(
+        store_mail(
+            Caller(user=alice, surface="web"),
+            mailbox,
+            html='<p>Lunch?</p><p style="font-size:0">Pay <b>4711</b></p>',
+        ).pk
+    )
     for page in pages(reviewer, action):
         block = listed_in(page)
         assert "4711" in block

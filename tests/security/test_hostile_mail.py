@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.dovecot import dovecot
-from tests.office import Office, letter, office
+from tests.support.people.office import Office, letter, office
+from tests.support.servers.dovecot import dovecot
 from tools.mail.html.tags import TOO_COMPLEX
 from tools.providers.lenient import MORE_ADDRESSES, UNREADABLE
 

@@ -18,11 +18,13 @@ from typing import Any
 
 import pytest
 
-from tests.hostile import Harm, HostileImap, HostileSmtp
-from tests.installation import Installation
-from tests.mailserver import SandboxServer, sandbox, sandbox_process
-from tests.processes import Person, Program, request, session_of, until
-from tests.smtpserver import FaultySmtp
+from tests.support.processes.installation import Installation
+from tests.support.processes.person import Person, request
+from tests.support.processes.proc import proc
+from tests.support.processes.programs import Program, session_of, until
+from tests.support.servers.hostile import Harm, HostileImap, HostileSmtp
+from tests.support.servers.sandbox import SandboxServer, sandbox, sandbox_process
+from tests.support.servers.smtp import FaultySmtp
 
 __all__ = ["sandbox", "sandbox_process"]
 
@@ -140,9 +142,7 @@ def memory_of(program: Program) -> float:
     total = 0
     for pid in session_of(program.pid):
         with suppress(OSError):
-            total += int(
-                re.findall(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())[0]
-            )
+            total += int(re.findall(r"VmRSS:\s+(\d+) kB", proc(pid, "status").read_text())[0])
     return total / 1024
 
 

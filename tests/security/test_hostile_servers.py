@@ -17,10 +17,10 @@ from accounts.connect.imap import (
     prove,
 )
 from accounts.models import Mailbox, User
-from tests.hostile import Harm, HostileImap, HostileSmtp
-from tests.mailserver import ADA, plain
-from tests.people import browser
-from tests.smtpserver import FaultySmtp
+from tests.support.people.browser import browser
+from tests.support.servers.hostile import Harm, HostileImap, HostileSmtp
+from tests.support.servers.sandbox import ADA, plain
+from tests.support.servers.smtp import FaultySmtp
 from tools.providers.base import Envelope, Handover
 from tools.providers.errors import OutcomeUnknown, Unavailable
 from tools.providers.imap import ImapProvider

@@ -15,10 +15,10 @@ from accounts.models import Mailbox, User
 from accounts.people.address_proof import prove_account
 from tests.accounts.test_connect_microsoft import connect, graph, service
 from tests.accounts.test_connect_wizard import ask, come_back
-from tests.graphserver import GraphServer
-from tests.mailserver import ADA
-from tests.people import browser
-from tests.signin import OID, TENANT, SignInService
+from tests.support.people.browser import browser
+from tests.support.servers.graph import GraphServer
+from tests.support.servers.microsoft_sign_in import OID, TENANT, SignInService
+from tests.support.servers.sandbox import ADA
 
 __all__ = ["graph", "service"]
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -93,7 +93,7 @@ def test_contact_address_counts_only_in_the_sign_in_domain(
     assert Mailbox.objects.exists() is connected
     if not connected:
         assert "contact address" in answer.content.decode()
-        assert "Prove the address by a code" in answer.content.decode()
+        assert "Prove the address with a code" in answer.content.decode()
 
 
 def test_proven_contact_address_is_connected(service: SignInService, graph: GraphServer) -> None:

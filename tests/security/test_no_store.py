@@ -13,7 +13,7 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from accounts.models import Mailbox, User
 from mailhub.no_store import CACHEABLE
 from tests.conftest import Api
-from tests.people import browser
+from tests.support.people.browser import browser
 
 pytestmark = pytest.mark.django_db(transaction=True)
 SAMPLES = {

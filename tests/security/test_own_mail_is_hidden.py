@@ -19,14 +19,15 @@ from accounts.access.caller import Caller, Surface
 from accounts.infra.problems import Problem
 from accounts.models import SCOPES, ApiToken, Mailbox, User
 from mailhub.environment import mail_settings
-from tests import gmailbox
 from tests.conftest import make_api
-from tests.dovecot import dovecot
-from tests.gmailserver import GmailServer
-from tests.graphserver import GraphServer
-from tests.mailserver import ADA
-from tests.office import Office, letter, office
-from tests.outlook import graph, mailbox
+from tests.support.people import gmail as gmailbox
+from tests.support.people.office import Office, letter, office
+from tests.support.people.outlook import graph, mailbox
+from tests.support.servers.dovecot import dovecot
+from tests.support.servers.gmail import GmailServer
+from tests.support.servers.graph import GraphServer
+from tests.support.servers.sandbox import ADA
+from tests.support.tools import NO_ROW, USES
 from tools.catalog.calls import call_tool
 from tools.catalog.entries import TOOLS
 from tools.providers import provider_for
@@ -45,16 +46,7 @@ PROGRAMS: list[tuple[Surface, bool]] = [
 ]
 PERSON: tuple[Surface, bool] = ("web", False)
 # Each tool that takes an id of a mail, with its arguments.
-BY_ID: dict[str, dict[str, Any]] = {
-    "read_email": {"message_id": ""},
-    "read_thread": {"message_id": ""},
-    "list_attachments": {"message_id": ""},
-    "download_attachment": {"message_id": "", "attachment_id": "1", "as": "text"},
-    "reply_email": {"message_id": "", "comment": "Hello."},
-    "forward_email": {"message_id": "", "to": [OUTSIDE]},
-    "draft_reply": {"message_id": "", "body": "Hello."},
-    "create_draft": {"in_reply_to": "", "to": [OUTSIDE], "subject": "Re: x", "body": "Hello."},
-}
+BY_ID = {name: use.by_mail_id for name, use in USES.items() if use.by_mail_id is not None}
 
 
 @pytest.fixture(params=["own sender", "sender is a mailbox"])
@@ -376,4 +368,6 @@ def test_every_tool_that_takes_a_mail_id_is_tested_here() -> None:
         for name, tool in TOOLS.items()
         if {"message_id", "in_reply_to"} & set(tool.parameters.model_fields)
     }
-    assert taking <= {*BY_ID, "update_draft", "gmail_get_message"}
+    assert taking <= {*BY_ID, "update_draft", "gmail_get_message"}, (
+        f"{NO_ROW}, with `by_mail_id` if it takes the id of a mail"
+    )

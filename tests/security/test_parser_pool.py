@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes import until
 from tests.security import jobs
+from tests.support.processes.proc import proc
+from tests.support.processes.programs import until
 from tools.mail.parsers import Unparsable
 from tools.mail.parsers.pool import Limits, Pool
 
@@ -123,7 +124,7 @@ def test_process_has_no_active_network_interface(pool: Pool) -> None:
 
 def gone(pid: int) -> bool:
     try:
-        return Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z"
+        return proc(pid, "stat").read_text().split()[2] == "Z"
     except (FileNotFoundError, ProcessLookupError):
         return True
 

@@ -23,8 +23,8 @@ from approvals.models import AuditEvent
 from tests.accounts.test_own_mail import smtp as own_mail
 from tests.accounts.test_sign_in import PASSWORD, code_of, signed_in
 from tests.conftest import Api
-from tests.people import browser
-from tests.smtpserver import FaultySmtp
+from tests.support.people.browser import browser
+from tests.support.servers.smtp import FaultySmtp
 
 pytestmark = pytest.mark.django_db(transaction=True)
 smtp = own_mail
@@ -133,7 +133,7 @@ def test_changed_rights_leave_a_trace_and_send_a_mail(
     (event,) = events("person_changed")
     assert (event["actor"], event["subject"]) == (f"user:{alice.pk}", str(carol.pk))
     assert (event["is_staff"], event["is_superuser"]) == (True, True)
-    assert "it has all rights there" in mailed(
+    assert "You have all rights in the administration." in mailed(
         smtp, carol.email, "Your rights in mailhub were changed"
     )
 
@@ -190,7 +190,7 @@ def test_recovery_replaces_every_sign_in_method(
     assert ApiToken.objects.filter(user=carol, revoked_at=None).exists() is not tokens
     (event,) = events("person_recovered")
     assert (event["actor"], event["subject"], event["password"]) == ("command", str(carol.pk), 1)
-    assert "by a command on the server" in mailed(
+    assert "with a command on the server" in mailed(
         smtp, carol.email, "Your access to mailhub was reset"
     )
     new, printed = Client(), out.getvalue().strip().removeprefix("https://mailhub.example")

@@ -9,11 +9,12 @@ from django.db import connections
 from accounts.models import Mailbox, User
 from approvals.models import PendingAction, Preparation
 from tests.conftest import Api, Reviewer, make_api
-from tests.gmailbox import ADA, connected, gmail
-from tests.gmailserver import Call, GmailServer
-from tests.graphserver import GraphServer, graph_mailbox
-from tests.outlook import graph
-from tests.work import work
+from tests.support.people.gmail import ADA, connected, gmail
+from tests.support.people.outlook import graph
+from tests.support.servers.gmail import GmailServer
+from tests.support.servers.gmail_data import Call
+from tests.support.servers.graph import GraphServer, graph_mailbox
+from tests.support.work import work
 
 __all__ = ["gmail", "graph"]
 pytestmark = pytest.mark.django_db(transaction=True)

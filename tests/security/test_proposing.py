@@ -64,7 +64,7 @@ def test_person_replaces_no_foreign_proposal(api: Api, bob: User, mailbox: Mailb
 
 def test_approved_duplicate_is_warned_about_at_any_age(api: Api, alice: User) -> None:
     approve(api.propose(send_at=(timezone.now() + timedelta(days=9)).isoformat()), alice)
-    with guards.lifted(connection):
+    with guards.lift_guards(connection):
         PendingAction.objects.update(created_at=timezone.now() - timedelta(days=3))
     preview = api.tool("send_email", **HELLO).json()
     assert "possible_duplicate" in {warning["code"] for warning in preview["warnings"]}, preview

@@ -10,7 +10,7 @@ from allauth.mfa.models import Authenticator
 from accounts.models import Mailbox, User
 from approvals.models import PendingAction
 from tests.conftest import Api, Reviewer
-from tests.people import browser
+from tests.support.people.browser import browser
 
 pytestmark = pytest.mark.django_db(transaction=True)
 SECURITY = [

@@ -8,7 +8,7 @@ import pytest
 from accounts.audit_hook import record_event
 from accounts.models import Mailbox, User
 from approvals.audit import chain
-from tests.people import browser
+from tests.support.people.browser import browser
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -47,7 +47,7 @@ def test_row_names_actor_subject_method_and_network(staff: User, bob: User) -> N
     rows = page(staff)
     for text in (
         "Sign-in failed",
-        "somebody not signed in",
+        "a person who is not signed in",
         bob.email,
         "password",
         "203.0.113.0/24",

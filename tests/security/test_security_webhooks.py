@@ -9,9 +9,9 @@ from pytest_httpserver import HTTPServer
 from accounts.models import Mailbox, User
 from approvals.models import AuditEvent, Webhook
 from approvals.models.audit import PEOPLE
-from tests.approvals.test_webhooks import Listener, httpserver, hurried, listener, told
+from tests.approvals.webhook_listener import Listener, httpserver, hurried, listener, told
 from tests.conftest import Api, make_api
-from tests.people import browser
+from tests.support.people.browser import browser
 
 __all__ = ["HTTPServer", "httpserver", "listener"]
 pytestmark = pytest.mark.django_db(transaction=True)

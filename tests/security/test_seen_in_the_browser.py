@@ -14,8 +14,8 @@ from playwright.sync_api import Browser, Page
 from tests.browser.conftest import browser
 from tests.security.hiding import WORD, carrying_forms, hiding_forms
 from tests.tools.warnings.messages import OWN, message
-from tools.mail.html.clean import clean, seen_by_reader, text_of
-from tools.warnings import Context, of
+from tools.mail.html.clean import clean, split_hidden, text_of
+from tools.warnings import Context, find_warnings
 
 __all__ = ["browser"]
 pytestmark = [pytest.mark.browser]
@@ -133,7 +133,7 @@ def test_most_words_hidden_by_a_stranger_are_not_read(browser: Browser) -> None:
         for form, pixels in zip(forms, painted(new_page(browser), plain), strict=True)
         if pixels == 0
     ]
-    missed = [form for form in invisible if WORD in text_of(clean(seen_by_reader(form).html).html)]
+    missed = [form for form in invisible if WORD in text_of(clean(split_hidden(form).html).html)]
     assert len(invisible) >= 200
     assert len(missed) <= len(invisible) * FOUND_AT_MOST_MISSED, (
         f"{len(missed)} of {len(invisible)}: {missed[:40]}"
@@ -150,7 +150,7 @@ def test_everything_loaded_on_reading_was_warned_about(browser: Browser) -> None
         for host, each in outgoing.items()
         if any(
             w.code == "remote_content" and host in w.text
-            for w in of(each, Context(own_domains=OWN))
+            for w in find_warnings(each, Context(own_domains=OWN))
         )
     }
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mailhub.environment import Environment, load
-from tests.processes import manage
+from tests.support.processes.programs import manage
 
 KEYS = {"SECRET_KEY": "s" * 40, "MAILHUB_ENCRYPTION_KEYS": b64encode(b"k" * 32).decode()}
 # Variables with other schemes and rules: the address of this server, the stores behind it, and a

@@ -12,7 +12,7 @@ from django.urls.resolvers import RoutePattern
 
 from accounts.models import User
 from mailhub import step_up
-from tests.people import browser
+from tests.support.people.browser import browser
 
 pytestmark = pytest.mark.django_db(transaction=True)
 SAMPLES = {

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from accounts.models import User
 from tests.accounts.test_sign_in import PASSWORD, code_of
-from tests.people import browser
+from tests.support.people.browser import browser
 
 pytestmark = pytest.mark.django_db
 SENSITIVE = "/tokens/new/"
@@ -104,7 +104,7 @@ def test_signing_in_again_is_offered_if_one_can_return(
     settings.SENDS_MAIL = mail
     window = browser(alice, fresh=False)
     page = window.get(window.get(SENSITIVE)["Location"]).content.decode()
-    assert ('data-action="sign-in-anew"' in page) is mail
+    assert ('data-action="sign-in-again"' in page) is mail
     assert ("sign_in_link" in page) is not mail
     out = window.post("/sign-out/", {"next": "/sign-in/?next=/tokens/new/"})
     assert out["Location"] == "/sign-in/?next=/tokens/new/"

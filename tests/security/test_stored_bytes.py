@@ -23,7 +23,7 @@ from mailhub import settings as production
 from mailhub.agent.answering import UNREADABLE
 from mailhub.agent.models import Checkpoint
 from tests.mailhub.agent.conftest import Chat, agent_api, chat, door, model
-from tests.model_server import ModelServer, Says
+from tests.support.servers.model import ModelServer, Says
 
 __all__ = ["agent_api", "chat", "door", "model"]
 

@@ -9,9 +9,9 @@ from django.utils import timezone
 from accounts.models import User
 from approvals.models import Webhook, WebhookDelivery
 from approvals.webhooks import outbox
-from tests.approvals.test_webhooks import Listener, httpserver, listener, told
+from tests.approvals.webhook_listener import Listener, httpserver, listener, told
 from tests.conftest import Api
-from tests.people import browser
+from tests.support.people.browser import browser
 
 __all__ = ["httpserver", "listener"]
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tools.mail.html.clean import clean
-from tools.mail.message.compose import ComposeError, Request, check, new_message, stamped
-from tools.mail.message.content import written
+from tools.mail.message.compose import ComposeError, Request, add_date, check, new_message
+from tools.mail.message.content import own_content
 from tools.mail.text.addresses import header_text
 
 ASK = Request(
@@ -17,14 +17,16 @@ ASK = Request(
     from_name="Alice",
     to=("mira@northwind.example",),
     subject="Hello",
-    content=written("Hi", "text"),
+    content=own_content("Hi", "text"),
 )
 
 
 def asked(**changes: object) -> Request:
     if "body" in changes:
         kind = changes.pop("body_type", "text")
-        changes["content"] = written(str(changes.pop("body")), "html" if kind == "html" else "text")
+        changes["content"] = own_content(
+            str(changes.pop("body")), "html" if kind == "html" else "text"
+        )
     return dataclasses.replace(ASK, **changes)  # type: ignore[arg-type]  # dataclasses knows the fields
 
 
@@ -93,7 +95,7 @@ def test_bcc_is_in_the_envelope_and_not_in_the_bytes() -> None:
     message = new_message(asked(bcc=("secret@x.example",)))
     assert "secret@x.example" in message.recipients
     assert b"secret" not in message.source
-    assert b"Bcc: secret@x.example\r\n" in stamped(
+    assert b"Bcc: secret@x.example\r\n" in add_date(
         message.source, date="Mon, 02 Nov 2026 10:00:00 +0000", bcc=message.request.bcc
     )
 

@@ -51,7 +51,7 @@ def test_mail_leaves_at_the_time_of_the_zone_in_the_form(
     assert action.send_at == datetime.fromisoformat(typed).replace(tzinfo=ZoneInfo(meant))
     # Pages show it in the time zone of the reader, and name that time zone.
     seen = action.send_at.astimezone(ZoneInfo(BERLIN))
-    assert f"{seen:%H:%M:%S %Z}, once approved" in " ".join(
+    assert f"{seen:%H:%M:%S %Z}, if approved" in " ".join(
         reviewer.page(str(action.pk)).content.decode().replace("</time>", "").split()
     )
 
@@ -59,9 +59,9 @@ def test_mail_leaves_at_the_time_of_the_zone_in_the_form(
 @pytest.mark.parametrize(
     ("fields", "says"),
     [
-        ({"send_at": "2020-01-01T09:00"}, "This moment is past."),
+        ({"send_at": "2020-01-01T09:00"}, "This time is in the past."),
         ({"send_at": "tomorrow"}, "Enter a valid date/time."),
-        ({"send_at": f"{at_nine(2):%Y-%m-%dT%H:%M}", "as": "draft"}, "A draft keeps no time."),
+        ({"send_at": f"{at_nine(2):%Y-%m-%dT%H:%M}", "as": "draft"}, "A draft has no send time."),
         ({"send_at": f"{at_nine(40):%Y-%m-%dT%H:%M}"}, "is more than 30 days away"),
     ],
 )

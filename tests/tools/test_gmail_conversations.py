@@ -8,9 +8,10 @@ import pytest
 from accounts.models import User
 from approvals.models import PendingAction
 from tests.conftest import Api, Reviewer, make_api
-from tests.gmailbox import ADA, connected, gmail, letter
-from tests.gmailserver import GmailServer, Stored, parsed
-from tests.work import work
+from tests.support.people.gmail import ADA, connected, gmail, letter
+from tests.support.servers.gmail import GmailServer
+from tests.support.servers.gmail_data import Stored, parsed
+from tests.support.work import work
 
 __all__ = ["gmail"]
 pytestmark = pytest.mark.django_db(transaction=True)

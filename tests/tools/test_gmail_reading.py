@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from accounts.models import Mailbox, User
-from tests.concurrently import all_at_once
 from tests.conftest import Api, make_api, problem_of
-from tests.gmailbox import ADA, arrived, connected, gmail, letter
-from tests.gmailserver import GmailServer
+from tests.support.concurrently import all_at_once
+from tests.support.people.gmail import ADA, arrived, connected, gmail, letter
+from tests.support.servers.gmail import GmailServer
 from tools.providers.base import READ_LIMIT
 from tools.providers.errors import Unavailable
 from tools.providers.gmail import GmailProvider, payload
@@ -167,7 +167,7 @@ def test_cut_inside_a_character_loses_only_that_character(charset: str, last: st
 
 @pytest.mark.parametrize("data", ["SGk_", "SGk/", "SGk", "SG k=\n", "%%%", ""])
 def test_base64_is_read_with_and_without_its_padding(data: str) -> None:
-    assert payload.decoded(data) in (b"Hi?", b"Hi", b"")
+    assert payload.decode_base64(data) in (b"Hi?", b"Hi", b"")
 
 
 def test_large_text_stored_apart_by_gmail_is_fetched(api: Api, gmail: GmailServer) -> None:

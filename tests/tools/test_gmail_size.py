@@ -9,9 +9,9 @@ from accounts.models import User
 from approvals.models import PendingAction
 from approvals.worker import maintenance
 from tests.conftest import Api, Reviewer, make_api
-from tests.gmailbox import connected, gmail
-from tests.gmailserver import GmailServer
-from tests.work import work
+from tests.support.people.gmail import connected, gmail
+from tests.support.servers.gmail import GmailServer
+from tests.support.work import work
 from tools.providers.base import Envelope
 from tools.providers.gmail import GmailProvider
 

@@ -8,10 +8,10 @@ from django.utils import timezone
 
 from approvals.worker import maintenance
 from tests.conftest import Api, Reviewer
-from tests.graphserver import GraphServer
-from tests.mailserver import ADA
-from tests.outlook import api, graph, letter, mailbox
-from tests.work import work
+from tests.support.people.outlook import api, graph, letter, mailbox
+from tests.support.servers.graph import GraphServer
+from tests.support.servers.sandbox import ADA
+from tests.support.work import work
 from tools.models import MessageHandle
 
 __all__ = ["api", "graph", "mailbox"]

@@ -14,7 +14,7 @@ from mcp.client.stdio import StdioServerParameters
 from accounts.models import ApiToken
 from tests.conformance.served import ERAS, SECONDS
 from tests.conftest import HELLO, Api
-from tests.processes import MANAGE, environment, this_test
+from tests.support.processes.programs import MANAGE, environment, this_test
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.process]
 INITIALIZE = {

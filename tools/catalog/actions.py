@@ -14,15 +14,15 @@ from tools.schemas import ActionParameters, ListActions
 def get_action(caller: Caller, parameters: ActionParameters) -> dict[str, Any]:
     action = queries.find(queries.of_caller(caller), parameters.action_id)
     if action is None:
-        raise not_found("The action")
-    return queries.described(action)
+        raise not_found("The action does not exist, or you may not see it.")
+    return queries.describe_action(action)
 
 
 def cancel_action(caller: Caller, parameters: ActionParameters) -> dict[str, Any]:
     action = queries.find(queries.of_caller(caller), parameters.action_id)
     if action is None:
-        raise not_found("The action")
-    return queries.described(verdicts.cancel(action_id=action.pk, caller=caller))
+        raise not_found("The action does not exist, or you may not see it.")
+    return queries.describe_action(verdicts.cancel(action_id=action.pk, caller=caller))
 
 
 def list_actions(caller: Caller, parameters: ListActions) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def list_actions(caller: Caller, parameters: ListActions) -> dict[str, Any]:
     page, next_cursor = queries.page(
         actions, cursor=parameters.cursor, limit=parameters.limit, newest_first=True
     )
-    result: dict[str, Any] = {"items": [queries.described(action) for action in page]}
+    result: dict[str, Any] = {"items": [queries.describe_action(action) for action in page]}
     if next_cursor:
         result["next_cursor"] = next_cursor
     return result

@@ -12,8 +12,9 @@ from pydantic import ValidationError
 from accounts.access import rate_limits, request_log, roles
 from accounts.access.caller import Caller
 from accounts.infra.problems import Problem, invalid
-from tools.catalog.entries import TOOLS, Tool
-from tools.schemas import IDEMPOTENCY_KEY
+from accounts.infra.texts import translatable
+from tools.catalog.entries import TOOLS, AnyTool, CallerTool, M, MailboxTool, P, Result, Tool
+from tools.schemas import IDEMPOTENCY_KEY, SendingParameters
 from tools.sending.proposals import Proposed
 
 log = structlog.get_logger(__name__)
@@ -46,17 +47,14 @@ def call_tool(
     """
     started = time.monotonic()
     outcome = "error"
-    result: Any = None
+    result: Result | None = None
     try:
         tool = _tool(caller, name)
-        parameters = _parameters(tool, arguments, idempotency_key)
-        if tool.effect == "send" and parameters.confirm:
-            rate_limits.count_proposal(caller)
-        if tool.need is None:
-            result = tool.run(caller, parameters)
+        given = _with_one_key(tool, arguments, idempotency_key)
+        if isinstance(tool, MailboxTool):
+            result = _run_on_mailbox(tool, caller, given)
         else:
-            mailbox = roles.get_mailbox(caller, parameters.mailbox, need=tool.need)
-            result = tool.run(caller, mailbox, parameters)
+            result = _run_for_caller(tool, caller, given)
         outcome = "ok"
     except Problem as problem:
         outcome = problem.code
@@ -88,23 +86,42 @@ def tools_for(caller: Caller) -> list[Tool]:
     return [tool for tool in TOOLS.values() if caller.may(tool.scope)]
 
 
-def _tool(caller: Caller, name: str) -> Tool:
+def _tool(caller: Caller, name: str) -> AnyTool:
     tool = TOOLS.get(name)
     if tool is None:
         raise Problem("not_found", "There is no such tool.")
     if not caller.may(tool.scope):
-        raise Problem("forbidden", f"The token lacks the scope {tool.scope}.")
+        raise Problem(
+            "forbidden", translatable("The token lacks the scope %(scope)s.", scope=tool.scope)
+        )
     return tool
 
 
-def _parameters(tool: Tool, arguments: Mapping[str, Any], key: str | None) -> Any:
+def _run_on_mailbox(tool: MailboxTool[M], caller: Caller, given: Mapping[str, Any]) -> Result:
+    parameters = _parameters(tool.parameters, given)
+    is_proposal = isinstance(parameters, SendingParameters) and parameters.confirm
+    if tool.effect == "send" and is_proposal:
+        rate_limits.count_proposal(caller)
+    mailbox = roles.get_mailbox(caller, parameters.mailbox, need=tool.need)
+    return tool.run(caller, mailbox, parameters)
+
+
+def _run_for_caller(tool: CallerTool[P], caller: Caller, given: Mapping[str, Any]) -> Result:
+    return tool.run(caller, _parameters(tool.parameters, given))
+
+
+def _parameters(wanted: type[P], given: Mapping[str, Any]) -> P:
+    try:
+        return wanted.model_validate(given)
+    except ValidationError as error:
+        raise invalid(error) from None
+
+
+def _with_one_key(tool: Tool, arguments: Mapping[str, Any], key: str | None) -> dict[str, Any]:
     given = dict(arguments)
     if "idempotency_key" in tool.parameters.model_fields:
         given["idempotency_key"] = _one_key(given.get("idempotency_key"), key)
-    try:
-        return tool.parameters.model_validate(given)
-    except ValidationError as error:
-        raise invalid(error) from None
+    return given
 
 
 def _one_key(inside: object, beside: str | None) -> str | None:

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 
+from accounts.infra.texts import translatable
+
 PROGRAM = "m365"
 MAX_CHARS = 8000
 
@@ -127,17 +129,23 @@ def classified(text: str, known: Mapping[str, CliCommand]) -> Command:
        command takes only options that it has.
     """
     if len(text) > MAX_CHARS:
-        raise Refused(f"A command has at most {MAX_CHARS:,} characters.")
+        raise Refused(
+            translatable(
+                "A command has at most %(max_chars)s characters.", max_chars=f"{MAX_CHARS:,}"
+            )
+        )
     if SHELL_CHARACTERS.search(text.strip()):
         raise Refused(
-            "A command holds none of ; & | ` $ < > and no line break, not even inside quotes."
+            translatable(
+                "A command must not contain ; & | ` $ < > or a line break, not even inside quotes."
+            )
         )
     try:
         words = shlex.split(text)
     except ValueError:
-        raise Refused("The quotes of the command are not closed.") from None
+        raise Refused(translatable("The quotes of the command are not closed.")) from None
     if not words or words[0] != PROGRAM:
-        raise Refused('A command starts with "m365".')
+        raise Refused(translatable('A command must start with "m365".'))
     start = next((place for place, word in enumerate(words) if word.startswith("-")), len(words))
     name = " ".join(words[1:start])
     _refuse_outright(words[1:start])
@@ -147,7 +155,7 @@ def classified(text: str, known: Mapping[str, CliCommand]) -> Command:
     )
 
 
-def rewritten(command: Command, *, now: datetime) -> Command:
+def rewrite(command: Command, *, now: datetime) -> Command:
     """Return the command as it is run.
 
     A list of mails gets a time window and loses the options that would remove it; the output is
@@ -158,7 +166,7 @@ def rewritten(command: Command, *, now: datetime) -> Command:
     options = [(name, value) for name, value in command.options if name.lower() not in UNLIMITING]
     end = command.option("endTime")
     if command.option("startTime") is None:
-        options.append(("startTime", _moment(_parsed(end) or now, minus=WINDOW)))
+        options.append(("startTime", _moment(_parse_time(end) or now, minus=WINDOW)))
     if end is None:
         options.append(("endTime", _moment(now)))
     return replace(command, options=tuple(options))
@@ -168,11 +176,13 @@ def refuse_ambiguous(command: Command, known: Mapping[str, CliCommand]) -> None:
     """Raise Refused unless the line that runs, read again, is the command that was judged."""
     if classified(command.line, known) != command:
         raise Refused(
-            "The command reads differently once it is quoted again. Write it without unusual quotes."
+            translatable(
+                "mailhub cannot quote this command safely. Write it without unusual quotes."
+            )
         )
 
 
-def for_the_server(command: Command) -> str:
+def server_line(command: Command) -> str:
     """Return the line for the MCP server, which uses CSV unless the line says otherwise."""
     return f"{command.line} --output json"
 
@@ -182,16 +192,26 @@ def _refuse_outright(words: list[str]) -> None:
     this.
     """
     if not words:
-        raise Refused('Say which command: "m365 status", for example.')
+        raise Refused(translatable('Name the command, for example "m365 status".'))
     if not all(COMMAND_WORD.fullmatch(word) for word in words):
         raise Refused(
-            "The words of a command hold letters, digits and hyphens only, and are not quoted together."
+            translatable(
+                "The words of a command may hold only letters, digits and hyphens."
+                " Quote each word separately, or not at all."
+            )
         )
     group = words[0].lower()
     if group in REFUSED_GROUPS:
-        raise Refused(f'"{PROGRAM} {group}" is never run here: {REFUSED_GROUPS[group]}.')
+        raise Refused(
+            translatable(
+                '"%(program)s %(group)s" is never run here: %(reason)s.',
+                program=PROGRAM,
+                group=group,
+                reason=REFUSED_GROUPS[group],
+            )
+        )
     if any("accesstoken" in word.lower() for word in words):
-        raise Refused("Access tokens are never shown here.")
+        raise Refused(translatable("Access tokens are never shown here."))
 
 
 def _options(words: list[str], command: CliCommand) -> list[tuple[str, str | None]]:
@@ -201,7 +221,10 @@ def _options(words: list[str], command: CliCommand) -> list[tuple[str, str | Non
         word = rest.pop(0)
         if not word.startswith("-"):
             raise Refused(
-                f'"{word[:80]}" belongs to no option. Arguments are options: --name "value".'
+                translatable(
+                    '"%(word)s" belongs to no option. Arguments are options: --name "value".',
+                    word=word[:80],
+                )
             )
         given, equals, value = word.lstrip("-").partition("=")
         value_given: str | None = value if equals else None
@@ -211,46 +234,60 @@ def _options(words: list[str], command: CliCommand) -> list[tuple[str, str | Non
             continue
         if command.name == MESSAGE_LIST and given.lower() in UNLIMITING:
             continue  # the CLI has no such option there, but models ask for it
-        name = _known_option(word, given, command)
+        name = _find_option(word, given, command)
         if value_given is None and name in command.valued:
-            raise Refused(f"--{name} needs a value.")
+            raise Refused(translatable("--%(name)s needs a value.", name=name))
         if value_given is not None:
             _check_value(name, value_given, command)
         if any(name == before for before, _ in found):
-            raise Refused(f"--{name} is given twice.")
+            raise Refused(translatable("--%(name)s is given twice.", name=name))
         found.append((name, value_given))
     return found
 
 
-def _known_option(word: str, given: str, command: CliCommand) -> str:
+def _find_option(word: str, given: str, command: CliCommand) -> str:
     dashes = len(word) - len(word.lstrip("-"))
     name = command.options.get(given)
     if name is None and command.nature is Nature.WRITE and OPTION_NAME.fullmatch(given):
         name = given  # some commands take any option, such as the columns of a list
     # `-query` would be read as several short options; the CLI has no name like `---x`.
     if name is None or dashes != (1 if len(given) == 1 else 2):
-        raise Refused(f'"{PROGRAM} {command.name[:80]}" has no option "{word[:60]}".')
+        raise Refused(
+            translatable(
+                '"%(program)s %(command)s" has no option "%(word)s".',
+                program=PROGRAM,
+                command=command.name[:80],
+                word=word[:60],
+            )
+        )
     if name in LOCAL_FILES:
-        raise Refused(f"--{name} is never used here: it reads or writes a file of the server.")
+        raise Refused(
+            translatable(
+                "--%(name)s is never used here: it reads or writes a file of the server.", name=name
+            )
+        )
     return name
 
 
 def _check_value(name: str, value: str, command: CliCommand) -> None:
     if value.startswith("@"):
         raise Refused(
-            f"--{name}: a value that starts with @ would be read from a file of the server."
+            translatable(
+                "--%(name)s: a value that starts with @ would be read from a file of the server.",
+                name=name,
+            )
         )
     if value.startswith("-"):
-        raise Refused(f"--{name}: a value cannot start with a dash.")
+        raise Refused(translatable("--%(name)s: a value cannot start with a dash.", name=name))
     if name in command.switches and value not in ("true", "false"):
-        raise Refused(f"--{name} is a switch: true or false.")
+        raise Refused(translatable("--%(name)s is a switch: true or false.", name=name))
 
 
-def _parsed(text: str | None) -> datetime | None:
+def _parse_time(text: str | None) -> datetime | None:
     try:
         moment = datetime.fromisoformat(text) if text else None
     except ValueError:
-        raise Refused("--endTime is no ISO 8601 time.") from None
+        raise Refused(translatable("--endTime is no ISO 8601 time.")) from None
     return moment.replace(tzinfo=moment.tzinfo or UTC) if moment else None
 
 

@@ -92,16 +92,16 @@ class M365Client:
     def _serve(self) -> None:
         asyncio.set_event_loop(self._loop)
         with closing(self._loop):
-            self._loop.run_until_complete(self._until_closed())
+            self._loop.run_until_complete(self._run_until_closed())
 
-    async def _until_closed(self) -> None:
+    async def _run_until_closed(self) -> None:
         # Cancel a scope, because cancelling the task would interrupt the library while it ends the
         # process cleanly.
         async with anyio.create_task_group() as group:
             group.start_soon(self._live)
             await self._closing.wait()
             group.cancel_scope.cancel()
-        self._tell_who_waits()
+        self._notify_waiting()
 
     async def _run(self, line: str) -> Reply:
         connection = await self._connection()
@@ -125,17 +125,17 @@ class M365Client:
     async def _live(self) -> None:
         while True:
             with tempfile.TemporaryDirectory(prefix="mailhub-m365-") as folder, suppress(Exception):
-                await self._connected_in(folder)
+                await self._connect_in(folder)
             # A connection that worked is opened again at once.
             self._failures += 1
             log.warning("m365_server_lost", count=self._failures)
             if self._failures:
-                self._tell_who_waits()
+                self._notify_waiting()
             await asyncio.sleep(
                 min(LONGEST_PAUSE, 2.0 ** (self._failures - 1)) if self._failures else 0
             )
 
-    async def _connected_in(self, folder: str) -> None:
+    async def _connect_in(self, folder: str) -> None:
         """Connect, and stay until the connection is lost.
 
         Files that a command writes into its folder are deleted with the folder.
@@ -165,9 +165,9 @@ class M365Client:
                     tool=",".join(settings.MCP_M365_TOOLS),
                     count=len(settings.MCP_M365_TOOLS),
                 )
-                await self._until_lost(connection)
+                await self._watch_until_lost(connection)
 
-    async def _until_lost(self, connection: _Connection) -> None:
+    async def _watch_until_lost(self, connection: _Connection) -> None:
         while not connection.lost.is_set():
             try:
                 await asyncio.wait_for(connection.lost.wait(), self._health_seconds)
@@ -184,7 +184,7 @@ class M365Client:
             connection.lost.set()
             self._connected = self._loop.create_future()
 
-    def _tell_who_waits(self) -> None:
+    def _notify_waiting(self) -> None:
         if not self._connected.done():
             self._connected.set_exception(Unreachable())
             self._connected.exception()  # mark it as retrieved: nobody may have waited

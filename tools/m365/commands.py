@@ -26,7 +26,7 @@ def known_commands() -> Mapping[str, CliCommand]:
     }
 
 
-def written(package: Path) -> str:
+def format_commands(package: Path) -> str:
     """Return the text of `commands.tsv` for an unpacked package.
 
     Raises OSError, ValueError or KeyError if the folder is no such package.

@@ -7,6 +7,7 @@ from typing import Any
 from django.conf import settings
 from django.utils.translation import gettext_lazy as _
 
+from accounts.infra.texts import translatable
 from approvals.core.types import ApprovedAction, Outcome, Rendered
 
 # Messages of the server and the CLI before they have called Microsoft.
@@ -27,30 +28,60 @@ class RunCommand:
 
     words: Mapping[str, Any] = {
         "sort": _("command"),
-        "question": _("May this run in Microsoft 365?"),
+        "question": _("Run this command in Microsoft 365?"),
         "approve": _("Approve and run"),
         "sealed": _(
-            "This digest covers the command and every option. It is checked again just before it runs; if anything "
-            "differs, nothing runs."
+            "This digest covers the command and every option. mailhub checks it again just before "
+            "the command runs. If anything differs, nothing runs."
         ),
-        "returned": _("It came back and did not run."),
+        "returned": _("The command did not run. A new decision is needed."),
+        # States
         "approved": _("approved, will run"),
         "executing": _("running now"),
-        "succeeded": _("ran"),
-        "failed": _("did not run"),
-        "unknown": _("not known whether it ran"),
+        "succeeded": _("command ran"),
+        "failed": _("command did not run"),
+        "unknown": _("not known whether the command ran"),
+        # Attempts
         "accepted": _("ran"),
         "refused": _("refused, did not run"),
-        "not_sent": _("did not run, to be tried again"),
+        "not_sent": _("did not run, will be retried"),
+        # The page of a decided action
+        "about_to": _("Approved, about to run"),
+        "not_yet": _("Approved, did not run yet"),
+        "attempt_did_nothing": _("The last attempt ran nothing, that is certain."),
+        "done": _("Microsoft 365 accepted the command."),
+        "refused_by": _("The CLI for Microsoft 365 refused the command."),
+        "refused_for_good": _(
+            "Nothing was changed, and mailhub will not retry. Fix the problem above, then ask for "
+            "a new proposal."
+        ),
+        "nothing": _("The command did not run."),
+        "look": _(
+            "The command may have changed something, or a part of it. Check in Microsoft 365. "
+            "mailhub never runs it again by itself."
+        ),
+        "it_happened": _("It ran"),
+        "it_happened_means": _(
+            "You see in Microsoft 365 what the command changed. mailhub closes it as run, in your "
+            "name."
+        ),
+        "not_again": _("You cannot run it again."),
+        "again": _("It did not run: run it again"),
+        "again_means": _(
+            "You are sure that the command changed nothing. If you are wrong, it happens twice. "
+            "It runs after the undo window."
+        ),
+        # Attempts whose answer was lost
         "may_have_happened": _("May have run"),
-        "did_happen": _("It ran all the same."),
-        "did_happen_twice": _("It ran twice."),
-        "twice": _(
-            "The answer to an earlier attempt was lost. If that attempt ran after all, it happens twice."
+        "did_happen": _("The command ran all the same."),
+        "did_happen_twice": _("The command ran twice."),
+        "twice": translatable(
+            "The answer to an earlier attempt was lost. If that attempt ran after all, it happens "
+            "twice."
         ),
     }
 
-    def rendered(self, payload: Mapping[str, Any], blob: Callable[[str], bytes]) -> Rendered:
+    def render(self, payload: Mapping[str, Any], blob: Callable[[str], bytes]) -> Rendered:
         lines = [
             f"m365 {payload['command']}",
             *(f"  --{name} {value or ''}" for name, value in payload["options"]),
@@ -67,11 +98,13 @@ class RunCommand:
             return Outcome(
                 verdict="refused",
                 code="refused",
-                detail="This server only reads Microsoft 365 now.",
+                detail=translatable("This server is now read-only for Microsoft 365."),
             )
         if not settings.MCP_M365_START_CMD:
             return Outcome(
-                verdict="not_sent", code="unreachable", detail="MCP_M365_START_CMD is not set."
+                verdict="not_sent",
+                code="unreachable",
+                detail=translatable("MCP_M365_START_CMD is not set."),
             )
         # A heavy library, which a worker without such a command never needs.
         from tools.m365.client import Lost, Unreachable, m365_client
@@ -84,22 +117,26 @@ class RunCommand:
             return Outcome(
                 verdict="not_sent",
                 code="unreachable",
-                detail="The MCP server could not be started.",
+                detail=translatable("The MCP server could not be started."),
             )
         except Lost:
             return Outcome(
-                verdict="unknown", code="no_answer", detail="The MCP server gave no answer."
+                verdict="unknown",
+                code="no_answer",
+                detail=translatable("The MCP server gave no answer."),
             )
         if not reply.failed:
-            return _accepted(reply.text, approved.payload["command"])
+            return _accepted_outcome(reply.text, approved.payload["command"])
         if any(sign in reply.text for sign in BEFORE_ANYTHING):
             return Outcome(
                 verdict="refused",
                 code="refused",
-                detail="The CLI for Microsoft 365 refused the command.",
+                detail=translatable("The CLI for Microsoft 365 refused the command."),
             )
         return Outcome(
-            verdict="unknown", code="command_failed", detail="The command ended with an error."
+            verdict="unknown",
+            code="command_failed",
+            detail=translatable("The command ended with an error."),
         )
 
     def reconcile(self, approved: ApprovedAction) -> Outcome | None:
@@ -109,7 +146,7 @@ class RunCommand:
         """Do nothing."""
 
 
-def _accepted(output: str, command: str) -> Outcome:
+def _accepted_outcome(output: str, command: str) -> Outcome:
     """Return the outcome. Its receipt has no content of the answer, because it outlives the
     action's content.
     """

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tools.mail.text.redaction import redacted
+from tools.mail.text.redaction import redact
 
 MAX_CHARS = 4000
 MARK = " …[truncated]"
@@ -15,7 +15,7 @@ PREVIEW_CHARS = 120
 STATUS_FIELDS = ("connectedAs", "cloudType", "authType", "connectionName", "appId", "appTenant")
 
 
-def reduced(command: str, raw: str) -> str:
+def reduce_output(command: str, raw: str) -> str:
     """Return the short form of a command's output; output without a short form is only cut."""
     try:
         data = json.loads(raw)
@@ -23,13 +23,13 @@ def reduced(command: str, raw: str) -> str:
         return cut(raw)
     short = REDUCERS[command](data) if command in REDUCERS else None
     # JSON objects and lists become compact; a bare string or number stays unchanged.
-    return cut(_dumped(data if short is None else short) if isinstance(data, dict | list) else raw)
+    return cut(_dump(data if short is None else short) if isinstance(data, dict | list) else raw)
 
 
 def cut(text: str) -> str:
     # Masked before the cut, because otherwise half a token could remain. Text far behind the cut is
     # not searched.
-    text = redacted(text[: 4 * MAX_CHARS])
+    text = redact(text[: 4 * MAX_CHARS])
     return text if len(text) <= MAX_CHARS else text[:MAX_CHARS] + MARK
 
 
@@ -91,5 +91,5 @@ def _inside(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _dumped(data: Any) -> str:
+def _dump(data: Any) -> str:
     return json.dumps(data, ensure_ascii=False, separators=(",", ":"))

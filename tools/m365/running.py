@@ -15,6 +15,7 @@ from django.conf import settings
 from accounts.access import roles
 from accounts.access.caller import Caller
 from accounts.infra.problems import Problem
+from accounts.infra.texts import translatable
 from accounts.models import Mailbox, Role
 from approvals.core.digest import digest_of
 from approvals.core.types import Preview, PreviewWarning, Proposal, Target
@@ -24,16 +25,16 @@ from tools.m365.classify import (
     Nature,
     Refused,
     classified,
-    for_the_server,
     refuse_ambiguous,
-    rewritten,
+    rewrite,
+    server_line,
 )
 from tools.m365.commands import known_commands
-from tools.m365.reduce import reduced
+from tools.m365.reduce import reduce_output
 from tools.mail.text.addresses import domain_of
 from tools.schemas import M365RunCommand
 from tools.sending.preview import as_warnings
-from tools.sending.proposals import Proposed, proposed, request_digest
+from tools.sending.proposals import Proposed, build_proposed, request_digest
 
 log = structlog.get_logger(__name__)
 
@@ -43,8 +44,10 @@ EXCERPT = 200
 RETRY_SECONDS = 30
 CHANGES_MICROSOFT_365 = PreviewWarning(
     code="m365_write",
-    title="Changes something in Microsoft 365",
-    text="The command runs with the rights of this server's own sign-in, not with those of the mailbox.",
+    title=translatable("Changes something in Microsoft 365"),
+    text=translatable(
+        "The command runs with the rights of this server's own sign-in, not with those of the mailbox."
+    ),
     severity="risk",
 )
 
@@ -60,12 +63,15 @@ def run_command(caller: Caller, parameters: M365RunCommand) -> dict[str, Any] | 
         roles.get_mailbox(caller, parameters.mailbox, need=Role.PROPOSER)
     if caller.token is None and not caller.user.is_staff:
         raise Problem(
-            "forbidden", "Only who runs this server may use its sign-in to Microsoft 365."
+            "forbidden", "Only staff of this server may use its sign-in to Microsoft 365."
         )
     if NAME not in settings.MCP_M365_TOOLS:
-        raise Problem("policy_blocked", f"{NAME} is switched off on this server (MCP_M365_TOOLS).")
+        raise Problem(
+            "policy_blocked",
+            translatable("%(name)s is switched off on this server (MCP_M365_TOOLS).", name=NAME),
+        )
     try:
-        command = rewritten(classified(parameters.command, known_commands()), now=datetime.now(UTC))
+        command = rewrite(classified(parameters.command, known_commands()), now=datetime.now(UTC))
         refuse_ambiguous(command, known_commands())
     except Refused as refusal:
         raise Problem("policy_blocked", str(refusal)) from None
@@ -74,9 +80,12 @@ def run_command(caller: Caller, parameters: M365RunCommand) -> dict[str, Any] | 
     if settings.MCP_M365_STRICT_READONLY:
         raise Problem(
             "policy_blocked",
-            f'"m365 {command.name}" changes something, and this server only reads Microsoft 365. Nothing was done.',
+            translatable(
+                '"m365 %(name)s" changes something, and this server only reads Microsoft 365. Nothing was done.',
+                name=command.name,
+            ),
         )
-    return _held(
+    return _propose_command(
         caller,
         roles.get_mailbox(caller, parameters.mailbox, need=Role.PROPOSER),
         parameters,
@@ -95,7 +104,7 @@ def _read(command: Command) -> dict[str, Any]:
 
     started = time.monotonic()
     try:
-        reply = m365_client().run(for_the_server(command))
+        reply = m365_client().run(server_line(command))
     except Unreachable:
         raise Problem(
             "transient",
@@ -108,7 +117,7 @@ def _read(command: Command) -> dict[str, Any]:
             "The MCP server of the CLI for Microsoft 365 gave no answer.",
             retry_after=RETRY_SECONDS,
         ) from None
-    short = reduced(command.name, reply.text)
+    short = reduce_output(command.name, reply.text)
     log.info(
         "m365_command",
         outcome="error" if reply.failed else "ok",
@@ -118,11 +127,13 @@ def _read(command: Command) -> dict[str, Any]:
         duration_ms=round((time.monotonic() - started) * 1000),
     )
     if reply.failed:
-        raise Problem("invalid_input", f"The command failed: {short[:EXCERPT]}")
+        raise Problem(
+            "invalid_input", translatable("The command failed: %(output)s", output=short[:EXCERPT])
+        )
     return {"command": command.line, "output": short}
 
 
-def _held(
+def _propose_command(
     caller: Caller, mailbox: Mailbox, parameters: M365RunCommand, command: Command
 ) -> dict[str, Any] | Proposed:
     asked = request_digest(NAME, parameters)
@@ -132,7 +143,7 @@ def _held(
             caller=caller, mailbox=mailbox, tool=NAME, key=key, request_digest=asked
         )
         if earlier is not None:
-            return proposed(earlier, replayed=True)
+            return build_proposed(earlier, replayed=True)
     if parameters.replaces is not None:
         proposals.replaceable(caller=caller, mailbox=mailbox, action_id=parameters.replaces)
     payload = {
@@ -141,7 +152,7 @@ def _held(
         "mailbox": str(mailbox.id),
         "command": command.name,
         "options": [list(option) for option in command.options],
-        "line": for_the_server(command),
+        "line": server_line(command),
     }
     preview = _preview(command, mailbox)
     if not parameters.confirm:
@@ -165,7 +176,7 @@ def _held(
         ),
         replaces=parameters.replaces,
     )
-    return proposed(action, replayed=replayed)
+    return build_proposed(action, replayed=replayed)
 
 
 def _preview(command: Command, mailbox: Mailbox) -> Preview:

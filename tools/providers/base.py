@@ -6,10 +6,13 @@ same assertions.
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import date, datetime
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
+
+from accounts.infra.texts import translatable
+from tools.providers.notes import DraftNotes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,7 +145,7 @@ class StoredDraft:
     version: str = ""
 
     @property
-    def seal(self) -> str:
+    def etag(self) -> str:
         """Return a value that changes when the draft changes."""
         return self.version or hashlib.sha256(self.source).hexdigest()
 
@@ -166,7 +169,7 @@ class Envelope:
     save_to_sent: bool = True
 
 
-def _keep_nothing(notes: Mapping[str, Any]) -> None:
+def _keep_nothing(notes: DraftNotes) -> None:
     pass
 
 
@@ -181,8 +184,8 @@ class Handover:
     """
 
     wire_started: Callable[[], None]
-    prepared: Mapping[str, Any] = field(default_factory=dict)
-    keep: Callable[[Mapping[str, Any]], None] = _keep_nothing
+    prepared: DraftNotes = field(default_factory=DraftNotes)
+    keep: Callable[[DraftNotes], None] = _keep_nothing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,29 +201,8 @@ class Receipt:
     changed: tuple[str, ...] = ()
 
 
-class MailProvider(Protocol):
-    """One connected mailbox. Safe to use from several threads."""
-
-    name: str
-    send_scope: str
-
-    @property
-    def writes_quote(self) -> bool:
-        """Return True if the provider writes the quote of answers and forwards itself and takes
-        only the comment.
-        """
-        ...
-
-    @property
-    def always_keeps_copy(self) -> bool:
-        """Return True if every sent mail is kept in Sent, so that no mail can be sent without a
-        copy.
-        """
-        ...
-
-    def test(self) -> None:
-        """Sign in to all services of the mailbox; raise ProviderError if one fails."""
-        ...
+class Reader(Protocol):
+    """The part of a provider that reads the mailbox."""
 
     def list_messages(
         self, *, folder: str, unread: bool | None, limit: int, page_token: str | None
@@ -262,6 +244,14 @@ class MailProvider(Protocol):
         """
         ...
 
+    def id_of_number(self, number: int, *, folder: str) -> str:
+        """Return the message id of a UID in a folder (a role). Raises NotFound."""
+        ...
+
+
+class Drafts(Protocol):
+    """The part of a provider that changes the drafts folder, and nothing else."""
+
     def save_draft(self, source: bytes, *, replaces: str | None = None) -> StoredDraft:
         """Put a draft into the drafts folder. The draft that it replaces is removed only after the
         new one is there.
@@ -279,13 +269,9 @@ class MailProvider(Protocol):
         """Remove this draft and nothing else; raise the same errors as save_draft."""
         ...
 
-    def id_of_number(self, number: int, *, folder: str) -> str:
-        """Return the message id of a UID in a folder (a role). Raises NotFound."""
-        ...
 
-    def mark(self, message_id: str, flag: Literal["answered", "forwarded"]) -> None:
-        """Mark the original as answered or forwarded; idempotent."""
-        ...
+class Sender(Protocol):
+    """The part of a provider that sends mail, and finishes what belongs to a sent mail."""
 
     def check(self, envelope: Envelope) -> None:
         """Raise Refused if `send` would refuse the envelope regardless of the server; ask no
@@ -298,6 +284,18 @@ class MailProvider(Protocol):
     def send(self, envelope: Envelope, handover: Handover) -> Receipt:
         """Hand the message over once."""
         ...
+
+    def mark(self, message_id: str, flag: Literal["answered", "forwarded"]) -> None:
+        """Mark the original as answered or forwarded; idempotent."""
+        ...
+
+    def save_sent_copy(self, source: bytes, message_id: str) -> None:
+        """Put the copy into Sent unless it is there already."""
+        ...
+
+
+class Evidence(Protocol):
+    """The part of a provider that finds out whether a mail has left: Sent, and what was prepared."""
 
     def find_sent(self, message_id: str) -> str | None:
         """Return the Message-ID under which the provider shows the message as sent, or None.
@@ -316,18 +314,18 @@ class MailProvider(Protocol):
         """
         ...
 
-    def is_unsent(self, prepared: Mapping[str, Any]) -> bool:
+    def is_unsent(self, prepared: DraftNotes) -> bool:
         """Return True if the preparation is still there, unchanged and unsent.
 
         False proves nothing.
         """
         ...
 
-    def discard(self, prepared: Mapping[str, Any]) -> None:
+    def discard(self, prepared: DraftNotes) -> None:
         """Remove the preparation if it is still there, unchanged and unsent; idempotent."""
         ...
 
-    def destroy(self, prepared: Mapping[str, Any]) -> bool:
+    def destroy(self, prepared: DraftNotes) -> bool:
         """Destroy the preparation permanently, so that no order that names it can be carried out
         any more.
 
@@ -337,18 +335,41 @@ class MailProvider(Protocol):
         """
         ...
 
-    def is_prepared(self, prepared: Mapping[str, Any], draft: StoredDraft) -> bool:
+    def is_prepared(self, prepared: DraftNotes, draft: StoredDraft) -> bool:
         """Return True if the draft is the preparation, or was created for it without a
         confirmation; ask no server.
         """
         ...
 
-    def save_sent_copy(self, source: bytes, message_id: str) -> None:
-        """Put the copy into Sent unless it is there already."""
+
+class MailProvider(Reader, Drafts, Sender, Evidence, Protocol):
+    """One connected mailbox. Safe to use from several threads."""
+
+    name: str
+    send_scope: str
+
+    @property
+    def writes_quote(self) -> bool:
+        """Return True if the provider writes the quote of answers and forwards itself and takes
+        only the comment.
+        """
+        ...
+
+    @property
+    def always_keeps_copy(self) -> bool:
+        """Return True if every sent mail is kept in Sent, so that no mail can be sent without a
+        copy.
+        """
+        ...
+
+    def test(self) -> None:
+        """Sign in to all services of the mailbox; raise ProviderError if one fails."""
         ...
 
 
-NOT_A_DRAFT = "You can only update drafts. The email you provided is not in the drafts folder."
+NOT_A_DRAFT = translatable(
+    "You can only update drafts. The email you provided is not in the drafts folder."
+)
 READ_LIMIT = 1024 * 1024
 ROLES = ("inbox", "sent", "drafts", "archive", "junk", "trash")
 

@@ -13,6 +13,8 @@ ProviderError
 └── OutcomeUnknown        the request was sent and no answer came
 """
 
+from accounts.infra.texts import translatable
+
 
 class ProviderError(Exception):
     """A failure at the provider.
@@ -62,7 +64,10 @@ class NotPermitted(Refused):
     def __init__(self, required_scope: str, detail: str = "") -> None:
         super().__init__(
             "auth_error",
-            detail or f"The mailbox was connected without the permission {required_scope}.",
+            detail
+            or translatable(
+                "The mailbox was connected without the permission %(scope)s.", scope=required_scope
+            ),
         )
         self.required_scope = required_scope
 

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 from accounts.connect import mailbox_status
 from accounts.infra.problems import Problem, not_found
+from accounts.infra.texts import translatable
 from accounts.models import Mailbox
 from tools.providers.errors import (
     Busy,
@@ -22,7 +23,7 @@ RETRY_SECONDS = 30
 
 
 @contextmanager
-def told_as_problems(mailbox: Mailbox) -> Iterator[None]:
+def map_errors(mailbox: Mailbox) -> Iterator[None]:
     """Raise provider errors of reads as problems, and show an unreachable mailbox on its page.
 
     An unreachable mailbox is a `transient` problem.
@@ -32,31 +33,35 @@ def told_as_problems(mailbox: Mailbox) -> Iterator[None]:
     try:
         yield
     except NotAuthorized:
-        mailbox_status.login_refused(mailbox)
+        mailbox_status.mark_login_refused(mailbox)
         raise _reconnect(mailbox) from None
     except NotPermitted as error:
         raise Problem("auth_error", error.detail, required_scope=error.required_scope) from None
     except TokenRefused as error:
         raise Problem("auth_error", error.detail) from None
     except Unsupported as error:
-        raise Problem("invalid_input", error.detail or "This mailbox cannot do that.") from None
+        raise Problem(
+            "invalid_input", error.detail or translatable("This mailbox cannot do that.")
+        ) from None
     except NotFound as error:
         if error.detail:
             raise Problem("not_found", error.detail) from None
-        raise not_found("The message or folder") from None
+        raise not_found("The message or folder does not exist, or you may not see it.") from None
     except Refused as error:
         if error.code == "too_large":
             raise Problem("too_large", error.detail) from None
-        raise Problem("invalid_input", error.detail or "The mail server refused it.") from None
+        raise Problem(
+            "invalid_input", error.detail or translatable("The mail server refused the request.")
+        ) from None
     except Unavailable as error:
         if error.pauses:
             raise Problem(
                 "rate_limited",
-                "The mail provider asks for a rest.",
+                "The mail provider asks to try again later.",
                 retry_after=error.retry_after or RETRY_SECONDS,
             ) from None
         if not isinstance(error, Busy):
-            mailbox_status.unreachable(mailbox.id)
+            mailbox_status.mark_unreachable(mailbox.id)
         raise Problem(
             "transient",
             "The mailbox cannot be reached right now.",
@@ -66,12 +71,15 @@ def told_as_problems(mailbox: Mailbox) -> Iterator[None]:
         raise Problem(
             "transient", "The mailbox gave no answer.", retry_after=RETRY_SECONDS
         ) from None
-    mailbox_status.works(mailbox)
+    mailbox_status.mark_working(mailbox)
 
 
 def _reconnect(mailbox: Mailbox) -> Problem:
     command = f"manage.py connect_mailbox {mailbox.provider}"
     return Problem(
         "auth_error",
-        f"The mailbox must be reconnected: its sign-in was refused. `{command}` does that.",
+        translatable(
+            "The mailbox must be reconnected: its sign-in was refused. `%(command)s` does that.",
+            command=command,
+        ),
     )

@@ -16,7 +16,7 @@ from django.conf import settings
 from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
-from approvals.lifecycle.queries import named_by_open_actions
+from approvals.lifecycle.queries import values_in_open_actions
 from tools.models import Draft, MessageHandle
 
 HANDLE_BYTES = 12  # 16 characters
@@ -24,12 +24,12 @@ NOTED_AFTER = timedelta(days=1)  # a use is written once a day at most, so readi
 BATCH = 10_000
 
 
-def shortened(mailbox_id: UUID, names: Iterable[str]) -> dict[str, str]:
-    """Return the handle of each name, and store it so that `named` finds it again."""
+def shorten(mailbox_id: UUID, names: Iterable[str]) -> dict[str, str]:
+    """Return the handle of each name, and store it so that `find_name` finds it again."""
     handles = {name: _handle(mailbox_id, name) for name in names}
     known = MessageHandle.objects.filter(mailbox=mailbox_id, handle__in=handles.values())
     there = dict(known.values_list("handle", "used_at"))
-    if any(_long_ago(used_at) for used_at in there.values()):
+    if any(_is_long_ago(used_at) for used_at in there.values()):
         known.update(used_at=timezone.now())
     new = [
         MessageHandle(mailbox_id=mailbox_id, handle=handle, named=name)
@@ -41,13 +41,13 @@ def shortened(mailbox_id: UUID, names: Iterable[str]) -> dict[str, str]:
     return handles
 
 
-def named(mailbox_id: UUID, handle: str) -> str | None:
+def find_name(mailbox_id: UUID, handle: str) -> str | None:
     """Return the name behind the handle in this mailbox, or None."""
     if not handle.isascii() or not handle.isprintable():
         return None
     known = MessageHandle.objects.filter(mailbox=mailbox_id, handle=handle)
     name, used_at = known.values_list("named", "used_at").first() or (None, None)
-    if used_at is not None and _long_ago(used_at):
+    if used_at is not None and _is_long_ago(used_at):
         known.update(used_at=timezone.now())
     return name
 
@@ -58,12 +58,12 @@ def purge() -> None:
     drafts = Draft.objects.filter(mailbox=OuterRef("mailbox"), provider_id=OuterRef("handle"))
     old = MessageHandle.objects.filter(~Exists(drafts), used_at__lt=before)
     if old.exists():  # the query of open actions runs only if something is old
-        old = old.exclude(handle__in=named_by_open_actions("original", "draft__id"))
+        old = old.exclude(handle__in=values_in_open_actions("original", "draft__id"))
         ids = list(old.values_list("pk", flat=True)[:BATCH])
         MessageHandle.objects.filter(pk__in=ids, used_at__lt=before).delete()
 
 
-def _long_ago(used_at: datetime) -> bool:
+def _is_long_ago(used_at: datetime) -> bool:
     return used_at < timezone.now() - NOTED_AFTER
 
 

@@ -1,12 +1,10 @@
 """Reading headers and texts as they really come. Pure; no message makes it raise."""
 
-import binascii
 import re
-from contextlib import suppress
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from email import policy
-from email.errors import HeaderParseError
-from email.header import decode_header, make_header
+from email.header import Header, decode_header
 from email.message import Message
 from email.parser import BytesHeaderParser
 from email.utils import getaddresses, parsedate_to_datetime
@@ -14,14 +12,15 @@ from html import unescape
 
 from accounts.people import own_mail
 from tools.mail.html.tags import TAG
-from tools.mail.text.charsets import codec_of
+from tools.mail.text.charsets import codec_of, is_ascii
+from tools.mail.text.decoding import read_as, text_of, without_controls
+from tools.mail.text.encoded_words import decode_words, protect_words
 
 REFERENCE = re.compile(r"<[^<>\s]+>")
 # Servers that give a message a new Message-ID keep the original here: Outlook.com and others.
 ORIGINAL_ID_HEADERS = ("X-Microsoft-Original-Message-ID", "X-Original-Message-ID")
-# more bytes than a cut character can leave: three, and quoted-printable may leave the last as "=8"
-CUT_CHARACTER = 6
-CONTROL = re.compile(r"[\x00-\x1f\x7f\u2028\u2029]+")
+FOLD = re.compile(r"\n(?=[ \t])")
+LINE_ENDS = re.compile(r"[\t\n\u2028\u2029]+")
 
 
 # Limits for the cost of one header. The library takes 4 microseconds for each character of a list
@@ -31,6 +30,7 @@ TEXT_CHARACTERS = 10_000
 LIST_CHARACTERS = 64_000
 ROW_CHARACTERS = 4_000  # for the addresses in one row of a list; a page has many rows
 DATE_CHARACTERS = 200
+MOST_DETECTED = 20  # values of one mail; each takes milliseconds
 PARAMETER_CHARACTERS = 2_000  # the library takes quadratic time for the parameters of a header
 CUT = "[…]"
 # They replace an address but are not one: an answer to all of them is refused, so that nobody is
@@ -39,37 +39,40 @@ MORE_ADDRESSES = "[more addresses]"
 UNREADABLE = "[unreadable addresses]"
 
 
-def headers(block: bytes) -> Message:
+def headers(block: bytes, charset: str = "") -> Message:
     """Return the headers at the beginning, parsed leniently; values are raw, for the functions
     below.
+
+    Letters outside ASCII that are not encoded are UTF-8, else in the charset, usually the body's.
     """
-    return BytesHeaderParser(policy=policy.compat32).parsebytes(block[:BLOCK_BYTES])
+    found = Message()
+    left = iter(range(MOST_DETECTED))
+    parsed = BytesHeaderParser(policy=policy.compat32).parsebytes(block[:BLOCK_BYTES])
+    for name, value in parsed.raw_items():
+        found[name] = decode_raw(str(value).encode("utf-8", "surrogateescape"), left, charset)
+    return found
 
 
-def decoded(value: object) -> str:
-    """Return a header's readable text: encoded words decoded, control and line characters
-    removed.
+def decode_raw(value: bytes, left: Iterator[int], charset: str = "") -> str:
+    """Return the text of a raw header or parameter; the charset is detected while numbers are
+    left.
+    """
+    codec = None if is_ascii(charset) else codec_of(charset)
+    if read_as(value, "utf_8") is not None:
+        charset = ""
+    elif (codec is None or read_as(value, codec) is None) and next(left, None) is None:
+        charset = "windows-1252"
+    return text_of(value, charset)
+
+
+def decode_text(value: object) -> str:
+    """Return a header's readable text on one line: encoded words decoded, control characters
+    replaced.
     """
     text = _raw(value)
     if len(text) > TEXT_CHARACTERS:
         text = text[:TEXT_CHARACTERS] + CUT
-    # Undecodable text is shown unchanged.
-    with suppress(HeaderParseError, LookupError, UnicodeError, ValueError, binascii.Error):
-        words = decode_header(text)
-        text = str(make_header([(word, _codec(charset)) for word, charset in words]))
-    return CONTROL.sub(" ", text).strip()
-
-
-def _codec(charset: str | None) -> str | None:
-    """Return the codec of a charset label; raise LookupError for a label that mail is not
-    read in.
-    """
-    if charset is None or charset == "unknown-8bit":  # the library's own name for raw 8-bit letters
-        return charset
-    codec = codec_of(charset)
-    if codec is None:
-        raise LookupError(charset)
-    return codec
+    return LINE_ENDS.sub(" ", decode_words(FOLD.sub("", text))).strip()
 
 
 def addresses(
@@ -84,8 +87,8 @@ def addresses(
     kept = values if len(values) <= most else values[:most].rpartition(",")[0]
     try:
         found = [
-            (decoded(name), CONTROL.sub("", address))
-            for name, address in getaddresses([kept])
+            (decode_text(name), "".join(address.split()))
+            for name, address in getaddresses([protect_words(kept)])
             if address
         ]
     except RecursionError:  # the library calls itself for each parenthesis that is open
@@ -100,7 +103,7 @@ def sender(block: Message) -> tuple[str, str]:
 
 def own_mark(block: Message) -> str:
     """Return the mark of mailhub's own mail, unverified."""
-    return decoded(block[own_mail.HEADER])
+    return decode_text(block[own_mail.HEADER])
 
 
 def parameter(block: Message, name: str) -> str:
@@ -139,41 +142,15 @@ def is_attachment(media_type: str, disposition: str, name: str) -> bool:
     return disposition == "inline" and bool(name)
 
 
-def text_of(content: bytes, charset: str, *, whole: bool = True) -> str:
-    """Return the text of decoded content; a wrong charset loses characters, never the message.
-
-    If the content is not `whole`, its last character may be cut, and only that one is lost.
-    """
-    for name in (codec_of(charset) or "utf_8", "utf_8", "cp1252"):
-        text = read_as(content, name, whole=whole)
-        if text is not None:
-            return text
-    return content.decode("utf-8", "replace").replace("\r\n", "\n")
-
-
-def read_as(content: bytes, charset: str, *, whole: bool) -> str | None:
-    """Return the text in this charset, one of `tools.mail.text.charsets`, or None if it is in
-    another.
-    """
-    for left_out in range(1 if whole else CUT_CHARACTER):
-        # Some of Python's codecs raise a bare UnicodeError; a name that contains NUL raises
-        # ValueError.
-        with suppress(LookupError, ValueError):
-            return content[: len(content) - left_out].decode(charset).replace("\r\n", "\n")
-    return None
-
-
 def first_words(text: str, *, html: bool) -> str:
     """Return the first words of a text, which may be the beginning of a longer one."""
-    return " ".join(unescape(TAG.sub(" ", text) if html else text).split())[:200]
+    words = unescape(TAG.sub(" ", text) if html else text)
+    return " ".join(without_controls(words).split())[:200]
 
 
 def _raw(value: object) -> str:
+    if isinstance(value, Header):  # compat32 returns one for raw 8-bit values
+        value = b"".join(piece for piece, _ in decode_header(value))
     if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
-    # compat32 returns Header objects for raw 8-bit values
-    return (
-        ""
-        if value is None
-        else str(value).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-    )
+        return text_of(value, "")
+    return "" if value is None else without_controls(str(value))

@@ -3,15 +3,17 @@
 import hashlib
 import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from email import message_from_bytes, policy
 from email.message import Message as Content
-from typing import Any, Literal, Self, cast
+from typing import Literal, Self, cast
 
 from accounts.infra import credentials
+from accounts.infra.texts import translatable
 from accounts.models import Mailbox
+from tools.mail.text.decoding import text_of
 from tools.providers import lenient
 from tools.providers.base import (
     NOT_A_DRAFT,
@@ -28,6 +30,7 @@ from tools.providers.base import (
     role_of,
 )
 from tools.providers.errors import NotAuthorized, NotFound, Refused, Unavailable, Unsupported
+from tools.providers.notes import DraftNotes
 
 ALWAYS_THERE = ("inbox", "sent", "drafts")
 PAGE_TOKEN = re.compile(r"[0-9]{1,10}")
@@ -141,7 +144,7 @@ class MemoryProvider:
 
     def read_message(self, message_id: str, *, body: bool) -> Message:
         self.test()
-        parsed = _whole(self._stored(message_id).source)
+        parsed = _parse(self._find_stored(message_id).source)
         name, address = lenient.sender(parsed)
         parts = list(_leaves(parsed))
         text, html = (
@@ -157,15 +160,15 @@ class MemoryProvider:
             to=tuple(address for _, address in lenient.addresses(parsed, "To")),
             cc=tuple(address for _, address in lenient.addresses(parsed, "Cc")),
             reply_to=tuple(address for _, address in lenient.addresses(parsed, "Reply-To")),
-            subject=lenient.decoded(parsed["Subject"]),
+            subject=lenient.decode_text(parsed["Subject"]),
             date=lenient.date_of(parsed, None),
-            message_id=lenient.decoded(parsed["Message-ID"]),
+            message_id=lenient.decode_text(parsed["Message-ID"]),
             references=lenient.references(parsed),
             own_mark=lenient.own_mark(parsed),
             text=text,
             html=html,
             attachments=tuple(
-                _info(number, part) for number, part in enumerate(parts) if _attached(part)
+                _info(number, part) for number, part in enumerate(parts) if _is_attached(part)
             ),
         )
 
@@ -187,14 +190,17 @@ class MemoryProvider:
         self, message_id: str, attachment_id: str, *, limit: int
     ) -> tuple[AttachmentInfo, bytes]:
         self.test()
-        parts = list(_leaves(_whole(self._stored(message_id).source)))
+        parts = list(_leaves(_parse(self._find_stored(message_id).source)))
         if not PAGE_TOKEN.fullmatch(attachment_id) or int(attachment_id) >= len(parts):
             raise NotFound()
         part = parts[int(attachment_id)]
-        if not _attached(part):
+        if not _is_attached(part):
             raise NotFound()
         if len(_content(part)) > limit:
-            raise Refused("too_large", f"The attachment is larger than {limit:,} bytes.")
+            raise Refused(
+                "too_large",
+                translatable("The attachment is larger than %(limit)s bytes.", limit=f"{limit:,}"),
+            )
         return _info(int(attachment_id), part), _content(part)
 
     def save_draft(self, source: bytes, *, replaces: str | None = None) -> StoredDraft:
@@ -210,24 +216,24 @@ class MemoryProvider:
 
     def read_draft(self, draft_id: str) -> StoredDraft:
         self.test()
-        stored = self._stored(draft_id)
+        stored = self._find_stored(draft_id)
         if not draft_id.startswith("drafts:"):
             raise Refused("not_a_draft", NOT_A_DRAFT)
         return StoredDraft(id=draft_id, number=int(draft_id.split(":")[1]), source=stored.source)
 
     def delete_draft(self, draft_id: str) -> None:
         self.read_draft(draft_id)
-        self._stored(draft_id).source = b""  # gone, and its number is not reused
+        self._find_stored(draft_id).source = b""  # gone, and its number is not reused
 
     def id_of_number(self, number: int, *, folder: str) -> str:
         message_id = self._id(role_of(folder) or folder, number)
-        self._stored(message_id)
+        self._find_stored(message_id)
         return message_id
 
     def mark(self, message_id: str, flag: Literal["answered", "forwarded"]) -> None:
-        self._stored(message_id).flags.add(flag)
+        self._find_stored(message_id).flags.add(flag)
 
-    def _stored(self, message_id: str) -> Stored:
+    def _find_stored(self, message_id: str) -> Stored:
         role, _, rest = message_id.partition(":")
         index = rest.partition(":")[0]
         stored = self._server.folders.get((self._address.lower(), role), [])
@@ -293,24 +299,24 @@ class MemoryProvider:
     def differs_in_sent(self, message_id: str, envelope: Envelope) -> tuple[str, ...]:
         return ()  # no draft was prepared, so nobody could change it
 
-    def is_unsent(self, prepared: Mapping[str, Any]) -> bool:
+    def is_unsent(self, prepared: DraftNotes) -> bool:
         self.test()
-        return prepared.get("draft") in self._server.unsent
+        return prepared.draft in self._server.unsent
 
-    def discard(self, prepared: Mapping[str, Any]) -> None:
+    def discard(self, prepared: DraftNotes) -> None:
         self.test()
-        if "draft" in prepared:
-            self._server.discarded.append(prepared["draft"])
+        if prepared.draft:
+            self._server.discarded.append(prepared.draft)
 
-    def destroy(self, prepared: Mapping[str, Any]) -> bool:
+    def destroy(self, prepared: DraftNotes) -> bool:
         self.test()
-        if prepared.get("draft") not in self._server.unsent:
+        if prepared.draft not in self._server.unsent:
             return False
-        self._server.unsent.discard(prepared["draft"])
+        self._server.unsent.discard(prepared.draft)
         return True
 
-    def is_prepared(self, prepared: Mapping[str, Any], draft: StoredDraft) -> bool:
-        return prepared.get("draft") == draft.id
+    def is_prepared(self, prepared: DraftNotes, draft: StoredDraft) -> bool:
+        return prepared.draft == draft.id
 
     def save_sent_copy(self, source: bytes, message_id: str) -> None:
         if not self.find_sent(message_id):
@@ -349,11 +355,11 @@ def _leaves(part: Content) -> Iterator[Content]:
         yield part
 
 
-def _whole(source: bytes) -> Content:
+def _parse(source: bytes) -> Content:
     return message_from_bytes(source, policy=policy.compat32)
 
 
-def _attached(part: Content) -> bool:
+def _is_attached(part: Content) -> bool:
     return lenient.is_attachment(
         part.get_content_type(),
         str(part.get_content_disposition() or ""),
@@ -366,7 +372,7 @@ def _info(number: int, part: Content) -> AttachmentInfo:
     inline = bool(content_id) and part.get_content_disposition() != "attachment"
     return AttachmentInfo(
         id=str(number),
-        name=lenient.decoded(part.get_filename() or ""),
+        name=lenient.decode_text(part.get_filename() or ""),
         type=part.get_content_type(),
         size=len(_content(part)),
         inline=inline and part.get_content_maintype() == "image",
@@ -375,7 +381,7 @@ def _info(number: int, part: Content) -> AttachmentInfo:
 
 
 def _reads_as(part: Content, kind: str) -> bool:
-    return part.get_content_type() == kind and not _attached(part)
+    return part.get_content_type() == kind and not _is_attached(part)
 
 
 def _content(part: Content) -> bytes:
@@ -384,4 +390,5 @@ def _content(part: Content) -> bytes:
 
 
 def _text(part: Content) -> str:
-    return lenient.text_of(_content(part), lenient.parameter(part, "charset"))
+    is_page = part.get_content_type() == "text/html"
+    return text_of(_content(part), lenient.parameter(part, "charset"), is_page=is_page)

@@ -62,7 +62,7 @@ def card(found: Card) -> dict[str, Any]:
     return ids | row | {"snippet": cut(found.snippet, max(CARD_BYTES - taken, 0))}
 
 
-def found(row: Found) -> dict[str, Any]:
+def gmail_row(row: Found) -> dict[str, Any]:
     """Return a row of `gmail_search_messages`; a row that could not be filled in has only
     its ids.
     """
@@ -119,9 +119,9 @@ def message(found: Message, body: Readable, *, offset: int, max_chars: int) -> d
     """
     shown = body.text[offset : offset + max_chars]
     row: dict[str, Any] = _ids(found)
-    row |= {"from": cut(found.from_address, HEADER_BYTES), "to": _shown(found.to)}
+    row |= {"from": cut(found.from_address, HEADER_BYTES), "to": _shorten(found.to)}
     if found.cc:
-        row["cc"] = _shown(found.cc)
+        row["cc"] = _shorten(found.cc)
     row |= {
         "subject": cut(found.subject, HEADER_BYTES),
         "date": rfc3339(found.date) if found.date else "",
@@ -138,7 +138,7 @@ def message(found: Message, body: Readable, *, offset: int, max_chars: int) -> d
     return row
 
 
-def _shown(addresses: tuple[str, ...]) -> list[str]:
+def _shorten(addresses: tuple[str, ...]) -> list[str]:
     """Return the first hundred addresses, and the number of the others."""
     shown = [cut(address, 254) for address in addresses[:SHOWN_ADDRESSES]]
     more = len(addresses) - len(shown)

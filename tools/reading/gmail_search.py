@@ -6,8 +6,8 @@ from accounts.access.caller import Caller
 from accounts.infra.problems import Problem
 from accounts.models import Mailbox
 from tools.mail.message.markup import page_for_reader
-from tools.mail.message.page_text import readable
-from tools.providers.failures import told_as_problems
+from tools.mail.message.page_text import make_readable
+from tools.providers.failures import map_errors
 from tools.providers.gmail import GmailProvider
 from tools.reading import compact
 from tools.reading.own_mail import ProviderForPrograms, provider_of
@@ -20,7 +20,7 @@ def gmail_search_messages(
     caller: Caller, mailbox: Mailbox, parameters: GmailSearchMessages
 ) -> dict[str, Any]:
     """Search; the first ten rows are filled in, the others have only ids."""
-    with told_as_problems(mailbox):
+    with map_errors(mailbox):
         page = _gmail(caller, mailbox).find(
             parameters.query,
             limit=parameters.max_results,
@@ -28,7 +28,7 @@ def gmail_search_messages(
             label_ids=tuple(parameters.label_ids or ()),
             page_token=parameters.page_token,
         )
-    result: dict[str, Any] = {"messages": [compact.found(row) for row in page.rows]}
+    result: dict[str, Any] = {"messages": [compact.gmail_row(row) for row in page.rows]}
     if page.next_token:
         result["next_page_token"] = page.next_token
     if not page.rows:
@@ -40,12 +40,12 @@ def gmail_get_message(
     caller: Caller, mailbox: Mailbox, parameters: GmailGetMessage
 ) -> dict[str, Any]:
     """Return headers and a piece of the body, or headers and snippet."""
-    with told_as_problems(mailbox):
+    with map_errors(mailbox):
         found = _gmail(caller, mailbox).get(parameters.message_id, fmt=parameters.fmt)
     html = found.message.html
     return compact.gmail_message(
         found,
-        readable(found.message),
+        make_readable(found.message),
         page_for_reader(html, with_hidden=False) if html else None,
         offset=parameters.offset,
         max_chars=parameters.max_chars,

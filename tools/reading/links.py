@@ -12,7 +12,7 @@ from tools.mail.message.compose import MAX_TOTAL_BYTES
 from tools.models import DownloadLink
 from tools.providers import provider_for
 from tools.providers.base import AttachmentInfo
-from tools.providers.failures import told_as_problems
+from tools.providers.failures import map_errors
 
 
 def issue(mailbox: Mailbox, *, message_id: str, attachment_id: str) -> tuple[str, datetime]:
@@ -28,7 +28,7 @@ def redeem(secret: str) -> tuple[AttachmentInfo, bytes] | None:
     link = DownloadLink.redeem(secret)
     if link is None:
         return None
-    with told_as_problems(link.mailbox):
+    with map_errors(link.mailbox):
         return provider_for(link.mailbox).fetch_attachment(
             link.message_id, link.attachment_id, limit=MAX_TOTAL_BYTES
         )

@@ -25,7 +25,7 @@ def as_original(message: Message) -> Original:
     )
 
 
-def whom_to_answer(
+def answer_recipients(
     original: Original, *, own: str, reply_all: bool
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return (to, cc) of an answer: Reply-To or From; with reply_all all others too, except the
@@ -34,10 +34,12 @@ def whom_to_answer(
     The addresses come from foreign headers. If one is unusable, the whole answer is refused, so
     that nobody is left out silently.
     """
-    to = _usable(original.reply_to or (original.from_address,))
+    to = _filter_usable(original.reply_to or (original.from_address,))
     if not reply_all:
         return to, ()
-    others = _usable(tuple(a for a in (*original.to, *original.cc) if a.lower() != own.lower()))
+    others = _filter_usable(
+        tuple(a for a in (*original.to, *original.cc) if a.lower() != own.lower())
+    )
     if {a.lower() for a in to} == {own.lower()} and others:
         # An answer to the mailbox's own mail goes to the recipients of that mail.
         return others, ()
@@ -45,7 +47,7 @@ def whom_to_answer(
     return to, tuple(address for address in others if address.lower() not in seen)
 
 
-def _usable(addresses: tuple[str, ...]) -> tuple[str, ...]:
+def _filter_usable(addresses: tuple[str, ...]) -> tuple[str, ...]:
     found: dict[str, str] = {}
     for address in addresses:
         try:
@@ -59,7 +61,7 @@ def _usable(addresses: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(found.values())
 
 
-def travelling(provider: MailProvider, message: Message) -> tuple[Attachment, ...]:
+def forwarded_attachments(provider: MailProvider, message: Message) -> tuple[Attachment, ...]:
     """Return the attachments of a message that is forwarded, including pictures inside its HTML."""
     found = []
     left = MAX_TOTAL_BYTES
@@ -68,7 +70,7 @@ def travelling(provider: MailProvider, message: Message) -> tuple[Attachment, ..
         left -= len(content)
         found.append(
             Attachment(
-                name=_named(info.name),
+                name=_safe_name(info.name),
                 type=media_type(info.type),
                 content=content,
                 content_id=info.content_id if info.inline else "",
@@ -77,7 +79,7 @@ def travelling(provider: MailProvider, message: Message) -> tuple[Attachment, ..
     return tuple(found)
 
 
-def _named(name: str) -> str:
+def _safe_name(name: str) -> str:
     try:
         return file_name(name[:255])
     except ValueError:

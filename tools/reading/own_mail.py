@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from accounts.access.caller import Caller
 from accounts.infra.problems import Problem
+from accounts.infra.texts import translatable
 from accounts.models import Mailbox
 from accounts.people import own_mail
 from tools.providers import lenient, provider_for
@@ -27,7 +28,9 @@ from tools.providers.gmail import GmailProvider
 from tools.providers.gmail.reading import Found, FoundPage, GmailMessage
 
 MOST_PAGES = 20  # the most pages that are read to replace hidden cards
-REFUSED = "This mail is from mailhub itself and may hold a code or link for a person. Programs cannot read or use it."
+REFUSED = translatable(
+    "This mail is from mailhub itself and may hold a code or link for a person. Programs cannot read or use it."
+)
 
 
 def provider_of(caller: Caller, mailbox: Mailbox) -> MailProvider:

@@ -7,14 +7,15 @@ from typing import Any
 from accounts.access import roles
 from accounts.access.caller import Caller
 from accounts.infra.problems import Problem
+from accounts.infra.texts import translatable
 from accounts.models import Mailbox
 from approvals.pauses.switch import is_paused
 from tools.mail.message.compose import MAX_TOTAL_BYTES
 from tools.mail.message.extract import CannotExtract, text_from
 from tools.mail.message.markup import page_for_reader
-from tools.mail.message.page_text import Readable, readable
+from tools.mail.message.page_text import Readable, make_readable
 from tools.providers.base import Message, Page, SearchQuery
-from tools.providers.failures import told_as_problems
+from tools.providers.failures import map_errors
 from tools.reading import compact, links
 from tools.reading.own_mail import provider_of
 from tools.schemas import (
@@ -35,10 +36,10 @@ THREAD_SECONDS = 5.0  # for all its HTML; a message that has begun may take one 
 
 
 def list_mailboxes(caller: Caller, parameters: ListMailboxes) -> dict[str, Any]:
-    return {"mailboxes": [described(mailbox) for mailbox in roles.mailboxes(caller)]}
+    return {"mailboxes": [describe_mailbox(mailbox) for mailbox in roles.mailboxes(caller)]}
 
 
-def described(mailbox: Mailbox) -> dict[str, Any]:
+def describe_mailbox(mailbox: Mailbox) -> dict[str, Any]:
     """Return the contract's mailbox object."""
     return {
         "id": str(mailbox.id),
@@ -50,7 +51,7 @@ def described(mailbox: Mailbox) -> dict[str, Any]:
 
 
 def list_folders(caller: Caller, mailbox: Mailbox, parameters: ListFolders) -> dict[str, Any]:
-    with told_as_problems(mailbox):
+    with map_errors(mailbox):
         folders = provider_of(caller, mailbox).list_folders()
     rows = []
     for folder in folders:
@@ -66,7 +67,7 @@ def list_folders(caller: Caller, mailbox: Mailbox, parameters: ListFolders) -> d
 
 
 def list_emails(caller: Caller, mailbox: Mailbox, parameters: ListEmails) -> dict[str, Any]:
-    with told_as_problems(mailbox):
+    with map_errors(mailbox):
         page = provider_of(caller, mailbox).list_messages(
             folder=parameters.folder,
             unread=parameters.unread,
@@ -91,7 +92,7 @@ def search_emails(caller: Caller, mailbox: Mailbox, parameters: SearchEmails) ->
         folder=parameters.folder or "",
         label_ids=tuple(parameters.label_ids or ()),
     )
-    with told_as_problems(mailbox):
+    with map_errors(mailbox):
         page = provider_of(caller, mailbox).search(
             query, limit=parameters.max_results, page_token=parameters.page_token
         )
@@ -104,7 +105,7 @@ def search_emails(caller: Caller, mailbox: Mailbox, parameters: SearchEmails) ->
 
 
 def read_email(caller: Caller, mailbox: Mailbox, parameters: ReadEmail) -> dict[str, Any]:
-    with told_as_problems(mailbox):
+    with map_errors(mailbox):
         message = provider_of(caller, mailbox).read_message(
             parameters.message_id, body=parameters.format != "metadata"
         )
@@ -118,12 +119,12 @@ def read_email(caller: Caller, mailbox: Mailbox, parameters: ReadEmail) -> dict[
 
 def read_thread(caller: Caller, mailbox: Mailbox, parameters: ReadThread) -> dict[str, Any]:
     named = parameters.message_id or parameters.thread_id or ""
-    with told_as_problems(mailbox):
+    with map_errors(mailbox):
         messages = provider_of(caller, mailbox).read_thread(named, limit=THREAD_MESSAGES)
     deadline = time.monotonic() + THREAD_SECONDS
     # Newest first: if the time runs out, the oldest messages become bare text.
     found = [
-        (message, readable(message, in_time=time.monotonic() < deadline))
+        (message, make_readable(message, in_time=time.monotonic() < deadline))
         for message in reversed(messages)
     ]
     return compact.thread(found[::-1], max_chars=parameters.max_chars)
@@ -132,7 +133,7 @@ def read_thread(caller: Caller, mailbox: Mailbox, parameters: ReadThread) -> dic
 def list_attachments(
     caller: Caller, mailbox: Mailbox, parameters: ListAttachments
 ) -> dict[str, Any]:
-    with told_as_problems(mailbox):
+    with map_errors(mailbox):
         message = provider_of(caller, mailbox).read_message(parameters.message_id, body=False)
     return {"attachments": [compact.attachment(info) for info in message.attachments]}
 
@@ -141,7 +142,7 @@ def download_attachment(
     caller: Caller, mailbox: Mailbox, parameters: DownloadAttachment
 ) -> dict[str, Any]:
     """Return the text of an attachment, a link to it, or the bytes of a small one."""
-    with told_as_problems(mailbox):
+    with map_errors(mailbox):
         info, content = provider_of(caller, mailbox).fetch_attachment(
             parameters.message_id, parameters.attachment_id, limit=MAX_TOTAL_BYTES
         )
@@ -156,7 +157,10 @@ def download_attachment(
             if len(content) > BASE64_BYTES:
                 raise Problem(
                     "too_large",
-                    f"base64 is for at most {BASE64_BYTES:,} bytes. Ask for it as link.",
+                    translatable(
+                        "base64 is for at most %(base64_bytes)s bytes. Ask for it as link.",
+                        base64_bytes=f"{BASE64_BYTES:,}",
+                    ),
                 )
             return result | {"content_base64": base64.b64encode(content).decode()}
         case "text":
@@ -189,4 +193,4 @@ def _body(message: Message, form: str) -> Readable:
             return Readable(text=page_for_reader(message.html, with_hidden=True))
         case "html":
             return Readable(text=message.text or "")
-    return readable(message)
+    return make_readable(message)

@@ -10,19 +10,18 @@ from typing import Any
 
 from accounts.access.caller import Caller
 from accounts.infra.problems import Problem
+from accounts.infra.texts import translatable
 from accounts.models import Mailbox
 from approvals.audit import chain as audit
 from approvals.lifecycle import proposals
 from tools.mail.message.compose import (
     MESSAGE_ID,
-    ComposeError,
     OutgoingMessage,
     Request,
+    add_date,
     chain,
-    new_message,
     parent,
     reply_subject,
-    stamped,
 )
 from tools.mail.message.content import Original
 from tools.mail.message.markup import answer_content, author_content
@@ -30,32 +29,33 @@ from tools.models import Draft
 from tools.providers import lenient
 from tools.providers.base import NOT_A_DRAFT, MailProvider, StoredDraft
 from tools.providers.errors import Refused
-from tools.providers.failures import told_as_problems
+from tools.providers.failures import map_errors
 from tools.reading import compact
-from tools.reading.originals import as_original, whom_to_answer
+from tools.reading.originals import answer_recipients, as_original
 from tools.reading.own_mail import provider_of
 from tools.schemas import CreateDraft, DeleteDraft, DraftFields, DraftReply, ListDrafts, UpdateDraft
+from tools.sending.encoding import encode
 from tools.sending.prepared import refuse_prepared
-from tools.sending.uploads import attached
+from tools.sending.uploads import load_attachments
 
 
 def create_draft(caller: Caller, mailbox: Mailbox, parameters: CreateDraft) -> dict[str, Any]:
-    with told_as_problems(mailbox):
+    with map_errors(mailbox):
         provider = provider_of(caller, mailbox)
-        original = _answered(provider, parameters.in_reply_to)
-        return _saved(caller, mailbox, provider, _request(caller, mailbox, parameters, original))
+        original = _get_original(provider, parameters.in_reply_to)
+        return _save(caller, mailbox, provider, _request(caller, mailbox, parameters, original))
 
 
 def draft_reply(caller: Caller, mailbox: Mailbox, parameters: DraftReply) -> dict[str, Any]:
     """Create a draft that answers a mail; recipients, subject and threading come from the
     original.
     """
-    with told_as_problems(mailbox):
+    with map_errors(mailbox):
         provider = provider_of(caller, mailbox)
         named = parameters.message_id if parameters.message_id is not None else parameters.uid
-        original = _answered(provider, named)
+        original = _get_original(provider, named)
         assert original is not None, "the schema asks for a message"
-        to, cc = whom_to_answer(original, own=mailbox.address, reply_all=parameters.reply_all)
+        to, cc = answer_recipients(original, own=mailbox.address, reply_all=parameters.reply_all)
         request = Request(
             kind="reply",
             from_address=mailbox.address,
@@ -67,10 +67,10 @@ def draft_reply(caller: Caller, mailbox: Mailbox, parameters: DraftReply) -> dic
             in_reply_to=parent(original),
             references=chain(original),
         )
-        return _saved(caller, mailbox, provider, request)
+        return _save(caller, mailbox, provider, request)
 
 
-def named_draft(
+def get_draft(
     mailbox: Mailbox, provider: MailProvider, parameters: UpdateDraft | DeleteDraft
 ) -> StoredDraft:
     """Return the draft that the parameters name, as it is stored now.
@@ -92,7 +92,7 @@ def replacement(
     """Return the request for a draft that replaces `before`; the threading stays unless in_reply_to
     is given.
     """
-    original = _answered(provider, parameters.in_reply_to)
+    original = _get_original(provider, parameters.in_reply_to)
     return _request(caller, mailbox, parameters, original, before=lenient.headers(before.source))
 
 
@@ -107,7 +107,7 @@ def may_change(caller: Caller, mailbox: Mailbox, stored: StoredDraft) -> bool:
     written = Draft.objects.filter(
         mailbox=mailbox,
         provider_id=stored.id,
-        sha256=stored.seal,
+        sha256=stored.etag,
         author=caller.user,
         author_name=caller.name,
     )
@@ -120,13 +120,13 @@ def replace_draft(
     caller: Caller, mailbox: Mailbox, provider: MailProvider, request: Request, before: StoredDraft
 ) -> dict[str, Any]:
     """Replace the draft now and return the contract's `draft` object."""
-    answer = _saved(caller, mailbox, provider, request, replaces=before.id)
-    audit.record(event="draft_changed", **_audited(caller, mailbox, before))
+    answer = _save(caller, mailbox, provider, request, replaces=before.id)
+    audit.record(event="draft_changed", **_audit_fields(caller, mailbox, before))
     return answer
 
 
 def list_drafts(caller: Caller, mailbox: Mailbox, parameters: ListDrafts) -> dict[str, Any]:
-    with told_as_problems(mailbox):
+    with map_errors(mailbox):
         page = provider_of(caller, mailbox).list_messages(
             folder="drafts",
             unread=None,
@@ -156,26 +156,13 @@ def remove_draft(
     """Delete the draft now."""
     provider.delete_draft(stored.id)
     Draft.objects.filter(mailbox=mailbox, provider_id=stored.id).delete()
-    audit.record(event="draft_deleted", **_audited(caller, mailbox, stored))
+    audit.record(event="draft_deleted", **_audit_fields(caller, mailbox, stored))
     return {"deleted": True}
 
 
-def composed(request: Request) -> OutgoingMessage:
-    """Return the complete message of a draft.
-
-    Raises Problem `invalid_input` if no message can express exactly this.
-    """
-    try:
-        return new_message(request)
-    except ComposeError:
-        raise Problem(
-            "invalid_input", "The message cannot be encoded without changing its content."
-        ) from None
-
-
-def _audited(caller: Caller, mailbox: Mailbox, before: StoredDraft) -> dict[str, Any]:
+def _audit_fields(caller: Caller, mailbox: Mailbox, before: StoredDraft) -> dict[str, Any]:
     """Return the shared fields of both audit events; the digest names the removed content."""
-    return {"mailbox": mailbox, "actor": proposals.actor_of(caller), "digest": before.seal[:64]}
+    return {"mailbox": mailbox, "actor": proposals.actor_of(caller), "digest": before.etag[:64]}
 
 
 def _draft_id(provider: MailProvider, parameters: UpdateDraft | DeleteDraft) -> str:
@@ -188,7 +175,7 @@ def _draft_id(provider: MailProvider, parameters: UpdateDraft | DeleteDraft) -> 
         raise Problem("not_found", NOT_A_DRAFT) from None
 
 
-def _answered(provider: MailProvider, named: str | int | None) -> Original | None:
+def _get_original(provider: MailProvider, named: str | int | None) -> Original | None:
     """Return the mail to answer, named by id or by its UID in the inbox."""
     if named is None:
         return None
@@ -199,7 +186,9 @@ def _answered(provider: MailProvider, named: str | int | None) -> Original | Non
     except Refused:
         if uid is None:
             raise
-        raise Problem("not_found", f"Email with UID {uid} not found.") from None
+        raise Problem(
+            "not_found", translatable("Email with UID %(uid)s not found.", uid=uid)
+        ) from None
 
 
 def _request(
@@ -230,22 +219,22 @@ def _request(
         bcc=tuple(fields.bcc),
         subject=reply_subject(fields.subject) if original is not None else fields.subject,
         content=author_content(fields.body, fields.body_type),
-        attachments=attached(caller, fields.attachments),
+        attachments=load_attachments(caller, fields.attachments),
         in_reply_to=in_reply_to,
         references=references,
     )
 
 
-def _saved(
+def _save(
     caller: Caller,
     mailbox: Mailbox,
     provider: MailProvider,
     request: Request,
     replaces: str | None = None,
 ) -> dict[str, Any]:
-    message = composed(request)
+    message = encode(request)
     now = datetime.now(UTC).replace(microsecond=0)
-    source = stamped(message.source, date=format_datetime(now), bcc=request.bcc)
+    source = add_date(message.source, date=format_datetime(now), bcc=request.bcc)
     stored = provider.save_draft(source, replaces=replaces)
     _follow(caller, mailbox, message, stored, replaces)
     return _row(stored.id, stored.number, request.subject, request.to, compact.rfc3339(now))
@@ -262,7 +251,7 @@ def _follow(
     seen = {
         "provider_id": stored.id,
         "message_id": message.message_id,
-        "sha256": stored.seal,
+        "sha256": stored.etag,
         "author": caller.user,
         "author_name": caller.name,
         "surface": caller.surface,

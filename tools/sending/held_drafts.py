@@ -15,26 +15,28 @@ from accounts.access import rate_limits
 from accounts.access.caller import Caller
 from accounts.connect import mailbox_status
 from accounts.infra.problems import Problem
+from accounts.infra.texts import translatable
 from accounts.models import Mailbox
 from approvals.core.digest import digest_of
 from approvals.core.types import ApprovedAction, Outcome, Preview, Proposal, Rendered, Target
 from approvals.lifecycle import proposals
-from tools.mail.message.compose import OutgoingMessage, stamped
+from tools.mail.message.compose import OutgoingMessage, add_date
 from tools.mail.message.hidden import as_parts
-from tools.mail.message.markup import compared_texts, hidden_in
-from tools.mail.message.page_text import readable
+from tools.mail.message.markup import compare_texts, find_hidden
+from tools.mail.message.page_text import make_readable
 from tools.mail.text.addresses import domain_of
 from tools.models import Draft
 from tools.providers import lenient, provider_for
 from tools.providers.base import MailProvider, StoredDraft
 from tools.providers.errors import NotAuthorized, NotSent, ProviderError, Refused, Unavailable
-from tools.providers.failures import told_as_problems
+from tools.providers.failures import map_errors
 from tools.reading.own_mail import provider_of
 from tools.schemas import DeleteDraft, UpdateDraft
 from tools.sending import drafts
+from tools.sending.encoding import encode
 from tools.sending.prepared import refuse_prepared
 from tools.sending.preview import EXCERPT
-from tools.sending.proposals import Proposed, proposed
+from tools.sending.proposals import Proposed, build_proposed
 
 KIND = "draft.change"
 PAYLOAD_VERSION = 1
@@ -44,26 +46,26 @@ def update_draft(
     caller: Caller, mailbox: Mailbox, parameters: UpdateDraft
 ) -> dict[str, Any] | Proposed:
     """Replace the caller's own unchanged draft now; propose the change of any other."""
-    with told_as_problems(mailbox):
+    with map_errors(mailbox):
         provider = provider_of(caller, mailbox)
-        stored = drafts.named_draft(mailbox, provider, parameters)
+        stored = drafts.get_draft(mailbox, provider, parameters)
         request = drafts.replacement(caller, mailbox, provider, parameters, stored)
         if drafts.may_change(caller, mailbox, stored):
             return drafts.replace_draft(caller, mailbox, provider, request, stored)
-        before = _described(provider, stored)
-    return _propose(caller, mailbox, stored, before, drafts.composed(request))
+        before = _describe(provider, stored)
+    return _propose(caller, mailbox, stored, before, encode(request))
 
 
 def delete_draft(
     caller: Caller, mailbox: Mailbox, parameters: DeleteDraft
 ) -> dict[str, Any] | Proposed:
     """Delete the caller's own unchanged draft now; propose the deletion of any other."""
-    with told_as_problems(mailbox):
+    with map_errors(mailbox):
         provider = provider_of(caller, mailbox)
-        stored = drafts.named_draft(mailbox, provider, parameters)
+        stored = drafts.get_draft(mailbox, provider, parameters)
         if drafts.may_change(caller, mailbox, stored):
             return drafts.remove_draft(caller, mailbox, provider, stored)
-        before = _described(provider, stored)
+        before = _describe(provider, stored)
     return _propose(caller, mailbox, stored, before, None)
 
 
@@ -80,19 +82,19 @@ def _propose(
     """
     tool = "delete_draft" if after is None else "update_draft"
     wanted = None if after is None else _content_of(after)
-    asked = digest_of({"tool": tool, "draft": stored.id, "version": stored.seal, "wanted": wanted})
+    asked = digest_of({"tool": tool, "draft": stored.id, "version": stored.etag, "wanted": wanted})
     earlier = proposals.replay(
         caller=caller, mailbox=mailbox, tool=tool, key=asked, request_digest=asked
     )
     if earlier is not None:
-        return proposed(earlier, replayed=True)
+        return build_proposed(earlier, replayed=True)
     rate_limits.count_proposal(caller)
     payload = {
         "version": PAYLOAD_VERSION,
         "kind": KIND,
         "change": "delete" if after is None else "update",
         "mailbox": str(mailbox.id),
-        "draft": {"id": stored.id, "sha256": stored.seal},
+        "draft": {"id": stored.id, "sha256": stored.etag},
         "before": before,
         "after": wanted,
         "source_sha256": None if after is None else after.sha256,
@@ -111,10 +113,10 @@ def _propose(
             blobs=() if after is None else (after.source,),
         ),
     )
-    return proposed(action, replayed=replayed)
+    return build_proposed(action, replayed=replayed)
 
 
-def _described(provider: MailProvider, stored: StoredDraft) -> dict[str, Any]:
+def _describe(provider: MailProvider, stored: StoredDraft) -> dict[str, Any]:
     """Return the present draft for the page: the content that would be lost."""
     message = provider.read_message(stored.id, body=True)
     hidden_copies = lenient.addresses(lenient.headers(stored.source), "Bcc")
@@ -123,7 +125,7 @@ def _described(provider: MailProvider, stored: StoredDraft) -> dict[str, Any]:
         "cc": list(message.cc),
         "bcc": [address for _name, address in hidden_copies],
         "subject": message.subject,
-        "text": readable(message).text,
+        "text": make_readable(message).text,
         "attachments": [
             {"name": a.name, "size": a.size, "type": a.type} for a in message.attachments
         ],
@@ -139,7 +141,7 @@ def _content_of(message: OutgoingMessage) -> dict[str, Any]:
         "subject": request.subject,
         "text": request.content.text,
         "html": request.content.html,
-        "attachments": [attachment.seal() for attachment in request.attachments],
+        "attachments": [attachment.as_json() for attachment in request.attachments],
     }
 
 
@@ -152,7 +154,7 @@ def _preview(
 ) -> Preview:
     """Return the preview of the change. Raises Unparsable."""
     shown = after or before
-    hidden = hidden_in(message.request.content, message.request.subject) if message else ()
+    hidden = find_hidden(message.request.content, message.request.subject) if message else ()
     parts: dict[str, Any] = {"change": "delete" if after is None else "update"}
     return Preview(
         title=shown["subject"],
@@ -174,33 +176,57 @@ class ChangeDraft:
 
     words: Mapping[str, Any] = {
         "sort": _("draft"),
-        "question": _("May this draft be changed?"),
+        "question": _("Change this draft?"),
         "approve": _("Approve the change"),
         "sealed": _(
-            "This digest covers the draft as it is now and as it will be. Both are checked again before the change."
+            "This digest covers the draft as it is now and as it will be. mailhub checks both "
+            "again before the change."
         ),
-        "returned": _("It came back. The draft was not changed."),
+        "returned": _("The draft was not changed. A new decision is needed."),
+        # States
         "approved": _("approved, will be changed"),
         "executing": _("changing now"),
-        "succeeded": _("changed"),
-        "failed": _("not changed"),
-        "unknown": _("not known whether it was changed"),
+        "succeeded": _("draft change completed"),
+        "failed": _("draft not changed"),
+        "unknown": _("not known whether the draft was changed"),
+        # Attempts
         "accepted": _("changed"),
         "refused": _("refused, not changed"),
-        "not_sent": _("not changed yet, will be retried"),
+        "not_sent": _("not changed, will be retried"),
+        # The page of a decided action
+        "about_to": _("Approved, about to be changed"),
+        "not_yet": _("Approved, not changed yet"),
+        "attempt_did_nothing": _("The last attempt changed nothing, that is certain."),
+        "done": _("The mail server accepted the change."),
+        "refused_by": _("The mail server refused the change."),
+        "refused_for_good": _(
+            "The draft was not changed, and mailhub will not retry. Fix the problem above, then "
+            "ask for a new proposal."
+        ),
+        "nothing": _("The draft was not changed."),
+        "look": _("Check the drafts folder. mailhub never repeats the change by itself."),
+        "it_happened": _("It was changed"),
+        "it_happened_means": _(
+            "The drafts folder shows the change. mailhub closes it as changed, in your name."
+        ),
+        "not_again": _("You cannot repeat the change."),
+        "again": _("It was not changed: change it again"),
+        "again_means": _("mailhub compares the draft once more before it changes it."),
+        # Attempts whose answer was lost
         "may_have_happened": _("May have been changed"),
-        "did_happen": _("It was changed all the same."),
-        "did_happen_twice": _("It was changed twice."),
-        "twice": _(
-            "The answer to an earlier attempt was lost. That attempt may have changed the draft already."
+        "did_happen": _("The draft was changed all the same."),
+        "did_happen_twice": _("The draft was changed twice."),
+        "twice": translatable(
+            "The answer to an earlier attempt was lost. That attempt may have changed the draft "
+            "already."
         ),
     }
 
-    def rendered(self, payload: Mapping[str, Any], blob: Callable[[str], bytes]) -> Rendered:
+    def render(self, payload: Mapping[str, Any], blob: Callable[[str], bytes]) -> Rendered:
         shown = payload["after"] or payload["before"]
         text, html = shown["text"], shown.get("html")
         source = blob(payload["source_sha256"]) if payload["source_sha256"] else b""
-        passages, unseen = compared_texts(text, html) if html is not None else ((), ())
+        passages, unseen = compare_texts(text, html) if html is not None else ((), ())
         return Rendered(
             text=text,
             html=html,
@@ -216,15 +242,15 @@ class ChangeDraft:
         draft = approved.payload["draft"]
         try:
             stored = provider.read_draft(draft["id"])
-            if stored.seal != draft["sha256"]:
-                return _refused()
+            if stored.etag != draft["sha256"]:
+                return _refused_outcome()
             refuse_prepared(mailbox, provider, stored)
         except Problem as problem:
             return Outcome(verdict="refused", code=problem.code, detail=problem.detail)
         except Refused:
-            return _refused()
+            return _refused_outcome()
         except NotAuthorized as error:
-            mailbox_status.login_refused(mailbox)
+            mailbox_status.mark_login_refused(mailbox)
             return Outcome(verdict="not_sent", code="auth_error", detail=error.detail)
         except NotSent as error:
             wait = error.retry_after if isinstance(error, Unavailable) else None
@@ -251,7 +277,7 @@ class ChangeDraft:
             return
         now = format_datetime(datetime.now(UTC).replace(microsecond=0))
         source = approved.blob(approved.payload["source_sha256"])
-        stamped_source = stamped(source, date=now, bcc=tuple(approved.payload["after"]["bcc"]))
+        stamped_source = add_date(source, date=now, bcc=tuple(approved.payload["after"]["bcc"]))
         provider.save_draft(stamped_source, replaces=draft_id)
 
     def reconcile(self, approved: ApprovedAction) -> Outcome | None:
@@ -262,9 +288,11 @@ class ChangeDraft:
         """Do nothing."""
 
 
-def _refused() -> Outcome:
+def _refused_outcome() -> Outcome:
     return Outcome(
         verdict="refused",
         code="draft_changed",
-        detail="The draft was changed or removed after the proposal. Propose the change again.",
+        detail=translatable(
+            "The draft was changed or removed after the proposal. Propose the change again."
+        ),
     )

@@ -10,6 +10,7 @@ from django.db import DatabaseError
 
 from accounts.connect import mailbox_status
 from accounts.infra.problems import Problem
+from accounts.infra.texts import translatable
 from accounts.models import Mailbox
 from approvals.core.types import (
     ApprovedAction,
@@ -22,8 +23,8 @@ from approvals.core.types import (
     Revisable,
 )
 from approvals.lifecycle.reconcile import DESTROYED
-from tools.mail.message.compose import stamped
-from tools.mail.message.markup import compared_texts
+from tools.mail.message.compose import add_date
+from tools.mail.message.markup import compare_texts
 from tools.models import Draft
 from tools.providers import provider_for
 from tools.providers.base import Envelope, Handover, MailProvider
@@ -38,30 +39,31 @@ from tools.providers.errors import (
     Unavailable,
     Unsupported,
 )
+from tools.providers.notes import DraftNotes
 from tools.sending import revisions
-from tools.sending.revisions import REVISED
-from tools.sending.surroundings import acquainted, later_in_thread
-from tools.warnings.course import moved_on
+from tools.sending.payload import MailPayload
+from tools.sending.surroundings import find_later, remember_acquaintances
+from tools.stored import Unreadable
+from tools.warnings.course import build_thread_moved
 
 DRAFT_CHANGED = Outcome(
     verdict="refused",
     code="draft_changed",
-    detail="The draft was changed or removed after it was proposed.",
+    detail=translatable("The draft was changed or removed after it was proposed."),
 )
-SEEN_UNSENT = "seen_unsent"
-Sort = Literal["send", "reply", "forward"]
+UNREADABLE = "unreadable"
 
 
 class SendMail:
     """The kind mail.send, and the base of the other kinds."""
 
-    sort: ClassVar[Sort] = "send"
     marks: ClassVar[Literal["answered", "forwarded"] | None] = None
 
-    def rendered(self, payload: Mapping[str, Any], blob: Callable[[str], bytes]) -> Rendered:
-        source = blob(payload["source_sha256"])
-        text, html = payload["text"], payload["html"]
-        passages, unseen = compared_texts(text, html) if html is not None else ((), ())
+    def render(self, payload: Mapping[str, Any], blob: Callable[[str], bytes]) -> Rendered:
+        mail = MailPayload.from_json(payload)
+        source = blob(mail.source_sha256)
+        text, html = mail.text, mail.html
+        passages, unseen = compare_texts(text, html) if html is not None else ((), ())
         return Rendered(
             text=text,
             html=html,
@@ -72,64 +74,35 @@ class SendMail:
         )
 
     def fields(self, payload: Mapping[str, Any]) -> tuple[EditField, ...]:
-        return revisions.fields(payload)
+        return revisions.fields(MailPayload.from_json(payload))
 
     def revise(self, current: Revisable, changes: Changes) -> Proposal:
-        proposal = revisions.revised(current, changes)
-        mailbox = Mailbox.objects.get(pk=proposal.payload["mailbox"])
-        refuse_what_cannot_leave(mailbox, proposal.payload, proposal.blobs[0], sort=self.sort)
+        proposal = revisions.revise_mail(current, changes)
+        payload = MailPayload.from_json(proposal.payload)
+        mailbox = Mailbox.objects.get(pk=payload.mailbox)
+        refuse_what_cannot_leave(mailbox, payload, proposal.blobs[0])
         return proposal
 
     def execute(self, approved: ApprovedAction) -> Outcome:
+        try:
+            payload = MailPayload.from_json(approved.payload)
+            notes = DraftNotes.from_json(approved.prepared)
+        except Unreadable as error:
+            return Outcome(verdict="not_sent", code=UNREADABLE, detail=error.detail)
         mailbox = Mailbox.objects.get(pk=approved.mailbox_id)
         provider = provider_for(mailbox)
-        source = stamped(approved.blob(approved.payload["source_sha256"]), date=_now())
-        envelope = envelope_of(approved.payload, source, sort=self.sort)
-        prepared = {name: value for name, value in approved.prepared.items() if name != SEEN_UNSENT}
-        if prepared != approved.prepared:
-            approved.keep(prepared)  # that note is about the earlier attempt, not this one
-        handover = Handover(
-            wire_started=approved.wire_started, prepared=prepared, keep=approved.keep
-        )
+        source = add_date(approved.blob(payload.source_sha256), date=_now())
+        envelope = envelope_of(payload, source)
+        handover = _handover(approved, notes)
         try:
-            if _draft_changed(provider, approved.payload):
+            if _is_draft_changed(provider, payload):
                 return DRAFT_CHANGED
             receipt = provider.send(envelope, handover)
-        except NotAuthorized as error:
-            mailbox_status.login_refused(mailbox)
-            return Outcome(
-                verdict="not_sent",
-                code="auth_error",
-                detail=error.detail,
-                required_scope=provider.send_scope,
-            )
-        except NotPermitted as error:
-            return Outcome(
-                verdict="refused",
-                code=error.code,
-                detail=error.detail,
-                required_scope=error.required_scope,
-            )
-        except (Refused, Unsupported) as error:
-            return Outcome(verdict="refused", code=error.code, detail=error.detail)
-        except NotSent as error:
-            said = error if isinstance(error, Unavailable) else Unavailable(error.code)
-            # A provider that refuses a token or asks for a cool-down is reachable, and one without
-            # a free slot was not asked.
-            if not (said.pauses or isinstance(error, Busy | TokenRefused)):
-                mailbox_status.unreachable(mailbox.id)
-            return Outcome(
-                verdict="not_sent",
-                code=error.code,
-                detail=error.detail,
-                retry_after=said.retry_after,
-                pauses_mailbox=said.pauses,
-            )
-        except OutcomeUnknown as error:
-            return Outcome(verdict="unknown", code=error.code, detail=error.detail)
+        except (NotSent, OutcomeUnknown) as error:
+            return _not_accepted(error, mailbox, provider)
         with suppress(DatabaseError):  # the mail stays accepted even if this note fails
-            mailbox_status.works(mailbox)
-        return _accepted(
+            mailbox_status.mark_working(mailbox)
+        return _accepted_outcome(
             provider.name, len(envelope.recipients), receipt.at, changed=receipt.changed
         )
 
@@ -146,19 +119,20 @@ class SendMail:
         provider = provider_for(Mailbox.objects.get(pk=approved.mailbox_id))
         found = provider.find_sent(approved.message_id)
         if found is None:
-            if not provider.is_unsent(approved.prepared):
+            notes = DraftNotes.from_json(approved.prepared)
+            if not provider.is_unsent(notes):
                 return None
-            if SEEN_UNSENT not in approved.prepared:
-                approved.keep({**approved.prepared, SEEN_UNSENT: True})
+            if not notes.seen_unsent:
+                approved.keep(notes.with_sighting().as_json())
                 return None
-            if not provider.destroy(approved.prepared):
+            if not provider.destroy(notes):
                 return None
             approved.keep({})
             return Outcome(verdict="not_sent", code=DESTROYED)
-        source = approved.blob(approved.payload["source_sha256"])
-        envelope = envelope_of(approved.payload, source, sort=self.sort)
+        payload = MailPayload.from_json(approved.payload)
+        envelope = envelope_of(payload, approved.blob(payload.source_sha256))
         changed = provider.differs_in_sent(approved.message_id, envelope)
-        return _accepted(
+        return _accepted_outcome(
             provider.name,
             len(envelope.recipients),
             datetime.now(UTC),
@@ -170,44 +144,44 @@ class SendMail:
         """Save the copy in Sent, mark the original, and remove the draft that was sent; each is
         idempotent.
         """
-        payload = approved.payload
+        payload = MailPayload.from_json(approved.payload)
         mailbox = Mailbox.objects.get(pk=approved.mailbox_id)
-        acquainted(mailbox, _recipients(payload))
-        marks = self.marks if payload["original"] else None
-        if not (payload["save_to_sent_items"] or marks or payload["draft"]):
+        remember_acquaintances(mailbox, payload.recipients)
+        marks = self.marks if payload.original else None
+        draft = payload.draft
+        if not (payload.save_to_sent_items or marks or draft):
             return
         provider = provider_for(mailbox)
-        if payload["save_to_sent_items"]:
+        if payload.save_to_sent_items:
             left_at = (
                 datetime.fromisoformat(approved.receipt["at"])
                 if approved.receipt
                 else datetime.now(UTC)
             )
-            copy = stamped(
-                approved.blob(payload["source_sha256"]),
+            copy = add_date(
+                approved.blob(payload.source_sha256),
                 date=format_datetime(left_at),
-                bcc=tuple(payload["bcc"]),
+                bcc=payload.bcc,
             )
             provider.save_sent_copy(copy, approved.message_id)
         if marks:
-            _unless_gone(lambda: provider.mark(payload["original"], marks))
-        if payload["draft"]:
-            _unless_gone(lambda: provider.delete_draft(payload["draft"]["id"]))
-            Draft.objects.filter(
-                mailbox=approved.mailbox_id, provider_id=payload["draft"]["id"]
-            ).delete()
+            _ignore_gone(lambda: provider.mark(payload.original, marks))
+        if draft:
+            _ignore_gone(lambda: provider.delete_draft(draft.id))
+            Draft.objects.filter(mailbox=approved.mailbox_id, provider_id=draft.id).delete()
 
     def discard(self, approved: ApprovedAction) -> None:
-        provider_for(Mailbox.objects.get(pk=approved.mailbox_id)).discard(approved.prepared)
+        provider = provider_for(Mailbox.objects.get(pk=approved.mailbox_id))
+        provider.discard(DraftNotes.from_json(approved.prepared))
 
     def destroy(self, approved: ApprovedAction) -> bool:
-        return provider_for(Mailbox.objects.get(pk=approved.mailbox_id)).destroy(approved.prepared)
+        provider = provider_for(Mailbox.objects.get(pk=approved.mailbox_id))
+        return provider.destroy(DraftNotes.from_json(approved.prepared))
 
 
 class ReplyMail(SendMail):
     """The kind mail.reply."""
 
-    sort = "reply"
     marks = "answered"
 
     def recheck(self, approved: ApprovedAction) -> tuple[PreviewWarning, ...]:
@@ -215,52 +189,49 @@ class ReplyMail(SendMail):
 
         An original that is gone no longer has a thread.
         """
-        payload = approved.payload
-        if not payload["original"]:
+        payload = MailPayload.from_json(approved.payload)
+        if not payload.original:
             return ()
         mailbox = Mailbox.objects.get(pk=approved.mailbox_id)
         try:
-            later = later_in_thread(
+            later = find_later(
                 provider_for(mailbox),
-                payload["original"],
-                payload["in_reply_to"],
+                payload.original,
+                payload.in_reply_to,
                 own=approved.message_id,
             )
         except NotAuthorized:
-            mailbox_status.login_refused(mailbox)
+            mailbox_status.mark_login_refused(mailbox)
             raise
-        return (moved_on(later, own=payload["from"]),) if later else ()
+        return (build_thread_moved(later, own=payload.sender),) if later else ()
 
 
 class ForwardMail(SendMail):
     """The kind mail.forward."""
 
-    sort = "forward"
     marks = "forwarded"
 
 
-def envelope_of(payload: Mapping[str, Any], source: bytes, *, sort: Sort) -> Envelope:
+def envelope_of(payload: MailPayload, source: bytes) -> Envelope:
     """Return the envelope of a payload."""
     return Envelope(
-        sender=payload["from"],
-        recipients=_recipients(payload),
+        sender=payload.sender,
+        recipients=payload.recipients,
         source=source,
         # An edited mail is more than a comment on an original: it leaves as its own bytes, and an
         # answer stays in its thread.
-        kind="send" if payload.get(REVISED) and not payload["in_reply_to"] else sort,
-        original=payload["original"],
-        reply_all=payload.get("reply_all", False),
-        comment="" if payload.get(REVISED) else payload.get("comment", ""),
-        save_to_sent=payload["save_to_sent_items"],
+        kind="send" if payload.revised and not payload.in_reply_to else payload.sort,
+        original=payload.original,
+        reply_all=payload.reply_all,
+        comment="" if payload.revised else payload.comment,
+        save_to_sent=payload.save_to_sent_items,
     )
 
 
-def refuse_what_cannot_leave(
-    mailbox: Mailbox, payload: Mapping[str, Any], source: bytes, *, sort: Sort
-) -> None:
+def refuse_what_cannot_leave(mailbox: Mailbox, payload: MailPayload, source: bytes) -> None:
     """Raise Problem if the provider would refuse the mail after its approval."""
     try:
-        provider_for(mailbox).check(envelope_of(payload, source, sort=sort))
+        provider_for(mailbox).check(envelope_of(payload, source))
     except NotPermitted as error:
         raise Problem(error.code, error.detail, required_scope=error.required_scope) from None
     except Refused as error:
@@ -269,25 +240,80 @@ def refuse_what_cannot_leave(
         ) from None
 
 
-def _draft_changed(provider: MailProvider, payload: Mapping[str, Any]) -> bool:
-    draft = payload["draft"]
+def _handover(approved: ApprovedAction, notes: DraftNotes) -> Handover:
+    """Return the handover of this attempt; a sighting of an earlier attempt is forgotten first."""
+    if notes.seen_unsent:
+        notes = notes.without_sighting()
+        approved.keep(notes.as_json())
+    return Handover(
+        wire_started=approved.wire_started,
+        prepared=notes,
+        keep=lambda notes: approved.keep(notes.as_json()),
+    )
+
+
+def _is_draft_changed(provider: MailProvider, payload: MailPayload) -> bool:
+    draft = payload.draft
     if draft is None:
         return False
     try:
-        stored = provider.read_draft(draft["id"])
+        stored = provider.read_draft(draft.id)
     except Refused as error:
         if error.code not in ("not_found", "not_a_draft"):
             raise  # it was not looked at
         return True
-    return bool(stored.seal != draft["sha256"])
+    return stored.etag != draft.sha256
 
 
-def _unless_gone(call: Callable[[], None]) -> None:
+def _not_accepted(
+    error: NotSent | OutcomeUnknown, mailbox: Mailbox, provider: MailProvider
+) -> Outcome:
+    """Return the outcome of a failed send, and note on the mailbox what the error says about it."""
+    match error:
+        case NotAuthorized():
+            mailbox_status.mark_login_refused(mailbox)
+            return Outcome(
+                verdict="not_sent",
+                code="auth_error",
+                detail=error.detail,
+                required_scope=provider.send_scope,
+            )
+        case NotPermitted():
+            return Outcome(
+                verdict="refused",
+                code=error.code,
+                detail=error.detail,
+                required_scope=error.required_scope,
+            )
+        case Refused() | Unsupported():
+            return Outcome(verdict="refused", code=error.code, detail=error.detail)
+        case NotSent():
+            return _not_sent(error, mailbox)
+        case OutcomeUnknown():
+            return Outcome(verdict="unknown", code=error.code, detail=error.detail)
+
+
+def _not_sent(error: NotSent, mailbox: Mailbox) -> Outcome:
+    said = error if isinstance(error, Unavailable) else Unavailable(error.code)
+    # A provider that refuses a token or asks for a cool-down is reachable, and one without a free
+    # slot was not asked.
+    if not (said.pauses or isinstance(error, Busy | TokenRefused)):
+        mailbox_status.mark_unreachable(mailbox.id)
+    return Outcome(
+        verdict="not_sent",
+        code=error.code,
+        detail=error.detail,
+        retry_after=said.retry_after,
+        pauses_mailbox=said.pauses,
+    )
+
+
+def _ignore_gone(call: Callable[[], None]) -> None:
     with suppress(Refused):  # somebody has removed it already, so nothing is left to do
         call()
 
 
-def _accepted(
+def _accepted_outcome(
     provider: str,
     recipient_count: int,
     at: datetime,
@@ -306,10 +332,6 @@ def _accepted(
     if changed:
         receipt["changed"] = list(changed)
     return Outcome(verdict="accepted", receipt=receipt, reference=reference)
-
-
-def _recipients(payload: Mapping[str, Any]) -> tuple[str, ...]:
-    return (*payload["to"], *payload["cc"], *payload["bcc"])
 
 
 def _now() -> str:

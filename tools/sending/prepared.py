@@ -1,11 +1,13 @@
 """Drafts that mailhub prepared for an approved mail: no tool changes, deletes or proposes them."""
 
 from accounts.infra.problems import Problem
+from accounts.infra.texts import translatable
 from accounts.models import Mailbox
 from approvals.worker.preparation import notes_of
 from tools.providers.base import MailProvider, StoredDraft
+from tools.providers.notes import DraftNotes
 
-BELONGS_TO_A_MAIL = (
+BELONGS_TO_A_MAIL = translatable(
     "This draft belongs to an approved mail that mailhub is sending or may have sent. Wait until the action ends, or"
     " withdraw it."
 )
@@ -17,5 +19,7 @@ def refuse_prepared(mailbox: Mailbox, provider: MailProvider, stored: StoredDraf
     The notes are read after the draft, because the intent to create a draft is committed before the
     provider is called.
     """
-    if any(provider.is_prepared(notes, stored) for notes in notes_of(mailbox)):
+    if any(
+        provider.is_prepared(DraftNotes.from_json(notes), stored) for notes in notes_of(mailbox)
+    ):
         raise Problem("conflict", BELONGS_TO_A_MAIL)

@@ -4,13 +4,14 @@ import hashlib
 from dataclasses import replace
 from typing import Any
 
+from accounts.infra.texts import load_texts
 from approvals.core.types import Preview, PreviewWarning, Target
 from tools.mail.message.compose import OutgoingMessage
 from tools.mail.message.content import Original
 from tools.mail.message.hidden import HiddenText, as_parts
 from tools.mail.parsers import is_small, run
 from tools.mail.text.addresses import domain_of
-from tools.warnings import Context, judged
+from tools.warnings import Context, judge_message
 from tools.warnings.context import JUDGED_CHARACTERS
 
 EXCERPT = 200
@@ -34,7 +35,7 @@ def of_message(message: OutgoingMessage, context: Context) -> Preview:
         for role, addresses in (("to", request.to), ("cc", request.cc), ("bcc", request.bcc))
         for address in addresses
     )
-    warnings, hidden = _judged(message, context)
+    found, hidden = _judge(message, context)
     parts = {
         "from": request.from_address,
         "from_name": request.from_name,
@@ -46,18 +47,18 @@ def of_message(message: OutgoingMessage, context: Context) -> Preview:
         excerpt=request.content.text[:EXCERPT],
         fingerprint=fingerprint(request.to, request.subject, request.content.body),
         parts=parts | ({"hidden": as_parts(hidden)} if hidden else {}),
-        warnings=warnings,
+        warnings=tuple(PreviewWarning(**load_texts(each)) for each in found),
     )
 
 
-def _judged(
+def _judge(
     message: OutgoingMessage, context: Context
-) -> tuple[tuple[PreviewWarning, ...], tuple[HiddenText, ...]]:
-    """Return the warnings and the hidden text. Raises Unparsable."""
+) -> tuple[tuple[dict[str, Any], ...], tuple[HiddenText, ...]]:
+    """Return the warnings as JSON and the hidden text. Raises Unparsable."""
     content = message.request.content
     small = is_small(content.text, content.html, content.proposed_html, context.prompted_by)
     if small:
-        return run(judged, message, context, small=True)
+        return run(judge_message, message, context, small=True)
     # The beginning of a file shows its type; sending more of it to the parser process only costs
     # time.
     files = tuple(
@@ -67,7 +68,7 @@ def _judged(
     without_files = replace(
         message, source=b"", request=replace(message.request, attachments=files)
     )
-    return run(judged, without_files, context)
+    return run(judge_message, without_files, context)
 
 
 def sentence(message: OutgoingMessage, original: Original | None) -> str:
@@ -121,7 +122,7 @@ def as_result(
         shown["bcc"] = list(request.bcc)
     if request.attachments:
         shown["attachments"] = [
-            {name: value for name, value in a.seal().items() if name != "type"}
+            {name: value for name, value in a.as_json().items() if name != "type"}
             for a in request.attachments
         ]
     if original is not None:

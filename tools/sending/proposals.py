@@ -13,42 +13,42 @@ from django.conf import settings
 from accounts.access import rate_limits
 from accounts.access.caller import Caller
 from accounts.infra.problems import FieldError, Problem
+from accounts.infra.texts import translatable
 from accounts.models import Mailbox
 from approvals.core.digest import digest_of
 from approvals.core.states import Status
 from approvals.core.types import Proposal
 from approvals.lifecycle import proposals
-from approvals.lifecycle.queries import described, warnings_of
+from approvals.lifecycle.queries import describe_action, warnings_of
 from approvals.rules import policy
 from tools.mail.message.compose import (
-    ComposeError,
     OutgoingMessage,
     Request,
     chain,
     forward_subject,
-    new_message,
     parent,
     reply_subject,
 )
-from tools.mail.message.content import Content, Original, told
+from tools.mail.message.content import Content, Original, build_comment
 from tools.mail.message.markup import answer_content, author_content, forward_content
 from tools.providers import provider_for
-from tools.providers.failures import told_as_problems
-from tools.reading.originals import as_original, travelling, whom_to_answer
+from tools.providers.failures import map_errors
+from tools.reading.originals import answer_recipients, as_original, forwarded_attachments
 from tools.reading.own_mail import provider_of
 from tools.schemas import ForwardEmail, ReplyEmail, SendDraft, SendEmail, SendingParameters
 from tools.sending import preview as previews
+from tools.sending.encoding import encode
 from tools.sending.kinds import refuse_what_cannot_leave
+from tools.sending.payload import KINDS, VERSION, MailPayload, ProposedDraft, file_digests
 from tools.sending.prepared import refuse_prepared
 from tools.sending.snapshot import request_of_draft
-from tools.sending.surroundings import all_text, later_in_thread, surroundings
-from tools.sending.uploads import attached
+from tools.sending.surroundings import all_text, find_later, surroundings
+from tools.sending.uploads import load_attachments
 from tools.warnings import Context, Later
 
 if TYPE_CHECKING:
     from approvals.models import PendingAction
 
-PAYLOAD_VERSION = 1
 LONGEST_DELAY = timedelta(days=30)
 
 
@@ -77,7 +77,7 @@ class Composed:
     original_id: str = ""
     reply_all: bool = False
     comment: str = ""
-    draft: dict[str, str] | None = None
+    draft: ProposedDraft | None = None
     quote_by_provider: bool = False
     send_at: datetime | None = None
     later: Later | None = None
@@ -100,10 +100,10 @@ def send_email(
             subject=parameters.subject,
             content=author_content(parameters.body, parameters.body_type),
             importance=parameters.importance,
-            attachments=attached(caller, parameters.attachments),
+            attachments=load_attachments(caller, parameters.attachments),
             save_to_sent=parameters.save_to_sent_items,
         )
-        return Composed(request=request, send_at=_checked_moment(parameters.send_at))
+        return Composed(request=request, send_at=_check_moment(parameters.send_at))
 
     return _propose(caller, mailbox, "send_email", parameters, compose)
 
@@ -116,12 +116,12 @@ def reply_email(
     """
 
     def compose() -> Composed:
-        with told_as_problems(mailbox):
+        with map_errors(mailbox):
             provider = provider_of(caller, mailbox)
             original = as_original(provider.read_message(parameters.message_id, body=True))
-            later = later_in_thread(provider, parameters.message_id, original.message_id)
+            later = find_later(provider, parameters.message_id, original.message_id)
         own = author_content(parameters.comment, "text")
-        to, cc = whom_to_answer(original, own=mailbox.address, reply_all=parameters.reply_all)
+        to, cc = answer_recipients(original, own=mailbox.address, reply_all=parameters.reply_all)
         request = Request(
             kind="reply",
             from_address=mailbox.address,
@@ -130,7 +130,7 @@ def reply_email(
             cc=cc,
             subject=reply_subject(original.subject),
             content=own if provider.writes_quote else answer_content(own, original),
-            attachments=attached(caller, parameters.attachments),
+            attachments=load_attachments(caller, parameters.attachments),
             in_reply_to=parent(original),
             references=chain(original),
         )
@@ -139,7 +139,7 @@ def reply_email(
             original=original,
             original_id=parameters.message_id,
             reply_all=parameters.reply_all,
-            comment=told(own.text, original),
+            comment=build_comment(own.text, original),
             quote_by_provider=provider.writes_quote,
             later=later,
         )
@@ -153,11 +153,11 @@ def forward_email(
     """Preview or propose a forward with the original's attachments, byte for byte."""
 
     def compose() -> Composed:
-        with told_as_problems(mailbox):
+        with map_errors(mailbox):
             provider = provider_of(caller, mailbox)
             message = provider.read_message(parameters.message_id, body=True)
             original = as_original(message)
-            attachments = travelling(provider, message)
+            attachments = forwarded_attachments(provider, message)
         own = author_content(parameters.comment or "", "text")
         comment: Content | None = own if parameters.comment else None
         request = Request(
@@ -174,7 +174,7 @@ def forward_email(
             request=request,
             original=original,
             original_id=parameters.message_id,
-            comment=told(own.text, original),
+            comment=build_comment(own.text, original),
             quote_by_provider=provider.writes_quote,
         )
 
@@ -189,12 +189,12 @@ def send_draft(
     """
 
     def compose() -> Composed:
-        with told_as_problems(mailbox):
+        with map_errors(mailbox):
             provider = provider_of(caller, mailbox)
             stored = provider.read_draft(parameters.draft_id)
         refuse_prepared(mailbox, provider, stored)
         request = request_of_draft(stored.source, mailbox)
-        return Composed(request=request, draft={"id": stored.id, "sha256": stored.seal})
+        return Composed(request=request, draft=ProposedDraft(id=stored.id, sha256=stored.etag))
 
     return _propose(caller, mailbox, "send_draft", parameters, compose)
 
@@ -213,32 +213,29 @@ def _propose(
     3. confirm=false: return the preview. confirm=true: store it for a person to decide.
     """
     asked = request_digest(tool, parameters)
-    key = parameters.idempotency_key
-    if parameters.confirm:
-        earlier = proposals.replay(
-            caller=caller, mailbox=mailbox, tool=tool, key=key, request_digest=asked
-        )
-        if earlier is not None:
-            return proposed(earlier, replayed=True)
-    if parameters.replaces is not None:
-        proposals.replaceable(caller=caller, mailbox=mailbox, action_id=parameters.replaces)
+    earlier = _find_earlier(caller, mailbox, tool, parameters, asked)
+    if earlier is not None:
+        return earlier
     composed = compose()
-    try:
-        message = new_message(composed.request)
-    except ComposeError:
-        raise Problem(
-            "invalid_input", "The message cannot be encoded without changing its content."
-        ) from None
+    message = encode(composed.request)
     preview = previews.of_message(message, _context(mailbox, composed, parameters))
     payload = _payload(message, mailbox, composed)
-    refuse_what_cannot_leave(mailbox, payload, message.source, sort=composed.request.kind)
+    refuse_what_cannot_leave(mailbox, payload, message.source)
     policy.judge(mailbox, message.recipients)  # the preview also reports forbidden recipients
+    proposal = Proposal(
+        kind=payload.kind,
+        payload=payload.as_json(),
+        preview=preview,
+        message_id=message.message_id,
+        blobs=(message.source,),
+        send_at=composed.send_at,
+    )
     if not parameters.confirm:
         return previews.as_result(
             message,
             preview,
             mailbox=mailbox.address,
-            digest=digest_of(payload),
+            digest=digest_of(proposal.payload),
             original=composed.original,
         )
     rate_limits.count_stored(caller, len(message.source))
@@ -246,48 +243,62 @@ def _propose(
         caller=caller,
         mailbox=mailbox,
         tool=tool,
-        key=key,
+        key=parameters.idempotency_key,
         request_digest=asked,
-        proposal=Proposal(
-            kind=payload["kind"],
-            payload=payload,
-            preview=preview,
-            message_id=message.message_id,
-            blobs=(message.source,),
-            send_at=composed.send_at,
-        ),
+        proposal=proposal,
         replaces=parameters.replaces,
     )
-    return proposed(action, replayed=replayed)
+    return build_proposed(action, replayed=replayed)
 
 
-def _payload(message: OutgoingMessage, mailbox: Mailbox, composed: Composed) -> dict[str, Any]:
-    """Return the canonical payload: everything that determines the effect, hashed as a whole."""
+def _find_earlier(
+    caller: Caller, mailbox: Mailbox, tool: str, parameters: SendingParameters, asked: str
+) -> Proposed | None:
+    """Return the action to which the key led before, or None for a new proposal.
+
+    Raises Problem if the action that the new proposal replaces cannot be replaced.
+    """
+    if parameters.confirm:
+        earlier = proposals.replay(
+            caller=caller,
+            mailbox=mailbox,
+            tool=tool,
+            key=parameters.idempotency_key,
+            request_digest=asked,
+        )
+        if earlier is not None:
+            return build_proposed(earlier, replayed=True)
+    if parameters.replaces is not None:
+        proposals.replaceable(caller=caller, mailbox=mailbox, action_id=parameters.replaces)
+    return None
+
+
+def _payload(message: OutgoingMessage, mailbox: Mailbox, composed: Composed) -> MailPayload:
     request = message.request
-    return {
-        "version": PAYLOAD_VERSION,
-        "kind": f"mail.{request.kind}",
-        "mailbox": str(mailbox.id),
-        "from": request.from_address,
-        "to": list(request.to),
-        "cc": list(request.cc),
-        "bcc": list(request.bcc),
-        "subject": request.subject,
-        "text": request.content.text,
-        "html": request.content.html,
-        "attachments": [attachment.seal() for attachment in request.attachments],
-        "importance": request.importance,
-        "in_reply_to": request.in_reply_to,
-        "references": list(request.references),
-        "original": composed.original_id,
-        "reply_all": composed.reply_all,
-        "comment": composed.comment,
-        "draft": composed.draft,
-        "send_at": composed.send_at.isoformat() if composed.send_at else None,
-        "save_to_sent_items": request.save_to_sent,
-        "message_id": message.message_id,
-        "source_sha256": message.sha256,
-    }
+    return MailPayload(
+        version=VERSION,
+        kind=KINDS[request.kind],
+        mailbox=str(mailbox.id),
+        sender=request.from_address,
+        to=request.to,
+        cc=request.cc,
+        bcc=request.bcc,
+        subject=request.subject,
+        text=request.content.text,
+        html=request.content.html,
+        attachments=file_digests(message),
+        importance=request.importance,
+        in_reply_to=request.in_reply_to,
+        references=request.references,
+        original=composed.original_id,
+        reply_all=composed.reply_all,
+        comment=composed.comment,
+        draft=composed.draft,
+        send_at=composed.send_at.isoformat() if composed.send_at else None,
+        save_to_sent_items=request.save_to_sent,
+        message_id=message.message_id,
+        source_sha256=message.sha256,
+    )
 
 
 def _without_copy(mailbox: Mailbox) -> None:
@@ -299,17 +310,22 @@ def _without_copy(mailbox: Mailbox) -> None:
             "invalid_input",
             "This mailbox keeps a copy of everything it sends.",
             errors=(
-                FieldError(field="save_to_sent_items", message="cannot be false for this mailbox"),
+                FieldError(
+                    field="save_to_sent_items",
+                    message=translatable("cannot be false for this mailbox"),
+                ),
             ),
         )
 
 
-def _checked_moment(send_at: datetime | None) -> datetime | None:
+def _check_moment(send_at: datetime | None) -> datetime | None:
     if send_at is not None and send_at > datetime.now(UTC) + LONGEST_DELAY:
         raise Problem(
             "invalid_input",
-            "It can wait for 30 days at most.",
-            errors=(FieldError(field="send_at", message="is more than 30 days away"),),
+            "The send time can be at most 30 days ahead.",
+            errors=(
+                FieldError(field="send_at", message=translatable("is more than 30 days away")),
+            ),
         )
     return send_at
 
@@ -363,11 +379,11 @@ REPEATED: dict[str, str] = {
 }
 
 
-def proposed(action: "PendingAction", *, replayed: bool) -> Proposed:
+def build_proposed(action: "PendingAction", *, replayed: bool) -> Proposed:
     """Return the answer. It is the same for the first request and every repetition, except for the
     state.
     """
-    shown = described(action)
+    shown = describe_action(action)
     if replayed and action.is_final:
         shown["message"] = REPEATED.get(
             action.status, f"Already ended: {Status(action.status).label}"

@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from accounts.infra.problems import FieldError, Problem
+from accounts.infra.texts import join, load_texts, translatable
 from accounts.models import Mailbox
 from approvals.core.types import (
     Changes,
@@ -23,11 +24,9 @@ from approvals.core.types import (
 from tools.mail.message.compose import (
     MAX_TOTAL_BYTES,
     Attachment,
-    ComposeError,
     Request,
     attachments_in,
     media_type,
-    new_message,
 )
 from tools.mail.message.content import Content, as_html
 from tools.mail.message.markup import author_content
@@ -43,22 +42,28 @@ from tools.schemas import (
     Subject,
 )
 from tools.sending import preview as previews
+from tools.sending.encoding import encode
+from tools.sending.payload import FileDigest, MailPayload
 from tools.sending.surroundings import surroundings
 from tools.sending.uploads import TOO_LARGE
 
-REVISED = "revised"
 # These warnings are about other mail than this one, so they stay valid for the edited text.
 CARRIED_OVER = ("injection", "thread_moved", "reply_to_differs")
 # Such a provider takes only the comment: an edited answer would begin a new conversation, and an
 # edited forward would lack its mail.
-COMPLETED = (
+COMPLETED = translatable(
     "The provider itself completes the answers and forwards of this mailbox, so they cannot be edited: it was"
-    " connected without the permission to write drafts. Ask back, or connect it again with that permission."
+    " connected without the permission to write drafts. Request changes, or connect it again with that permission."
 )
 LABELS = {
-    "to": "To", "cc": "Cc", "bcc": "Bcc", "subject": "Subject", "body_type": "Written as", "body": "Text",
-    "attachments": "Attachments",
-}  # fmt: skip
+    "to": translatable("To"),
+    "cc": translatable("Cc"),
+    "bcc": translatable("Bcc"),
+    "subject": translatable("Subject"),
+    "body_type": translatable("Written as"),
+    "body": translatable("Text"),
+    "attachments": translatable("Attachments"),
+}
 ENVELOPE = ("to", "cc", "bcc")
 RULES: dict[str, TypeAdapter[Any]] = {
     "to": TypeAdapter(Recipients),
@@ -71,17 +76,17 @@ RULES: dict[str, TypeAdapter[Any]] = {
 NAME_OF_FILE: TypeAdapter[str] = TypeAdapter(FileName)
 
 
-def fields(payload: Mapping[str, Any]) -> tuple[EditField, ...]:
+def fields(payload: MailPayload) -> tuple[EditField, ...]:
     """Return the form of a mail with its present values.
 
     An HTML mail is edited as HTML, with its quote below.
     """
-    html = payload["html"]
+    html = payload.html
     values = {
-        **{name: "\n".join(payload[name]) for name in ENVELOPE},
-        "subject": payload["subject"],
+        **{name: "\n".join(addresses) for name, addresses in _envelope(payload).items()},
+        "subject": payload.subject,
         "body_type": "text" if html is None else "html",
-        "body": payload["text"] if html is None else html,
+        "body": payload.text if html is None else html,
     }
     return (
         *(
@@ -94,67 +99,51 @@ def fields(payload: Mapping[str, Any]) -> tuple[EditField, ...]:
             label=LABELS["body_type"],
             sort="choice",
             value=values["body_type"],
-            choices=(("text", "Plain text"), ("html", "HTML")),
+            choices=(("text", translatable("Plain text")), ("html", "HTML")),
         ),
         EditField(
             name="body",
             label=LABELS["body"],
             sort="text",
             value=values["body"],
-            reading=payload["text"],
+            reading=payload.text,
         ),
         EditField(
             name="attachments",
             label=LABELS["attachments"],
             sort="files",
-            files=tuple(HeldFile(**seal) for seal in payload["attachments"]),
+            files=tuple(HeldFile(**file.as_json()) for file in payload.attachments),
         ),
     )
 
 
-def revised(current: Revisable, changes: Changes) -> Proposal:
+def revise_mail(current: Revisable, changes: Changes) -> Proposal:
     """Return the mail with these changes. Thread and Message-ID stay, because nothing has left with
     them.
     """
-    payload = current.payload
-    mailbox = Mailbox.objects.get(pk=payload["mailbox"])
-    if payload["original"] and provider_for(mailbox).writes_quote:
+    payload = MailPayload.from_json(current.payload)
+    mailbox = Mailbox.objects.get(pk=payload.mailbox)
+    if payload.original and provider_for(mailbox).writes_quote:
         raise Problem("invalid_input", COMPLETED)
-    request = _request(payload, mailbox, current.blob, _really_changed(payload, changes))
-    try:
-        message = new_message(request, message_id=payload["message_id"])
-    except ComposeError:
-        raise Problem(
-            "invalid_input", "The message cannot be encoded without changing its content."
-        ) from None
+    request = _request(payload, mailbox, current.blob, _filter_changed(payload, changes))
+    message = encode(request, message_id=payload.message_id)
     preview = previews.of_message(message, surroundings(mailbox, message.recipients))
     domains = {domain_of(address) for address in message.recipients}
     carried = [
-        PreviewWarning(**w)
+        PreviewWarning(**load_texts(w))
         for w in current.preview.get("warnings", [])
         if w["code"] in CARRIED_OVER and (w["code"] != "reply_to_differs" or w["mark"] in domains)
     ]
     return Proposal(
-        kind=payload["kind"],
-        payload={
-            **payload,
-            "to": list(request.to),
-            "cc": list(request.cc),
-            "bcc": list(request.bcc),
-            "subject": request.subject,
-            "text": request.content.text,
-            "html": request.content.html,
-            "attachments": [attachment.seal() for attachment in request.attachments],
-            "source_sha256": message.sha256,
-            REVISED: True,
-        },
+        kind=payload.kind,
+        payload=payload.with_content(message).as_json(),
         preview=replace(preview, warnings=(*preview.warnings, *carried)),
         message_id=message.message_id,
         blobs=(message.source,),
     )
 
 
-def _really_changed(payload: Mapping[str, Any], changes: Changes) -> dict[str, Any]:
+def _filter_changed(payload: MailPayload, changes: Changes) -> dict[str, Any]:
     """Return the changed values, each checked like that of a proposal; unchanged values are not
     judged.
     """
@@ -167,16 +156,20 @@ def _really_changed(payload: Mapping[str, Any], changes: Changes) -> dict[str, A
             raise Problem(
                 "invalid_input",
                 "There is no such field.",
-                errors=(FieldError(field=name, message="is no field"),),
+                errors=(
+                    FieldError(field=name, message=translatable("is not a field of this action")),
+                ),
             )
         if isinstance(given, FilesGiven):
             if given.added or set(given.kept) != {file.sha256 for file in field.files}:
                 found[name] = given
             continue
-        typed = _as_typed(given)
+        typed = _normalize_newlines(given)
         value = re.split(r"[\s,;]+", typed.strip(" \n,;")) if field.sort == "addresses" else typed
         value = [address for address in value if address] if isinstance(value, list) else value
-        if value == (field.value.split() if field.sort == "addresses" else _as_typed(field.value)):
+        if value == (
+            field.value.split() if field.sort == "addresses" else _normalize_newlines(field.value)
+        ):
             continue
         try:
             found[name] = RULES[name].validate_python(value, strict=True)
@@ -190,7 +183,7 @@ def _really_changed(payload: Mapping[str, Any], changes: Changes) -> dict[str, A
     return found
 
 
-def _as_typed(text: str) -> str:
+def _normalize_newlines(text: str) -> str:
     """Return the text with LF: a form sends its lines with CRLF."""
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
@@ -199,17 +192,19 @@ def _error(name: str, value: Any, error: Any) -> FieldError:
     """Return the error with the address in it, because a form has one field for all addresses."""
     message = error["msg"].removeprefix("Value error, ")
     if isinstance(value, list) and error["loc"]:
-        message = f"{value[int(error['loc'][0])]}: {message}"
+        message = join(f"{value[int(error['loc'][0])]}:", message)
     return FieldError(field=name, message=message)
 
 
 def _request(
-    payload: Mapping[str, Any],
+    payload: MailPayload,
     mailbox: Mailbox,
     blob: Callable[[str], bytes],
     changed: Mapping[str, Any],
 ) -> Request:
-    to, cc, bcc = (tuple(changed.get(name, payload[name])) for name in ENVELOPE)
+    to, cc, bcc = (
+        tuple(changed.get(name, addresses)) for name, addresses in _envelope(payload).items()
+    )
     everybody = [address.lower() for address in (*to, *cc, *bcc)]
     if len(set(everybody)) != len(everybody) and set(ENVELOPE) & set(changed):
         raise Problem(
@@ -217,55 +212,61 @@ def _request(
             "Some fields are not valid.",
             errors=(
                 FieldError(
-                    field="to", message="an address stands in To, Cc and Bcc more than once"
+                    field="to",
+                    message=translatable("an address stands in To, Cc and Bcc more than once"),
                 ),
             ),
         )
-    present = _in_order(attachments_in(blob(payload["source_sha256"])), payload["attachments"])
+    present = _in_order(attachments_in(blob(payload.source_sha256)), payload.attachments)
     return Request(
-        kind=payload["kind"].removeprefix("mail."),
-        from_address=payload["from"],
+        kind=payload.sort,
+        from_address=payload.sender,
         from_name=mailbox.name,
         to=to,
         cc=cc,
         bcc=bcc,
-        subject=changed.get("subject", payload["subject"]),
+        subject=changed.get("subject", payload.subject),
         content=_content(payload, changed),
-        importance=payload["importance"],
+        importance=payload.importance,
         attachments=_attachments(present, changed.get("attachments")),
-        in_reply_to=payload["in_reply_to"],
-        references=tuple(payload["references"]),
-        save_to_sent=payload["save_to_sent_items"],
+        in_reply_to=payload.in_reply_to,
+        references=payload.references,
+        save_to_sent=payload.save_to_sent_items,
     )
 
 
-def _content(payload: Mapping[str, Any], changed: Mapping[str, Any]) -> Content:
+def _envelope(payload: MailPayload) -> dict[str, tuple[str, ...]]:
+    """Return the addresses by the names of ENVELOPE."""
+    return {"to": payload.to, "cc": payload.cc, "bcc": payload.bcc}
+
+
+def _content(payload: MailPayload, changed: Mapping[str, Any]) -> Content:
     """Return the body as it was typed in.
 
     If only the body type changed, convert the present text.
     """
-    was_html = payload["html"] is not None
+    was_html = payload.html is not None
     sort: BodyType = changed.get("body_type", "html" if was_html else "text")
     if "body" in changed:
         return author_content(changed["body"], sort)
     if "body_type" in changed:
-        return author_content(as_html(payload["text"]) if sort == "html" else payload["text"], sort)
-    own_html = payload["kind"] != "mail.reply"  # the quote of an answer returns to its author
+        return author_content(as_html(payload.text) if sort == "html" else payload.text, sort)
+    own_html = payload.kind != "mail.reply"  # the quote of an answer returns to its author
     return Content(
-        body=payload["text"],
-        text=payload["text"],
-        html=payload["html"],
-        proposed_html=(payload["html"] or "") if own_html else "",
+        body=payload.text,
+        text=payload.text,
+        html=payload.html,
+        proposed_html=(payload.html or "") if own_html else "",
     )
 
 
-def _in_order(found: tuple[Attachment, ...], seals: list[dict[str, Any]]) -> tuple[Attachment, ...]:
+def _in_order(
+    found: tuple[Attachment, ...], seals: tuple[FileDigest, ...]
+) -> tuple[Attachment, ...]:
     """Return the attachments in the order of the proposal: inside the message, pictures of the HTML
     come first.
     """
-    places = {
-        (seal["name"], seal["sha256"]): place for place, seal in reversed(list(enumerate(seals)))
-    }
+    places = {(seal.name, seal.sha256): place for place, seal in reversed(list(enumerate(seals)))}
     return tuple(sorted(found, key=lambda each: places.get((each.name, each.sha256), len(seals))))
 
 
@@ -286,12 +287,16 @@ def _attachments(
             raise Problem(
                 "too_large",
                 TOO_LARGE,
-                errors=(FieldError(field="attachments", message="is too large"),),
+                errors=(FieldError(field="attachments", message=translatable("is too large")),),
             )
         kept.append(Attachment(name=name, type=media_type(file.type), content=file.content))
     if sum(len(attachment.content) for attachment in kept) > MAX_TOTAL_BYTES:
         raise Problem(
-            "too_large", f"All attachments together must be smaller than {MAX_TOTAL_BYTES:,} bytes."
+            "too_large",
+            translatable(
+                "All attachments together must be smaller than %(max_total_bytes)s bytes.",
+                max_total_bytes=f"{MAX_TOTAL_BYTES:,}",
+            ),
         )
     return tuple(kept)
 

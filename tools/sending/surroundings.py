@@ -39,16 +39,18 @@ def surroundings(mailbox: Mailbox, recipients: Iterable[str]) -> Context:
                 newest = provider.list_messages(
                     folder="sent", unread=None, limit=FIRST_LOOK, page_token=None
                 )
-                acquainted(mailbox, (address for card in newest.cards for address in card.to))
+                remember_acquaintances(
+                    mailbox, (address for card in newest.cards for address in card.to)
+                )
                 unknown = _unknown(mailbox, unknown)
             for address in unknown[:ASKED]:
-                if _in_sent(provider, address):
-                    acquainted(mailbox, (address,))
+                if _is_in_sent(provider, address):
+                    remember_acquaintances(mailbox, (address,))
                 else:
                     strangers.append(address)
                 unknown = tuple(each for each in unknown if each != address)
     except NotAuthorized:
-        mailbox_status.login_refused(mailbox)  # the others stay in `unasked`
+        mailbox_status.mark_login_refused(mailbox)  # the others stay in `unasked`
     except ProviderError:
         pass
     domains = (
@@ -62,7 +64,7 @@ def surroundings(mailbox: Mailbox, recipients: Iterable[str]) -> Context:
     )
 
 
-def acquainted(mailbox: Mailbox, addresses: Iterable[str]) -> None:
+def remember_acquaintances(mailbox: Mailbox, addresses: Iterable[str]) -> None:
     """Store the addresses that the mailbox has written to."""
     Acquaintance.objects.bulk_create(
         (
@@ -73,7 +75,7 @@ def acquainted(mailbox: Mailbox, addresses: Iterable[str]) -> None:
     )
 
 
-def later_in_thread(
+def find_later(
     provider: MailProvider, original: str, message_id: str, *, own: str = ""
 ) -> Later | None:
     """Return the newest message of the thread unless it is the answered one; `own` is the answer
@@ -115,7 +117,7 @@ def _unknown(mailbox: Mailbox, addresses: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(address for digest, address in wanted.items() if digest not in found)
 
 
-def _in_sent(provider: MailProvider, address: str) -> bool:
+def _is_in_sent(provider: MailProvider, address: str) -> bool:
     found = provider.search(
         SearchQuery(to=address, folder="sent"), limit=LOOKED_AT, page_token=None
     )

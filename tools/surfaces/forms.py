@@ -11,7 +11,7 @@ from django import forms
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from accounts.infra.time_zones import zone_named
+from accounts.infra.time_zones import get_zone
 from accounts.models import Mailbox
 
 APART = re.compile(r"[\s,;]+")
@@ -26,7 +26,7 @@ class ComposeForm(forms.Form):
     body = forms.CharField(label=_("Text"), max_length=100_000, strip=False)
     # The local time in `zone`, the time zone in which the page was made.
     send_at = forms.DateTimeField(
-        label=_("Leave later"),
+        label=_("Send later"),
         required=False,
         input_formats=["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"],
     )
@@ -39,17 +39,17 @@ class ComposeForm(forms.Form):
         self.fields["mailbox"].choices = choices  # type: ignore[attr-defined]
 
     def full_clean(self) -> None:
-        with timezone.override(zone_named(str(self.data.get("zone", "")))):
+        with timezone.override(get_zone(str(self.data.get("zone", "")))):
             super().full_clean()
 
     def clean_send_at(self) -> datetime | None:
         at: datetime | None = self.cleaned_data["send_at"]
         if at is not None and self.data.get("as") == "draft":
             raise forms.ValidationError(
-                _("A draft keeps no time. Leave this empty, or go on to approval.")
+                _("A draft has no send time. Clear this field, or continue to approval.")
             )
         if at is not None and at <= timezone.now():
-            raise forms.ValidationError(_("This moment is past."))
+            raise forms.ValidationError(_("This time is in the past. Choose a later one."))
         return at
 
     def arguments(self) -> dict[str, Any]:

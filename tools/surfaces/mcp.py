@@ -35,6 +35,7 @@ from accounts.access.caller import Caller
 from accounts.access.rate_limits import rate_limit_headers
 from accounts.infra.json_bodies import READ_BODY, check_json
 from accounts.infra.problems import Problem
+from accounts.infra.texts import translatable
 from tools.catalog.calls import call_tool, tools_for
 from tools.catalog.entries import DEFAULT_TOOLSETS, TOOLS, Tool
 from tools.catalog.tool_schema import published_hints, published_parameters
@@ -77,7 +78,9 @@ def toolsets_of(text: str | None) -> frozenset[str]:
     known = {*DEFAULT_TOOLSETS, *(tool.toolset for tool in TOOLS.values())}
     if not names <= known:
         raise Problem(
-            "invalid_input", f"There are these toolsets: {', '.join(sorted(known))}.", status=400
+            "invalid_input",
+            translatable("Available toolsets: %(toolsets)s.", toolsets=", ".join(sorted(known))),
+            status=400,
         )
     return names
 
@@ -116,12 +119,12 @@ def _list(visit: Visit) -> types.ListToolsResult:
     except Exception as error:  # the library would send the error's text to the client
         raise MCPError(code=types.INTERNAL_ERROR, message=_fault(error).detail) from None
     return types.ListToolsResult(
-        tools=[_shown(tool) for tool in offered if tool.toolset in visit.toolsets]
+        tools=[_describe_tool(tool) for tool in offered if tool.toolset in visit.toolsets]
     )
 
 
 @cache
-def _shown(tool: Tool) -> types.Tool:
+def _describe_tool(tool: Tool) -> types.Tool:
     hints = published_hints(tool)
     return types.Tool(
         name=tool.name,
@@ -193,7 +196,7 @@ async def _serve(scope: Scope, receive: Receive, send: Send) -> None:
     request = Request(scope)
     try:
         visit = await _admit(request)
-        receive = await _checked_body(scope, receive)
+        receive = await _check_body(scope, receive)
     except Problem as problem:
         log.info(
             "request_refused",
@@ -218,11 +221,11 @@ async def _serve(scope: Scope, receive: Receive, send: Send) -> None:
     )
     async with manager.run():
         await manager.handle_request(
-            _passed_on(scope, visit), receive, _with_limits(visit.caller(), send)
+            _pass_on(scope, visit), receive, _with_limits(visit.caller(), send)
         )
 
 
-async def _checked_body(scope: Scope, receive: Receive) -> Receive:
+async def _check_body(scope: Scope, receive: Receive) -> Receive:
     """Read the body within the admission limits and check its shape; raise Problem."""
     read_body = scope.get(READ_BODY)
     if read_body is None:
@@ -232,26 +235,26 @@ async def _checked_body(scope: Scope, receive: Receive) -> Receive:
     check_json(message.get("body", b""))
     waiting = [message]
 
-    async def again() -> Message:
+    async def receive_again() -> Message:
         return waiting.pop() if waiting else await replay()
 
-    return again
+    return receive_again
 
 
 def _with_limits(caller: Caller, send: Send) -> Send:
     """Add the remaining quotas to the headers of the answer."""
 
-    async def sending(message: Message) -> None:
+    async def send_with_limits(message: Message) -> None:
         if message["type"] == "http.response.start":
             fields = rate_limit_headers(caller)
             more = [(name.lower().encode(), value.encode()) for name, value in fields.items()]
             message = {**message, "headers": [*message.get("headers", ()), *more]}
         await send(message)
 
-    return sending
+    return send_with_limits
 
 
-def _passed_on(scope: Scope, visit: Visit) -> Scope:
+def _pass_on(scope: Scope, visit: Visit) -> Scope:
     # RFC 9110, 5.5: white space around a value is not part of it. The library compares unstripped
     # values.
     headers = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
@@ -263,7 +266,7 @@ def _passed_on(scope: Scope, visit: Visit) -> Scope:
 async def _admit(request: Request) -> Visit:
     _check_site(request)
     if request.method != "POST":  # there is no stream to read and no session to end
-        raise Problem("invalid_input", "MCP is spoken by POST here.", status=405)
+        raise Problem("invalid_input", "Send MCP requests by POST.", status=405)
     toolsets = toolsets_of(request.query_params.get("toolsets"))
     caller = await sync_to_async(caller_of_token)(secret_of(request.headers), surface="mcp")
     return Visit(caller=lambda: caller, toolsets=toolsets)
@@ -281,7 +284,7 @@ def _check_site(request: Request) -> None:
         raise Problem("forbidden", "This server does not answer to that host name.")
     origin = request.headers.get("Origin")
     if origin is not None and not validate_host(_host_of(origin), settings.ALLOWED_HOSTS):
-        raise Problem("forbidden", "Pages of that origin may not ask here.")
+        raise Problem("forbidden", "Requests from this origin are not allowed.")
 
 
 def _host_of(origin: str) -> str:

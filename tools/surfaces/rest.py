@@ -126,12 +126,12 @@ def upload_attachment(request: HttpRequest) -> HttpResponse:
     try:
         name = file_name(given.name or "attachment")
     except ValueError:
-        raise Problem("invalid_input", "The file's name cannot stand in a mail.") from None
+        raise Problem("invalid_input", "The file name is not allowed in a mail.") from None
     count_upload(caller, given.size or 0)
     upload = uploads.keep(
         caller, name=name, media_type_=given.content_type or "", content=given.read()
     )
-    return _with_limits(request, JsonResponse(_described_upload(upload), status=201))
+    return _with_limits(request, JsonResponse(_describe_upload(upload), status=201))
 
 
 @router.get("/attachments/{handle}", summary="An uploaded file, as long as it lives")
@@ -139,10 +139,10 @@ def get_attachment(request: HttpRequest, handle: str) -> HttpResponse:
     upload = uploads.find(caller_of_bearer(request), handle)
     if upload is None:
         raise Problem("not_found", "The attachment does not exist, or has expired.")
-    return JsonResponse(_described_upload(upload))
+    return JsonResponse(_describe_upload(upload))
 
 
-def _described_upload(upload: Upload) -> dict[str, Any]:
+def _describe_upload(upload: Upload) -> dict[str, Any]:
     return {
         "handle": str(upload.id),
         "name": upload.name,

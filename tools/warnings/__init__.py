@@ -5,6 +5,7 @@ a fresh sign-in and cannot be approved in bulk.
 """
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from approvals.core.types import PreviewWarning
 from tools.mail.message.compose import OutgoingMessage
@@ -25,7 +26,7 @@ from tools.warnings.recipients import (
 from tools.warnings.targets import link_mismatch, long_query, remote_content
 from tools.warnings.wording import bidi, content_removed, hidden_text, injection, secret
 
-__all__ = ["ALL", "Context", "Later", "judged", "of"]
+__all__ = ["ALL", "Context", "Later", "find_warnings", "judge_message"]
 
 ALL: Sequence[Callable[[OutgoingMessage, Context], PreviewWarning | None]] = (
     lookalike_domain,
@@ -54,14 +55,18 @@ ALL: Sequence[Callable[[OutgoingMessage, Context], PreviewWarning | None]] = (
 )
 
 
-def of(message: OutgoingMessage, context: Context) -> tuple[PreviewWarning, ...]:
+def find_warnings(message: OutgoingMessage, context: Context) -> tuple[PreviewWarning, ...]:
     """Return all warnings that apply, high risks first, in a stable order."""
     found = [warning for check in ALL if (warning := check(message, context))]
     return tuple(sorted(found, key=lambda warning: warning.severity != "risk"))
 
 
-def judged(
+def judge_message(
     message: OutgoingMessage, context: Context
-) -> tuple[tuple[PreviewWarning, ...], tuple[HiddenText, ...]]:
-    """Return all warnings that apply and the hidden texts: one job for a limited process."""
-    return of(message, context), hidden_texts(message.request.content, message.request.subject)
+) -> tuple[tuple[dict[str, Any], ...], tuple[HiddenText, ...]]:
+    """Return all warnings that apply and the hidden texts: one job for a limited process.
+
+    The warnings are JSON, because a text would lose its source between two processes.
+    """
+    warnings = tuple(warning.as_json() for warning in find_warnings(message, context))
+    return warnings, hidden_texts(message.request.content, message.request.subject)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 
-from tools.mail.html.clean import cleaned, seen_by_reader, text_of
+from tools.mail.html.clean import clean_html, split_hidden, text_of
 from tools.mail.message.compose import OutgoingMessage
 from tools.mail.message.content import Content
 
@@ -14,6 +14,8 @@ JUDGED_CHARACTERS = (
     200_000  # of a text: more than a person writes, and a limit for the cost of the patterns
 )
 QUOTE_BEGINS = re.compile(r"(?m)^(?:On .{1,400} wrote:|-{5,} Forwarded message -{5,})$")
+
+BLOCKQUOTE = re.compile(r"<(?P<ends>/?)blockquote\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,20 +55,34 @@ def unseen_in(content: Content) -> tuple[str, ...]:
     """Return the text that the proposed HTML hid from its reader."""
     if not content.proposed_html:
         return ()
-    return seen_by_reader(content.proposed_html[:HTML_CHARACTERS]).unseen
+    return split_hidden(content.proposed_html[:HTML_CHARACTERS]).unseen
 
 
 @lru_cache(maxsize=4)
 def _proposed_text(html: str) -> str:
     """Return the text of the HTML, cached because several warnings read the same text."""
-    return text_of(cleaned(html))
+    return text_of(clean_html(html))
 
 
-def own_words(message: OutgoingMessage) -> str:
-    """Return the text written for this message, hidden or not, without the quote below."""
+def _drop_blockquotes(html: str) -> str:
+    kept, depth, begin = [], 0, 0
+    for tag in BLOCKQUOTE.finditer(html):
+        if not depth:
+            kept.append(html[begin : tag.start()])
+        depth = max(depth + (-1 if tag["ends"] else 1), 0)
+        begin = tag.start()
+    return "".join([*kept, "" if depth else html[begin:]])
+
+
+def own_words(message: OutgoingMessage, *, blockquotes: bool = True) -> str:
+    """Return the text written for this message, hidden or not, without the quote below.
+
+    An element `blockquote` is a quote for a mail program, but a proposer can hide words in it.
+    """
     content = message.request.content
+    html = content.proposed_html[:JUDGED_CHARACTERS]
     text = (
-        _proposed_text(content.proposed_html[:JUDGED_CHARACTERS])
+        _proposed_text(html if blockquotes else _drop_blockquotes(html))
         if content.proposed_html
         else content.body
     )

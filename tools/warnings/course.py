@@ -2,6 +2,7 @@
 
 import hashlib
 
+from accounts.infra.texts import Translatable, join, translatable
 from approvals.core.types import PreviewWarning
 from tools.mail.message.compose import OutgoingMessage
 from tools.warnings.context import Context, Later
@@ -9,33 +10,49 @@ from tools.warnings.context import Context, Later
 
 def possible_duplicate(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
     if context.recent_duplicate:
-        text = "The same recipients, subject and text were proposed moments ago."
+        text = translatable("The same recipients, subject and text were proposed moments ago.")
     elif context.open_twin:
-        text = "The same recipients, subject and text are waiting already."
+        text = translatable("The same recipients, subject and text are already waiting.")
     else:
         return None
-    return PreviewWarning(code="possible_duplicate", title="Possibly the same again.", text=text)
+    return PreviewWarning(
+        code="possible_duplicate", title=translatable("Possible duplicate."), text=text
+    )
 
 
 def thread_moved(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
-    return moved_on(context.later, own=message.request.from_address) if context.later else None
+    return (
+        build_thread_moved(context.later, own=message.request.from_address)
+        if context.later
+        else None
+    )
 
 
-def moved_on(later: Later, *, own: str) -> PreviewWarning:
+def build_thread_moved(later: Later, *, own: str) -> PreviewWarning:
     """Return the warning that the thread has a newer message; the mark names it, so another one
     warns again.
     """
-    who = (
-        "You have"
-        if later.from_address.lower() == own.lower()
-        else f"{later.from_address or 'Somebody'} has"
+    dated = (
+        translatable("The newest mail is from %(date)s.", date=f"{later.date:%Y-%m-%d %H:%M %z}")
+        if later.date
+        else ""
     )
-    when = f" ({later.date:%d %b %Y, %H:%M %z})" if later.date else ""
     return PreviewWarning(
         code="thread_moved",
-        title="The conversation has moved on.",
-        text=f"{who} written in it after the mail that this answers{when}.",
+        title=translatable("The conversation has moved on."),
+        text=join(_newer_mail(later, own=own), dated),
         mark=hashlib.sha256(later.message_id.encode()).hexdigest()[:16],
+    )
+
+
+def _newer_mail(later: Later, *, own: str) -> Translatable:
+    if later.from_address.lower() == own.lower():
+        return translatable("You have written in it after the mail that this answers.")
+    if not later.from_address:
+        return translatable("Somebody has written in it after the mail that this answers.")
+    return translatable(
+        "%(address)s has written in it after the mail that this answers.",
+        address=later.from_address,
     )
 
 
@@ -44,20 +61,28 @@ def no_sent_copy(message: OutgoingMessage, context: Context) -> PreviewWarning |
         return None
     return PreviewWarning(
         code="no_sent_copy",
-        title="No copy in Sent.",
-        text="You will have no copy, and a lost answer cannot be looked up.",
+        title=translatable("No copy in Sent."),
+        text=translatable(
+            "You will have no copy. If the answer of the mail server is lost, mailhub cannot look the mail up in Sent."
+        ),
     )
 
 
 def quote_by_provider(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
     if not context.quote_by_provider:
         return None
-    worded = "words the subject of the forward"
-    if message.request.kind == "reply":
-        worded = "words the subject and works out whom the answer goes to: nothing compares it with To and Cc here"
+    added = translatable(
+        "You see only your own words. The provider adds the original below them and sets the subject."
+    )
+    unchecked = translatable(
+        "It also chooses the recipients, and mailhub cannot compare them with To and Cc here."
+    )
     return PreviewWarning(
         code="quote_by_provider",
-        title="The provider completes this.",
-        text=f"You see your own words. Below them the provider puts the original itself, and it {worded}. This mailbox"
-        " was connected without the permission to write drafts.",
+        title=translatable("The provider completes this."),
+        text=join(
+            added,
+            unchecked if message.request.kind == "reply" else "",
+            translatable("This mailbox was connected without the permission to write drafts."),
+        ),
     )

@@ -77,9 +77,9 @@ def model_of(domain: str, known: frozenset[str]) -> str | None:
     """
     if domain in WELL_KNOWN or any(_one_house(domain, each) for each in known):
         return None
-    shape, read = skeleton(domain), readable(domain)
+    shape, read = skeleton(domain), decode_domain(domain)
     for each in sorted(known):
-        other = readable(each)
+        other = decode_domain(each)
         if skeleton(each) == shape or _begins_like(domain, each) or _one_slip(read, other):
             return each
         if _other_ending(read, other) or _added_word(read, other):
@@ -87,7 +87,7 @@ def model_of(domain: str, known: frozenset[str]) -> str | None:
     return None
 
 
-def readable(domain: str) -> str:
+def decode_domain(domain: str) -> str:
     """Return the domain as people read it: in its own letters, not in punycode."""
     try:
         return idna.decode(domain).lower() if "xn--" in domain else domain.lower()
@@ -95,27 +95,27 @@ def readable(domain: str) -> str:
         return domain.lower()
 
 
-def spelled(domain: str) -> str:
+def spell_domain(domain: str) -> str:
     """Return the domain for people: its letters, and the ASCII form if that differs."""
-    read = readable(domain)
+    read = decode_domain(domain)
     return domain if read == domain else f"{read} ({domain})"
 
 
 @lru_cache(maxsize=10_000)
 def skeleton(domain: str) -> str:
     """Return a form that is equal for domains that look the same."""
-    read = unicodedata.normalize("NFD", readable(domain))
+    read = unicodedata.normalize("NFD", decode_domain(domain))
     shape = "".join(_prototype(character) for character in read)
     return unicodedata.normalize("NFD", shape).lower().replace("vv", "w")
 
 
 def mixes_scripts(domain: str) -> bool:
     """Return True if one label mixes scripts that no language uses together."""
-    labels = [label for label in readable(domain).split(".") if not label.isascii()]
-    return any(_mixed(label) for label in labels)
+    labels = [label for label in decode_domain(domain).split(".") if not label.isascii()]
+    return any(_is_mixed(label) for label in labels)
 
 
-def _mixed(label: str) -> bool:
+def _is_mixed(label: str) -> bool:
     from confusable_homoglyphs import categories  # 50 KB of tables, for few domains
 
     scripts = categories.unique_aliases(label) - {"COMMON", "INHERITED"}

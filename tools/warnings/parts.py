@@ -3,26 +3,29 @@ only names.
 """
 
 from pathlib import PurePath
+from typing import Literal
 
+from accounts.infra.texts import Translatable, join, translatable
 from approvals.core.types import PreviewWarning
 from tools.mail.message.alternatives import differ
 from tools.mail.message.compose import Attachment, OutgoingMessage
 from tools.warnings.context import Context
+from tools.warnings.lists import NAMED, and_more
 
-NAMED = 3
+Sort = Literal["calendar", "version", "mail", "part"]
 # Mail programs show these inside the mail, or make something of them that can be answered.
-SHOWN_TYPES = {
-    "text/calendar": "a calendar entry",
-    "application/ics": "a calendar entry",
-    "text/x-amp-html": "another version of the mail",
-    "message/rfc822": "a whole mail",
-    "message/global": "a whole mail",
+SHOWN_TYPES: dict[str, Sort] = {
+    "text/calendar": "calendar",
+    "application/ics": "calendar",
+    "text/x-amp-html": "version",
+    "message/rfc822": "mail",
+    "message/global": "mail",
 }
-SHOWN_ENDINGS = {
-    ".ics": "a calendar entry",
-    ".vcs": "a calendar entry",
-    ".eml": "a whole mail",
-    ".msg": "a whole mail",
+SHOWN_ENDINGS: dict[str, Sort] = {
+    ".ics": "calendar",
+    ".vcs": "calendar",
+    ".eml": "mail",
+    ".msg": "mail",
 }
 PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "image/bmp"})
 
@@ -33,8 +36,10 @@ def alternatives_differ(message: OutgoingMessage, context: Context) -> PreviewWa
         return None
     return PreviewWarning(
         code="alternatives_differ",
-        title="It says two different things.",
-        text="Programs that show no HTML show a plain text with other words. Both leave: read both below.",
+        title=translatable("The HTML and the text differ."),
+        text=translatable(
+            "The plain text for mail programs without HTML has other words. Both leave: read both below."
+        ),
         severity="risk",
     )
 
@@ -42,20 +47,27 @@ def alternatives_differ(message: OutgoingMessage, context: Context) -> PreviewWa
 def hidden_part(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
     has_html = message.request.content.html is not None
     found = [
-        said for each in message.request.attachments if (said := _shown_as(each, has_html=has_html))
+        said
+        for each in message.request.attachments
+        if (said := _describe_display(each, has_html=has_html))
     ]
     if not found:
         return None
-    more = f" And {len(found) - NAMED} more." if len(found) > NAMED else ""
     return PreviewWarning(
         code="hidden_part",
-        title="A part is not shown here.",
-        text=f"{' '.join(found[:NAMED])}{more} Open it before you decide.",
+        title=translatable("A part is not shown here."),
+        text=join(
+            *found[:NAMED],
+            and_more(len(found) - NAMED),
+            translatable("Open each of them before you decide.")
+            if len(found) > 1
+            else translatable("Open it before you decide."),
+        ),
         severity="risk",
     )
 
 
-def _shown_as(attachment: Attachment, *, has_html: bool) -> str | None:
+def _describe_display(attachment: Attachment, *, has_html: bool) -> Translatable | None:
     """Return how a mail program may show a part that this page only names; None for an ordinary
     file.
     """
@@ -63,9 +75,20 @@ def _shown_as(attachment: Attachment, *, has_html: bool) -> str | None:
         PurePath(attachment.name).suffix.lower()
     )
     if sort is None and has_html and attachment.content_id and attachment.type not in PICTURES:
-        sort = "a part of the mail itself"
-    return (
-        f"Mail programs may show “{attachment.name or attachment.type}” as {sort}."
-        if sort
-        else None
-    )
+        sort = "part"
+    name = attachment.name or attachment.type
+    match sort:
+        case "calendar":
+            return translatable("Mail programs may show “%(name)s” as a calendar entry.", name=name)
+        case "version":
+            return translatable(
+                "Mail programs may show “%(name)s” as another version of the mail.", name=name
+            )
+        case "mail":
+            return translatable("Mail programs may show “%(name)s” as a whole mail.", name=name)
+        case "part":
+            return translatable(
+                "Mail programs may show “%(name)s” as a part of the mail itself.", name=name
+            )
+        case None:
+            return None

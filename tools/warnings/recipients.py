@@ -2,41 +2,53 @@
 
 from collections.abc import Sequence
 
+from accounts.infra.texts import Translatable, join, ntranslatable, translatable
 from approvals.core.types import PreviewWarning
 from tools.mail.message.compose import OutgoingMessage
 from tools.mail.text.addresses import domain_of
 from tools.warnings import lookalike
 from tools.warnings.context import Context
+from tools.warnings.lists import NAMED, and_more
 
 MANY = 10
-NAMED = 3
 
 
 def external_recipient(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
     outside = sorted({domain_of(a) for a in message.recipients} - context.own_domains)
     if not outside:
         return None
-    own = ", ".join(sorted(context.own_domains))
-    is_ = "is not one of your domains" if len(outside) == 1 else "are not your domains"
+    text = ntranslatable(
+        "%(domains)s is not one of your domains (%(own)s).",
+        "%(domains)s are not your domains (%(own)s).",
+        len(outside),
+        domains=_first(outside),
+        own=", ".join(sorted(context.own_domains)),
+    )
     return PreviewWarning(
         code="external_recipient",
-        title="This leaves your company.",
-        text=f"{_named(outside)} {is_} ({own}).",
+        title=translatable("This leaves your company."),
+        text=join(text, and_more(len(outside) - NAMED)),
     )
 
 
 def first_time_recipient(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
-    said = []
-    if context.strangers:
-        said.append(f"Nothing to {_named(context.strangers)} was found in Sent.")
-    if context.unasked:
-        said.append(
-            f"Whether you have written to {_named(context.unasked)} before was not looked up."
-        )
-    if not said:
+    strangers, unasked = context.strangers, context.unasked
+    if not strangers and not unasked:
         return None
-    title = "First time." if context.strangers else "Perhaps for the first time."
-    return PreviewWarning(code="first_time_recipient", title=title, text=" ".join(said))
+    text = join(
+        translatable("Sent has no mail to %(addresses)s.", addresses=_first(strangers))
+        if strangers
+        else "",
+        and_more(len(strangers) - NAMED),
+        translatable("mailhub did not look in Sent for %(addresses)s.", addresses=_first(unasked))
+        if unasked
+        else "",
+        and_more(len(unasked) - NAMED),
+    )
+    title = (
+        translatable("New recipient.") if strangers else translatable("Perhaps a new recipient.")
+    )
+    return PreviewWarning(code="first_time_recipient", title=title, text=text)
 
 
 def lookalike_domain(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
@@ -44,20 +56,28 @@ def lookalike_domain(message: OutgoingMessage, context: Context) -> PreviewWarni
     scripts.
     """
     known = context.own_domains | context.known_domains
-    said = []
+    said: list[Translatable] = []
     for domain in sorted({domain_of(a) for a in message.recipients} - known):
         like = lookalike.model_of(domain, known)
-        shown = lookalike.spelled(domain)
+        shown = lookalike.spell_domain(domain)
         if like:
-            said.append(f"{shown} is not {lookalike.spelled(like)}, but looks like it.")
+            said.append(
+                translatable(
+                    "%(domain)s is not %(known)s, but looks like it.",
+                    domain=shown,
+                    known=lookalike.spell_domain(like),
+                )
+            )
         elif lookalike.mixes_scripts(domain):
-            said.append(f"{shown} mixes letters of different scripts.")
+            said.append(
+                translatable("%(domain)s mixes letters of different scripts.", domain=shown)
+            )
     if not said:
         return None
     return PreviewWarning(
         code="lookalike_domain",
-        title="Look at the address.",
-        text=" ".join(said[:NAMED]),
+        title=translatable("Check the address."),
+        text=join(*said[:NAMED], and_more(len(said) - NAMED)),
         severity="risk",
     )
 
@@ -74,21 +94,26 @@ def reply_to_differs(message: OutgoingMessage, context: Context) -> PreviewWarni
     elsewhere = [
         address
         for address in context.answers_to
-        if domain_of(address) in receiving and not _same_house(domain_of(address), asked_by)
+        if domain_of(address) in receiving and not _is_same_house(domain_of(address), asked_by)
     ]
     if not asked_by or not elsewhere:
         return None
     strange = asked_by in known and any(domain_of(address) not in known for address in elsewhere)
+    text = translatable(
+        "%(sender)s wrote the mail and asks for answers to %(addresses)s.",
+        sender=context.asked_by,
+        addresses=_first(elsewhere),
+    )
     return PreviewWarning(
         code="reply_to_differs",
-        title="The answer goes elsewhere.",
-        text=f"{context.asked_by} wrote the mail and asks for answers to {_named(elsewhere)}.",
+        title=translatable("The answer goes elsewhere."),
+        text=join(text, and_more(len(elsewhere) - NAMED)),
         severity="risk" if strange else "notice",
         mark=domain_of(elsewhere[0]),
     )
 
 
-def _same_house(domain: str, other: str) -> bool:
+def _is_same_house(domain: str, other: str) -> bool:
     return domain == other or domain.endswith("." + other) or other.endswith("." + domain)
 
 
@@ -97,7 +122,9 @@ def many_recipients(message: OutgoingMessage, context: Context) -> PreviewWarnin
     if count < MANY:
         return None
     return PreviewWarning(
-        code="many_recipients", title="Many recipients.", text=f"This goes to {count} addresses."
+        code="many_recipients",
+        title=translatable("Many recipients."),
+        text=translatable("This goes to %(count)s addresses.", count=count),
     )
 
 
@@ -105,11 +132,14 @@ def reply_all(message: OutgoingMessage, context: Context) -> PreviewWarning | No
     others = len(message.recipients) - 1
     if not context.reply_all or others < 1:
         return None
-    who = "one more person" if others == 1 else f"{others} more people"
     return PreviewWarning(
         code="reply_all",
-        title="This answers everybody.",
-        text=f"It goes to the sender and {who} of the original.",
+        title=translatable("This replies to everybody."),
+        text=ntranslatable(
+            "The reply goes to the sender and %(count)s more person of the original.",
+            "The reply goes to the sender and %(count)s more people of the original.",
+            others,
+        ),
     )
 
 
@@ -117,10 +147,16 @@ def bcc(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
     count = len(message.request.bcc)
     if not count:
         return None
-    who = "One recipient is" if count == 1 else f"{count} recipients are"
-    return PreviewWarning(code="bcc", title="Blind copy.", text=f"{who} hidden from the others.")
+    return PreviewWarning(
+        code="bcc",
+        title=translatable("Blind copy."),
+        text=ntranslatable(
+            "%(count)s recipient is hidden from the others.",
+            "%(count)s recipients are hidden from the others.",
+            count,
+        ),
+    )
 
 
-def _named(these: Sequence[str]) -> str:
-    more = len(these) - NAMED
-    return ", ".join(these[:NAMED]) + (f" and {more} more" if more > 0 else "")
+def _first(these: Sequence[str]) -> str:
+    return ", ".join(these[:NAMED])

@@ -5,32 +5,49 @@ An IBAN is not a secret, because a company prints its own on every invoice.
 
 import re
 
+from accounts.infra.texts import Translatable, translatable
+
 KEYS = (
-    (r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----", "a private key"),
-    (r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b", "an access key of Amazon"),
-    (r"\bgh[pousr]_[A-Za-z0-9]{36,}\b|\bgithub_pat_[A-Za-z0-9_]{22,}", "a token of GitHub"),
-    (r"\bglpat-[\w-]{20,}", "a token of GitLab"),
-    (r"\bxox[abeoprs]-[\w-]{10,}", "a token of Slack"),
-    (r"\b[rs]k_live_[A-Za-z0-9]{16,}", "a key of Stripe"),
-    (r"\bAIza[\w-]{35}", "a key of Google"),
+    (
+        r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----",
+        translatable("It seems to contain a private key."),
+    ),
+    (
+        r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b",
+        translatable("It seems to contain an access key of Amazon."),
+    ),
+    (
+        r"\bgh[pousr]_[A-Za-z0-9]{36,}\b|\bgithub_pat_[A-Za-z0-9_]{22,}",
+        translatable("It seems to contain a token of GitHub."),
+    ),
+    (r"\bglpat-[\w-]{20,}", translatable("It seems to contain a token of GitLab.")),
+    (r"\bxox[abeoprs]-[\w-]{10,}", translatable("It seems to contain a token of Slack.")),
+    (r"\b[rs]k_live_[A-Za-z0-9]{16,}", translatable("It seems to contain a key of Stripe.")),
+    (r"\bAIza[\w-]{35}", translatable("It seems to contain a key of Google.")),
     # A match ends before the possible start of another, so each character is read once.
     (
         r"\bsk-(?:proj-|ant-|svcacct-)?(?=(?:(?!\d|-sk-)[\w-])*+\d)(?=(?:(?![A-Z]|-sk-)[\w-])*+[A-Z])"
         r"(?:(?!-sk-)[A-Za-z0-9_-]){32,}+",
-        "a key of a language model",
+        translatable("It seems to contain a key of a language model."),
     ),
-    (r"\bnpm_[A-Za-z0-9]{36}\b|\bpypi-[\w-]{50,}", "a token of a package registry"),
-    (r"\bmh_[\w-]{30,}", "a token of mailhub"),
+    (
+        r"\bnpm_[A-Za-z0-9]{36}\b|\bpypi-[\w-]{50,}",
+        translatable("It seems to contain a token of a package registry."),
+    ),
+    (
+        r"\bmh_(?=[\w-]{0,60}[A-Z])(?=[\w-]{0,60}\d)[\w-]{30,}",
+        translatable("It seems to contain a token of mailhub."),
+    ),
     (
         r"\beyJ(?:(?!-eyJ)[\w-]){10,}+\.eyJ(?:(?!-eyJ)[\w-]){10,}+\.[\w-]{10,}+",
-        "a signed token",
+        translatable("It seems to contain a signed token."),
     ),
     (
         r"\b[a-z][a-z0-9+.-]{1,20}://[^\s:/@]{1,80}:[^\s:/@]{4,80}@[\w.-]+",
-        "an address with a password in it",
+        translatable("It seems to contain an address with a password in it."),
     ),
 )
-FINDERS = tuple((re.compile(pattern), what) for pattern, what in KEYS)
+FINDERS = tuple((re.compile(pattern), sentence) for pattern, sentence in KEYS)
 # The word, a connecting word or sign, and a value with a letter and a digit: passwords have both,
 # and words after "is" do not.
 PASSWORD = re.compile(
@@ -38,8 +55,34 @@ PASSWORD = re.compile(
     r"(?:\s*(?:[:=：]|\b(?:is|ist|lautet)\b|是|为|為))+\s*[\"'“„»「]?(?P<value>[!-~]{6,64})",
     re.IGNORECASE,
 )
+# A place for a value, or words about a password: "<password1>", "12-character", "1Password-Eintrag".
+NO_VALUE = re.compile(
+    r"(?:[<{\[$][^<>]{0,40}(?:password|passwort|kennwort|your|user|value|insert|enter)[^<>]{0,40}[>}\]]"
+    r"|\d{1,2}(?:FA)?-(?:char|digit|day|letter|protected|stellig|zeichen|minimum|factor)[\w-]*|1password(?:-[a-z]+)*)"
+    r"[.,;:!?)]*",
+    re.IGNORECASE,
+)
 IBAN = re.compile(r"\b[A-Z]{2}\d{2}(?: ?[0-9A-Z]{4}){2,7}(?: ?[0-9A-Z]{1,4})?\b")
 NUMBER = re.compile(r"(?<![\w+./-])\d(?:[ -]?\d){12,18}(?![\w-])")
+# The label directly in front of a number that is not a card's.
+LABEL = re.compile(
+    r"(?:\b(?:order|tracking|shipment|parcel|consignment|invoice|reference|ref|booking|ticket|serial|imei|iccid|meter"
+    r"|contract|customer|article|item|gtin|ean|case|phone|tel|fax|mobile|hotline|bestell(?:ung)?|auftrags?"
+    r"|sendungs?|paket|rechnungs?"
+    r"|referenz|vorgangs?|kunden|vertrags?|zähler|serien|artikel|buchungs?|konto|telefon|mobil|commande|suivi|colis"
+    r"|facture|référence|contrat|client|téléphone|pedido|seguimiento|factura|referencia|contrato|envío|teléfono"
+    r"|po|policy|police|account|mandatsreferenz|aktenzeichen|kassenzeichen|versicherungs?|dhl|ups|fedex|dpd|gls|hermes)"
+    r"(?:[ -]?(?:numbers?|numéro|número|nummern?|nr|no|n[°º]|id|code))?(?:\s(?:is|ist|lautet|est|es))?"
+    r"|订单号?|运单号?|单号|快递|编号|发票号?|订单编号|电话)[.:#：为是\s]{0,4}\Z",
+    re.IGNORECASE,
+)
+LABEL_CHARACTERS, LINE_CHARACTERS = 40, 200  # before the number
+CARD_WORD = re.compile(
+    r"\b(?:(?:credit|debit)?[ -]?cards?|visa|mastercard|amex|cv[vc]2?|(?:kredit)?karten?|carte|tarjeta)\b|卡",
+    re.IGNORECASE,
+)
+# A 13-digit number of this beginning is usually a German article number (EAN), seldom an old card.
+ARTICLE = re.compile(r"4[0-4]\d{11}")
 # First digits and lengths of the large card schemes (ISO/IEC 7812).
 CARDS = re.compile(
     r"4\d{15}|4\d{12}|4\d{18}|5[1-5]\d{14}|2(?:2[2-9]|[3-6]\d|7[01])\d{13}|3[47]\d{13}|6(?:011|5\d\d)\d{12}|35\d{14}"
@@ -47,17 +90,29 @@ CARDS = re.compile(
 )
 
 
-def found_in(text: str) -> str | None:
-    """Return a description of the secret that was found, or None."""
-    for finder, what in FINDERS:
+def find_secret(text: str) -> Translatable | None:
+    """Return a sentence about the secret that was found, or None."""
+    for finder, sentence in FINDERS:
         if finder.search(text):
-            return what
+            return sentence
     if any(_is_password(match["value"]) for match in PASSWORD.finditer(text)):
-        return "a password"
+        return translatable("It seems to contain a password.")
     without_accounts = IBAN.sub(" ", text)
-    if any(is_card(re.sub(r"[ -]", "", match[0])) for match in NUMBER.finditer(without_accounts)):
-        return "a card number"
+    if any(_is_shown_card(match) for match in NUMBER.finditer(without_accounts)):
+        return translatable("It seems to contain a card number.")
     return None
+
+
+def _is_shown_card(found: re.Match[str]) -> bool:
+    """Return True for a card number, unless its line says that the number is another one."""
+    digits = re.sub(r"[ -]", "", found[0])
+    if not is_card(digits):
+        return False
+    begins = max(found.string.rfind("\n", 0, found.start()) + 1, found.start() - LINE_CHARACTERS)
+    before = found.string[begins : found.start()]
+    if CARD_WORD.search(before):
+        return True
+    return not ARTICLE.fullmatch(digits) and not LABEL.search(before[-LABEL_CHARACTERS:])
 
 
 def is_card(digits: str) -> bool:
@@ -69,7 +124,7 @@ def is_card(digits: str) -> bool:
 
 
 def _is_password(value: str) -> bool:
-    if "://" in value or value.count("*") > 2:
+    if "://" in value or value.count("*") > 2 or NO_VALUE.fullmatch(value):
         return False
     value = value.rstrip(".,;:!?)\"'")
     return len(value) >= 6 and any(c.isdigit() for c in value) and any(c.isalpha() for c in value)

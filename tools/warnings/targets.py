@@ -5,7 +5,7 @@ Addresses are read as browsers read them (WHATWG), not as they look.
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from html.parser import HTMLParser
@@ -13,16 +13,33 @@ from urllib.parse import unquote
 
 from ada_url import URL
 
+from accounts.infra.texts import join, ntranslatable, translatable
 from approvals.core.types import PreviewWarning
-from tools.mail.html.clean import ordered
+from tools.mail.html.clean import normalize
 from tools.mail.message.compose import OutgoingMessage
 from tools.mail.text.characters import without_invisible
 from tools.warnings.context import HTML_CHARACTERS, Context, own_words
+from tools.warnings.lists import NAMED, and_more
+from tools.warnings.lookalike import SECOND_LEVEL
 
+# Names of hosts that only count clicks; the page behind them has the same owner.
+COUNTING = frozenset(
+    "www click clicks link links track tracking trk go email e t url news newsletter".split()
+)
+# Everybody can get a name below these.
+SHARED = frozenset(
+    """
+    github.io gitlab.io pages.dev workers.dev web.app firebaseapp.com netlify.app vercel.app herokuapp.com onrender.com
+    blogspot.com wordpress.com wixsite.com weebly.com appspot.com azurewebsites.net windows.net cloudfront.net
+    amazonaws.com sharepoint.com zendesk.com myshopify.com hubspotpagebuilder.com ngrok.io duckdns.org sendgrid.net
+    webflow.io framer.app notion.site gitbook.io readthedocs.io fly.dev deno.dev r2.dev surge.sh glitch.me replit.app
+    repl.co tumblr.com substack.com medium.com squarespace.com webador.com jimdosite.com freshdesk.com atlassian.net
+    uk.com us.com de.com eu.com co.com eu.org
+    """.split()
+)
 LONG_QUERY = 256  # campaign marks and shared documents are shorter; exfiltrated data is not
 LONG_ADDRESS = 1_000  # of the whole address: names of folders and documents are shorter
 BASE = "https://mail.invalid/"  # a mail has no address of its own, and no link may lead there
-NAMED = 3
 LINK = re.compile(r"https?://[^\s<>\"'）】」，。]{1,4000}", re.IGNORECASE)
 EDGES = "\"'“”‘’«»<>()[]{}【】「」，。,;!?:…*_"
 # A host as people write it: labels and a last one of letters, with an optional path.
@@ -36,8 +53,13 @@ ADDRESS = re.compile(r"[^\s@<>()]{1,64}@(?P<host>[^\s@/<>()]{1,255}\.[^\W\d_]{2,
 FULL_STOP = re.compile(r"(?<=[A-Za-z0-9])[。｡](?=[A-Za-z0-9])")
 DIGITS = re.compile(r"\d")
 A_NUMBER = re.compile(r"\+?[\d\s()./-]{7,30}")
+EXTENSION = re.compile(r"[,;]")  # what follows is dialled after the connection
 FILE_ENDINGS = frozenset(
-    "pdf doc docx xls xlsx ppt pptx txt csv zip png jpg html md py js net".split()
+    """
+    pdf doc docx docm dotx xls xlsx xlsm xlsb ppt pptx pptm odt ods odp rtf txt csv tsv json xml yaml yml html htm
+    md py js ts css sql log net png jpg jpeg gif svg webp heic tif tiff bmp psd indd dwg dxf step stl mp3 mp4 mov wav
+    zip rar gz tgz ics vcf eml msg epub
+    """.split()
 )
 WEB_ENDINGS = frozenset(
     "com org net io de uk eu example info biz co fr it nl ch at cn jp us".split()
@@ -54,14 +76,22 @@ def link_mismatch(message: OutgoingMessage, context: Context) -> PreviewWarning 
     for link in _links(_judged_html(message)):
         leads = _leads_to(link.target)
         wrong = next(
-            (shown for shown in _shown_in(link.text) if leads and not _same_house(shown, leads)),
+            (
+                shown
+                for shown in _find_shown_hosts(link.text)
+                if leads and not _is_same_house(shown, leads)
+            ),
             None,
         )
         if wrong:
             return PreviewWarning(
                 code="link_mismatch",
-                title="A link leads elsewhere.",
-                text=f"It reads {wrong} and leads to {', '.join(sorted(leads))}.",
+                title=translatable("A link leads elsewhere."),
+                text=translatable(
+                    "It shows %(shown)s, but leads to %(targets)s.",
+                    shown=wrong,
+                    targets=", ".join(sorted(leads)),
+                ),
                 severity="risk",
             )
     return None
@@ -71,16 +101,19 @@ def long_query(message: OutgoingMessage, context: Context) -> PreviewWarning | N
     content = message.request.content
     linked = [link.target for link in _links(content.proposed_html)]
     for target in (*linked, *_pictures(content.proposed_html), *LINK.findall(own_words(message))):
-        url = parsed(target)
+        url = parse_target(target)
         if url is None or url.protocol not in ("http:", "https:"):
             continue
         data = len(url.search) + len(url.hash) + len(url.username) + len(url.password)
         if data >= LONG_QUERY or len(url.href) >= LONG_ADDRESS:
             return PreviewWarning(
                 code="long_query",
-                title="A link carries much along.",
-                text=f"The address of a link or picture at {url.hostname} holds {max(data, carried(url))} characters"
-                " of data.",
+                title=translatable("A link carries a lot of data."),
+                text=translatable(
+                    "The address of a link or picture at %(host)s contains %(count)s characters of data.",
+                    host=url.hostname,
+                    count=max(data, count_carried(url)),
+                ),
             )
     return None
 
@@ -96,21 +129,25 @@ def remote_content(message: OutgoingMessage, context: Context) -> PreviewWarning
     if not addresses:
         return None
     hosts = sorted({url.hostname for url in addresses})
-    named = ", ".join(hosts[:NAMED]) + (
-        f" and {len(hosts) - NAMED} more hosts" if len(hosts) > NAMED else ""
+    loaded = ntranslatable(
+        "%(count)s picture comes from %(hosts)s.",
+        "%(count)s pictures come from %(hosts)s.",
+        len(addresses),
+        hosts=", ".join(hosts[:NAMED]),
     )
-    data = sum(carried(url) for url in addresses)
-    many = "A picture comes" if len(addresses) == 1 else f"{len(addresses)} pictures come"
+    told = translatable(
+        "These servers learn when and where the mail is read. The addresses carry up to %(data)s characters of data.",
+        data=sum(count_carried(url) for url in addresses),
+    )
     return PreviewWarning(
         code="remote_content",
-        title="It loads pictures when it is read.",
-        text=f"{many} from {named}. That tells them when and where it is read, and the addresses carry up to {data}"
-        " characters.",
+        title=translatable("It loads pictures when it is read."),
+        text=join(loaded, and_more(len(hosts) - NAMED), told),
         severity="risk",
     )
 
 
-def parsed(target: str) -> URL | None:
+def parse_target(target: str) -> URL | None:
     """Return the address as a browser understands it; None if no browser would follow it."""
     for base in (None, BASE):
         try:
@@ -122,7 +159,7 @@ def parsed(target: str) -> URL | None:
 
 def remote(source: str) -> URL | None:
     """Return the address of a picture if it is loaded from a server."""
-    url = parsed(source)
+    url = parse_target(source)
     return (
         url
         if url is not None
@@ -132,7 +169,7 @@ def remote(source: str) -> URL | None:
     )
 
 
-def carried(url: URL) -> int:
+def count_carried(url: URL) -> int:
     """Return how many characters the address can carry: all except the scheme and the last two
     labels.
     """
@@ -189,7 +226,7 @@ class _Reader(HTMLParser):
 def _read(html: str) -> _Reader:
     reader = _Reader()
     if html.strip():
-        reader.feed(ordered(html[:HTML_CHARACTERS]))
+        reader.feed(normalize(html[:HTML_CHARACTERS]))
         reader.close()
     return reader
 
@@ -202,7 +239,7 @@ def _pictures(html: str) -> list[str]:
     return _read(html).pictures
 
 
-def _shown_in(text: str) -> Iterator[str]:
+def _find_shown_hosts(text: str) -> Iterator[str]:
     """Yield the hosts that the text of a link shows, in ASCII.
 
     An address yields its domain, a telephone number its digits.
@@ -227,15 +264,24 @@ def _is_meant_as_host(found: re.Match[str], word: str, *, only: bool) -> bool:
     last = found["last"]
     if last.lower() in FILE_ENDINGS - (WEB_ENDINGS if only else frozenset()):
         return False
+    names = found["host"].split(".")[:-1]
+    if last.lower() not in WEB_ENDINGS and _is_short(names, last):
+        return False
     # "in time.Please": a blank is missing between two sentences.
     return only or last.lower() in WEB_ENDINGS or not last[0].isupper() or last.isupper()
+
+
+def _is_short(names: Sequence[str], last: str) -> bool:
+    """Return True for `3.Quartal` and `Dr.Weber`: a number or an abbreviation before a noun."""
+    is_noun = last[0].isupper() and not last.isupper()
+    return is_noun and all(name.isdigit() or len(name) <= 2 for name in names)
 
 
 def _leads_to(target: str) -> frozenset[str]:
     """Return the targets of a link: hosts in ASCII, domains of addresses, digits of a telephone
     number.
     """
-    url = parsed(target)
+    url = parse_target(target)
     if url is None:
         return frozenset()
     if url.protocol in ("http:", "https:", "ftp:"):
@@ -243,13 +289,13 @@ def _leads_to(target: str) -> frozenset[str]:
             frozenset() if url.hostname == "mail.invalid" else frozenset({url.hostname.rstrip(".")})
         )
     if url.protocol == "tel:":
-        return frozenset({_number(unquote(url.pathname))})
+        return frozenset({_number(EXTENSION.split(unquote(url.pathname))[0])})
     if url.protocol == "mailto:":
-        return frozenset(_domains([unquote(url.pathname), *_addressed(url.search)]))
+        return frozenset(_domains([unquote(url.pathname), *_find_addresses(url.search)]))
     return frozenset()
 
 
-def _addressed(query: str) -> Iterator[str]:
+def _find_addresses(query: str) -> Iterator[str]:
     for part in query.lstrip("?").split("&"):
         name, _, value = part.partition("=")
         if unquote(name).lower() in ("to", "cc", "bcc"):
@@ -274,12 +320,29 @@ def _in_ascii(host: str) -> str:
         return host.lower().rstrip(".")
 
 
-def _same_house(shown: str, leads: frozenset[str]) -> bool:
+def _is_same_house(shown: str, leads: frozenset[str]) -> bool:
     """Return True if each target of a link is the shown host, a part of it, or a parent of it."""
     if shown.isdigit():
-        return all(not each.isdigit() or each[-7:] == shown[-7:] for each in leads)
+        return all(
+            not each.isdigit() or each.endswith(shown.lstrip("0")[-7:] or shown) for each in leads
+        )
     shown = shown.removeprefix("www.")
     return all(
-        shown == each or shown.endswith("." + each) or each.endswith("." + shown)
+        shown == each
+        or shown.endswith("." + each)
+        or each.endswith("." + shown)
+        or _is_click_counter(each, shown)
         for each in (host.removeprefix("www.") for host in leads)
+    )
+
+
+def _is_click_counter(target: str, shown: str) -> bool:
+    """Return True for `click.northwind.example` if the link shows `shop.northwind.example`."""
+    name, _, parent = target.partition(".")
+    return (
+        name in COUNTING
+        and shown.partition(".")[2] == parent
+        and "." in parent
+        and parent not in SHARED
+        and not SECOND_LEVEL.fullmatch(parent)
     )

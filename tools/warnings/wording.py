@@ -4,6 +4,7 @@ text.
 
 from html import unescape
 
+from accounts.infra.texts import translatable
 from approvals.core.types import PreviewWarning
 from tools.mail.message.compose import OutgoingMessage
 from tools.mail.text.characters import invisible_in
@@ -35,10 +36,12 @@ def hidden_text(message: OutgoingMessage, context: Context) -> PreviewWarning | 
         return None
     return PreviewWarning(
         code="hidden_text",
-        title="Hidden text.",
-        text="The proposal hid a part of its text from the reader. What you see here is everything that leaves."
-        if not in_subject
-        else "Something is written in the subject that its reader would not see.",
+        title=translatable("Hidden text."),
+        text=translatable("The subject contains text that its reader would not see.")
+        if in_subject
+        else translatable(
+            "The proposal hid a part of its text from the reader. What you see here is everything that leaves."
+        ),
         severity="risk" if in_subject else "notice",
     )
 
@@ -50,31 +53,33 @@ def secret(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
         if request.kind == "forward"
         else own_words(message)
     )
-    found = secrets.found_in(f"{request.subject}\n{written}")
+    found = secrets.find_secret(f"{request.subject}\n{written}")
     for attachment in request.attachments:
         if (
             not found
             and len(attachment.content) <= JUDGED_CHARACTERS
             and b"\0" not in attachment.content
         ):
-            found = secrets.found_in(attachment.content.decode("utf-8", "replace"))
+            found = secrets.find_secret(attachment.content.decode("utf-8", "replace"))
     if not found:
         return None
     return PreviewWarning(
         code="secret",
-        title="This may be a secret.",
-        text=f"It holds what looks like {found}.",
+        title=translatable("This may be a secret."),
+        text=found,
         severity="risk",
     )
 
 
 def injection(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
-    if not injections.found_in(context.prompted_by[:JUDGED_CHARACTERS]):
+    if not injections.has_injection(context.prompted_by[:JUDGED_CHARACTERS]):
         return None
     return PreviewWarning(
         code="injection",
-        title="The mail that prompted this gives orders to machines.",
-        text="Its text tries to tell an assistant what to do. Look whether this answer does it.",
+        title=translatable("The original mail contains instructions for an AI."),
+        text=translatable(
+            "Its text tries to tell an assistant what to do. Check that this answer does not do it."
+        ),
         severity="risk",
     )
 
@@ -91,12 +96,12 @@ def bidi(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
         *(attachment.name for attachment in request.attachments),
     ]
     lines = [*names, *own_words(message).split("\n")]
-    if not any(_turned(line) for line in lines):
+    if not any(_is_turned(line) for line in lines):
         return None
     return PreviewWarning(
         code="bidi",
-        title="Turned letters.",
-        text="Invisible characters change the order in which a line is read.",
+        title=translatable("Reordered letters."),
+        text=translatable("Invisible characters change the order in which a line is read."),
         severity="risk",
     )
 
@@ -106,12 +111,15 @@ def content_removed(message: OutgoingMessage, context: Context) -> PreviewWarnin
         return None
     return PreviewWarning(
         code="content_removed",
-        title="Parts were removed.",
-        text="Scripts, forms, style sheets, comments or unsafe styles were taken out of the HTML. What you see leaves.",
+        title=translatable("Parts were removed."),
+        text=translatable(
+            "mailhub removed scripts, forms, style sheets, comments or unsafe styles from the HTML."
+            " What you see here is what leaves."
+        ),
     )
 
 
-def _turned(line: str) -> bool:
+def _is_turned(line: str) -> bool:
     open_: list[str] = []
     for character in line:
         if character in OVERRIDES:

@@ -10,7 +10,7 @@ from accounts.connect import google, microsoft
 from accounts.connect.connecting import ANOTHER_ACCOUNT, AnotherAccount, connect_mailbox
 from accounts.connect.imap import ConnectError, ImapAccess, prove
 from accounts.infra.safe_hosts import Endpoint
-from accounts.management.named import user_named
+from accounts.management.lookup import find_user
 from accounts.models import Mailbox, User
 
 
@@ -56,7 +56,7 @@ class Command(BaseCommand):
             )
 
     def handle(self, *args: Any, kind: str, address: str, owner: str, **options: Any) -> None:
-        user = user_named(owner)
+        user = find_user(owner)
         try:
             mailbox = {"imap": _imap, "microsoft": self._microsoft, "gmail": self._gmail}[kind](
                 user, address, options
@@ -101,7 +101,7 @@ class Command(BaseCommand):
     def _gmail(self, owner: User, address: str, options: dict[str, Any]) -> Mailbox:
         default = Path(settings.GMAIL_TOKEN_PATH) if settings.GMAIL_TOKEN_PATH else None
         path = options["token_file"] or (default if default and default.is_file() else None)
-        grant = google.grant_in_file(path) if path else self._pasted_grant(address)
+        grant = google.grant_in_file(path) if path else self._ask_for_grant(address)
         if google.address_of(grant).lower() != address.strip().lower():
             raise google.CannotConnect("Google signed in another address than this one.")
         return connect_mailbox(
@@ -112,9 +112,9 @@ class Command(BaseCommand):
             scopes=grant.abilities,
         )
 
-    def _pasted_grant(self, address: str) -> google.Grant:
+    def _ask_for_grant(self, address: str) -> google.Grant:
         """Ask for a pasted answer; the link and the question go to standard error."""
-        client = google.configured_client()
+        client = google.load_client()
         authorization = google.begin(client, login_hint=address)
         self.stderr.write(f"Open this in a browser and allow the access:\n\n{authorization.url}\n")
         self.stderr.write(

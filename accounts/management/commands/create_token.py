@@ -6,7 +6,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import IntegrityError, transaction
 
 from accounts.audit_hook import record_event
-from accounts.management.named import mailbox_named, user_named
+from accounts.management.lookup import find_mailbox, find_user
 from accounts.models import SCOPES, ApiToken, Membership
 
 
@@ -31,14 +31,14 @@ class Command(BaseCommand):
         days: int | None,
         **options: Any,
     ) -> None:
-        owner = user_named(user)
+        owner = find_user(user)
         wanted = [scope.strip() for scope in scopes.split(",") if scope.strip()]
         unknown = [scope for scope in wanted if scope not in SCOPES]
         if unknown or not wanted:
             raise CommandError(
                 f"Unknown scope: {', '.join(unknown) or 'none given'}. There are: {', '.join(SCOPES)}."
             )
-        bound = [mailbox_named(address) for address in mailboxes.split(",") if address.strip()]
+        bound = [find_mailbox(address) for address in mailboxes.split(",") if address.strip()]
         if (
             Membership.objects.filter(user=owner, mailbox__in=bound).count() != len(bound)
             or not bound

@@ -5,7 +5,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand
 from django.urls import reverse
 
-from accounts.management.named import user_named
+from accounts.management.lookup import find_user
 from accounts.people.recovery import mail_recovery, recover
 
 
@@ -21,7 +21,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, user: str, revoke_tokens: bool, **options: Any) -> None:
         """Print only the link to standard output."""
-        person = user_named(user)
+        person = find_user(user)
         secret = recover(person, revoke_tokens=revoke_tokens)
         if not mail_recovery(person):
             self.stderr.write(

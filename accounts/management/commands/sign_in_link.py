@@ -8,7 +8,7 @@ from django.db import transaction
 from django.urls import reverse
 
 from accounts.audit_hook import record_event
-from accounts.management.named import user_named
+from accounts.management.lookup import find_user
 from accounts.models import SignInLink
 
 
@@ -21,7 +21,7 @@ class Command(BaseCommand):
         parser.add_argument("--minutes", type=int, default=60, help="how long it can be used")
 
     def handle(self, *args: Any, user: str, minutes: int, **options: Any) -> None:
-        person = user_named(user)
+        person = find_user(user)
         with transaction.atomic():
             secret = SignInLink.issue(user=person, lifetime=timedelta(minutes=minutes))
             record_event("sign_in_link_made", person=None, subject=person, minutes=minutes)

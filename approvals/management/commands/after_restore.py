@@ -41,7 +41,7 @@ class Command(BaseCommand):
         if force and not dry_run:
             restored.pause_for("operator")
         differs = restored.compare() or bool(restored.reason())
-        missing = restored.missing_of(journal.entries())
+        missing = restored.find_missing(journal.entries())
         waiting = PendingAction.objects.filter(status=Status.APPROVED).count()
         self.stdout.write(restored.reason() or "Nothing differs.")
         self.stdout.write(

@@ -15,7 +15,7 @@ class Command(flush.Command):
     def handle(self, **options: Any) -> None:
         connection = connections[options["database"]]
         if connection.vendor == "sqlite":
-            with guards.lifted(connection):
+            with guards.lift_guards(connection):
                 super().handle(**options)
         else:
             super().handle(**options)

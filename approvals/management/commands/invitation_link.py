@@ -6,7 +6,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.urls import reverse
 
 from accounts.infra.problems import Problem
-from accounts.management.named import mailbox_named
+from accounts.management.lookup import find_mailbox
 from approvals.mailboxes.members import new_link
 
 
@@ -22,7 +22,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, mailbox: str, email: str, **options: Any) -> None:
         try:
-            secret = new_link(mailbox=mailbox_named(mailbox), email=email)
+            secret = new_link(mailbox=find_mailbox(mailbox), email=email)
         except Problem:
             raise CommandError(
                 "No open invitation for this address. A manager of the mailbox invites it."

@@ -12,7 +12,7 @@ from approvals.worker import maintenance
 
 
 class Command(BaseCommand):
-    help = "One sweep: expire, end dead leases, look for lost answers, settle, purge, ring for what is due, tell."
+    help = "One sweep: expire, end dead leases, look for lost answers, settle, purge, notify for what is due, tell."
     requires_system_checks = [GATE]
 
     def add_arguments(self, parser: ArgumentParser) -> None:

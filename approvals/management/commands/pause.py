@@ -3,7 +3,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from accounts.management.named import mailbox_named
+from accounts.management.lookup import find_mailbox
 from approvals.pauses import switch
 
 
@@ -18,8 +18,8 @@ class Command(BaseCommand):
         parser.add_argument("--dry-run", action="store_true", help="say what would happen")
 
     def handle(self, *args: Any, mailbox: str | None, dry_run: bool, **options: Any) -> None:
-        named = mailbox_named(mailbox) if mailbox else None
-        waiting, leaving = switch.under_way(named)
+        named = find_mailbox(mailbox) if mailbox else None
+        waiting, leaving = switch.count_under_way(named)
         if dry_run:
             self.stdout.write(
                 f"Would pause {named or 'everything'}: {waiting} approved would wait."

@@ -4,7 +4,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from accounts.infra.problems import Problem
-from accounts.management.named import mailbox_named
+from accounts.management.lookup import find_mailbox
 from approvals.pauses import switch
 
 
@@ -19,8 +19,8 @@ class Command(BaseCommand):
         parser.add_argument("--dry-run", action="store_true", help="say what would happen")
 
     def handle(self, *args: Any, mailbox: str | None, dry_run: bool, **options: Any) -> None:
-        named = mailbox_named(mailbox) if mailbox else None
-        waiting, _ = switch.under_way(named)
+        named = find_mailbox(mailbox) if mailbox else None
+        waiting, _ = switch.count_under_way(named)
         if dry_run:
             self.stdout.write(
                 f"Would end the pause of {named or 'everything'}: {waiting} approved may leave."

@@ -10,7 +10,7 @@ from accounts.infra.credentials import CannotDecrypt
 from accounts.models import Mailbox
 from approvals import rotation
 from approvals.models import Webhook
-from approvals.webhooks.addresses import bound_to
+from approvals.webhooks.addresses import encryption_context
 
 
 class Command(BaseCommand):
@@ -21,15 +21,17 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         lost = [
-            str(pk) for pk in Mailbox.objects.values_list("pk", flat=True) if not self._rotated(pk)
+            str(pk)
+            for pk in Mailbox.objects.values_list("pk", flat=True)
+            if not self._rotate_mailbox(pk)
         ]
-        lost += [f"one-time codes {pk}" for pk in self._factors() if not self._factor_rotated(pk)]
+        lost += [f"one-time codes {pk}" for pk in self._factors() if not self._rotate_factor(pk)]
         lost += [
             f"webhook {webhook}"
             for webhook in Webhook.objects.all()
-            if not self._webhook_rotated(webhook)
+            if not self._rotate_webhook(webhook)
         ]
-        lost += [*rotation.reseal(), *rotation.encrypt_content()]
+        lost += [*rotation.renew_signatures(), *rotation.encrypt_content()]
         if lost:
             raise CommandError(f"No configured key opens: {', '.join(lost)}. All others are done.")
         self.stdout.write("Everything is on the first key.")
@@ -39,7 +41,7 @@ class Command(BaseCommand):
         return list(Authenticator.objects.filter(type__in=sealed).values_list("pk", flat=True))
 
     @transaction.atomic
-    def _factor_rotated(self, factor_id: int) -> bool:
+    def _rotate_factor(self, factor_id: int) -> bool:
         """Encrypt the keys under `secret` or `seed` with the first key; False if no key opens them.
 
         The library keeps them beside public data.
@@ -48,19 +50,19 @@ class Command(BaseCommand):
         if factor is None:
             return True
         try:
-            anew = {
+            secrets = {
                 name: encrypt(decrypt(factor.data[name]))
                 for name in ("secret", "seed")
                 if name in factor.data
             }
         except CannotDecrypt:
             return False
-        factor.data.update(anew)
+        factor.data.update(secrets)
         factor.save(update_fields=["data"])  # the save binds them to the row
         return True
 
     @transaction.atomic
-    def _rotated(self, mailbox_id: Any) -> bool:
+    def _rotate_mailbox(self, mailbox_id: Any) -> bool:
         """Encrypt the access data of one mailbox with the first key; False if no key opens it.
 
         The row is locked: a refresh that stores new tokens waits, and overwrites nothing.
@@ -76,17 +78,17 @@ class Command(BaseCommand):
         Mailbox.objects.filter(pk=mailbox.pk).update(credentials=record)
         return True
 
-    def _webhook_rotated(self, webhook: Webhook) -> bool:
+    def _rotate_webhook(self, webhook: Webhook) -> bool:
         """Encrypt the secret of a webhook with the first key; False if no key opens it.
 
         Nothing else changes it, so no lock is needed.
         """
-        name = bound_to(webhook)
+        name = encryption_context(webhook)
         try:
-            anew = credentials.encrypt_text(
+            secret = credentials.encrypt_text(
                 credentials.decrypt_text(webhook.secret, bound_to=name), bound_to=name
             )
         except CannotDecrypt:
             return False
-        Webhook.objects.filter(pk=webhook.pk).update(secret=anew)
+        Webhook.objects.filter(pk=webhook.pk).update(secret=secret)
         return True

@@ -20,10 +20,10 @@ from accounts.models import User
 from approvals.core.queue import queue
 from approvals.models import Heartbeat, PendingAction
 from tests.conftest import Api, Reviewer, make_api
-from tests.mailserver import ADA, SandboxServer, sandbox, sandbox_process
-from tests.processes import MANAGE, PROJECT, Program, this_test, until
-from tests.services import Redis, Service
-from tests.smtpserver import FaultySmtp
+from tests.support.processes.programs import MANAGE, PROJECT, Program, this_test, until
+from tests.support.servers.sandbox import ADA, SandboxServer, sandbox, sandbox_process
+from tests.support.servers.services import Redis, Service
+from tests.support.servers.smtp import FaultySmtp
 
 __all__ = ["sandbox", "sandbox_process"]
 

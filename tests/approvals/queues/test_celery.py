@@ -9,8 +9,8 @@ import pytest
 
 from approvals.core.queue import queue
 from tests.approvals.queues.conftest import Site, Worker, asked_to_end, use
-from tests.processes import PROJECT, this_test, until
-from tests.services import RabbitMQ, Redis
+from tests.support.processes.programs import PROJECT, this_test, until
+from tests.support.servers.services import RabbitMQ, Redis
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.process, pytest.mark.sqlite_only]
 
@@ -31,7 +31,7 @@ class TestOnRabbitMQ:
         worker = site.worker()
         first = site.approved("First")
         for _ in range(3):
-            queue().ring(first.pk)
+            queue().notify(first.pk)
         site.reaches(first, "succeeded")
 
         assert site.server is not None

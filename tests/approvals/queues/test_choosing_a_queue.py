@@ -10,8 +10,8 @@ import pytest
 from django.core.checks import Tags, run_checks
 from django.db import connection
 
-from approvals.checks import every_kind_resolves, the_queue_has_its_server
-from tests.processes import manage
+from approvals.checks import check_kinds, check_queue_server
+from tests.support.processes.programs import manage
 
 KEYS = {"SECRET_KEY": "s" * 40, "MAILHUB_ENCRYPTION_KEYS": b64encode(b"k" * 32).decode()}
 
@@ -47,21 +47,21 @@ def test_system_check_names_missing_parts_of_a_queue(
 ) -> None:
     settings.MAILHUB_QUEUE = kind
     setattr(settings, missing, "")
-    (error,) = the_queue_has_its_server()
+    (error,) = check_queue_server()
     assert (error.id, missing in str(error.msg), missing in str(error.hint)) == (
         "approvals.E003",
         True,
         True,
     )
     setattr(settings, missing, "redis://127.0.0.1:1/0")
-    assert the_queue_has_its_server() == []
+    assert check_queue_server() == []
 
 
 def test_system_check_names_a_queue_that_cannot_be_imported(settings: Any) -> None:
     settings.MAILHUB_QUEUES = {"database": "approvals.queues.nowhere.Queue"}
-    assert [error.id for error in every_kind_resolves()] == ["approvals.E001"]
+    assert [error.id for error in check_kinds()] == ["approvals.E001"]
     settings.MAILHUB_QUEUE = "pigeon"
-    assert [error.id for error in every_kind_resolves()] == ["approvals.E002"]
+    assert [error.id for error in check_kinds()] == ["approvals.E002"]
 
 
 @pytest.mark.process

@@ -12,9 +12,9 @@ from django.db import connection
 from django.db.models import DurationField, ExpressionWrapper, F
 
 from approvals.models import Attempt
-from approvals.queues import bell
+from approvals.queues import channel
 from tests.approvals.queues.conftest import Site, asked_to_end
-from tests.processes import until
+from tests.support.processes.programs import until
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -58,13 +58,13 @@ def test_threads_send_in_parallel_and_sigterm_lets_them_end(site: Site, more: li
 
 @pytest.mark.sqlite_only
 def test_two_sqlite_workers_share_notifications(site: Site, sqlite: None) -> None:
-    first, second = bell.FifoBell(), bell.FifoBell()
+    first, second = channel.FifoChannel(), channel.FifoChannel()
     try:
         actions = [site.approved(f"Mail {number}").pk for number in range(5)]
-        assert first.answered(2) == actions[:2]
-        assert second.answered(1) == actions[2:3]
-        assert first.answered(9) == actions[3:]
-        assert second.answered(1) == []
+        assert first.read(2) == actions[:2]
+        assert second.read(1) == actions[2:3]
+        assert first.read(9) == actions[3:]
+        assert second.read(1) == []
     finally:
         first.close()
         second.close()
@@ -96,13 +96,13 @@ def test_delayed_mail_leaves_at_its_time_and_not_at_a_sweep(
 @pytest.mark.postgres_only
 @pytest.mark.usefixtures("postgres")
 def test_postgresql_notification_wakes_the_worker_at_once(site: Site) -> None:
-    listening = bell.listen()
+    listening = channel.listen()
     try:
         assert listening.fileno() is None
-        assert listening.mend()
+        assert listening.reconnect()
         action = site.approved()
         until(lambda: readable(listening), seconds=5)
-        assert listening.answered(1) == [action.pk]
+        assert listening.read(1) == [action.pk]
         assert not readable(listening)
     finally:
         listening.close()
@@ -111,15 +111,15 @@ def test_postgresql_notification_wakes_the_worker_at_once(site: Site) -> None:
 @pytest.mark.postgres_only
 @pytest.mark.usefixtures("postgres")
 def test_lost_notification_connection_is_restored(site: Site) -> None:
-    listening = bell.listen()
+    listening = channel.listen()
     try:
-        assert listening.mend()
+        assert listening.reconnect()
         end_connections("query LIKE 'LISTEN %'")
         until(lambda: unheard(listening), seconds=5)
-        assert listening.mend()
+        assert listening.reconnect()
         action = site.approved()
         until(lambda: readable(listening), seconds=5)
-        assert listening.answered(1) == [action.pk]
+        assert listening.read(1) == [action.pk]
     finally:
         listening.close()
 
@@ -137,18 +137,18 @@ def test_worker_survives_the_loss_of_all_connections(site: Site) -> None:
     assert asked_to_end(worker) == 0
 
 
-def readable(listening: bell.Bell) -> bool:
+def readable(listening: channel.Channel) -> bool:
     heard = listening.fileno()
     assert heard is not None
     return bool(select.select([heard], [], [], 0)[0])
 
 
-def unheard(listening: bell.Bell) -> bool:
+def unheard(listening: channel.Channel) -> bool:
     """Read like the worker whenever there is input; return True once notifications no longer
     arrive.
     """
     if listening.fileno() is not None and readable(listening):
-        listening.answered(1)
+        listening.read(1)
     return listening.fileno() is None
 
 

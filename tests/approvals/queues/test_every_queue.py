@@ -4,7 +4,6 @@ lets work finish.
 
 import os
 import signal
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -16,7 +15,8 @@ from rq.serializers import JSONSerializer
 from approvals.core.queue import queue
 from approvals.models import Attempt, PendingAction
 from tests.approvals.queues.conftest import COMMANDS, Site, asked_to_end
-from tests.processes import session_of, until
+from tests.support.processes.proc import proc
+from tests.support.processes.programs import session_of, until
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.process, pytest.mark.sqlite_only]
 
@@ -67,7 +67,7 @@ def double(site: Site, action: PendingAction) -> None:
                 "approvals.queues.rq.carry_out", str(action.pk), job_id=uuid4().hex, result_ttl=0
             )
         else:
-            queue().ring(action.pk)
+            queue().notify(action.pk)
 
 
 @pytest.mark.fault(20)
@@ -136,7 +136,7 @@ def test_sigterm_during_a_send_lets_it_finish(site: Site) -> None:
 def waits(*pids: int) -> bool:
     """Return True if one of these processes has a pending SIGTERM."""
     for pid in pids:
-        status = Path(f"/proc/{pid}/status")
+        status = proc(pid, "status")
         if status.exists():
             pending = next(
                 line for line in status.read_text().splitlines() if line.startswith("ShdPnd:")
@@ -159,7 +159,7 @@ def test_killing_only_the_parent_leaves_one_mail(site: Site, keys: Any) -> None:
     other = site.worker()
     # The work-horse lives, and so does its lease: the other worker takes the job and does not send
     # the mail.
-    queue().ring(action.pk)
+    queue().notify(action.pk)
     until(lambda: not keys.exists(f"rq:job:{action.pk}"), say=other.log)
     hold.release()
 
@@ -191,7 +191,7 @@ def test_broker_holds_only_the_id_of_a_mail(site: Site, keys: Any) -> None:
 def test_pending_notification_is_not_repeated(site: Site, keys: Any) -> None:
     action = site.approved()
     for _ in range(5):
-        queue().ring(action.pk)
+        queue().notify(action.pk)
     assert keys.lrange("rq:queue:default", 0, -1) == [str(action.pk)]
 
 

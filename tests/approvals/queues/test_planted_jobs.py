@@ -19,8 +19,8 @@ from rq.serializers import JSONSerializer
 
 from tests.approvals.queues.conftest import Site, asked_to_end
 from tests.approvals.queues.planted import pickled
-from tests.processes import PROJECT
-from tests.services import Redis
+from tests.support.processes.programs import PROJECT
+from tests.support.servers.services import Redis
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.process]
 PLANTED = "tests.approvals.queues.planted"

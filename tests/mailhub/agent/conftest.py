@@ -15,8 +15,8 @@ from accounts.models import Mailbox, User
 from mailhub.asgi import application
 from tests.conformance.served import SECONDS, served
 from tests.conftest import Api, Reviewer, make_api
-from tests.m365 import m365, npm_server
-from tests.model_server import ModelServer
+from tests.support.servers.m365 import m365, npm_server
+from tests.support.servers.model import ModelServer
 
 __all__ = ["m365", "npm_server"]
 

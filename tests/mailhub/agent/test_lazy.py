@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.model_server import ModelServer, Says
-from tests.processes import PROJECT, Mailhub, request
+from tests.support.processes.mailhub import Mailhub
+from tests.support.processes.person import request
+from tests.support.processes.proc import proc
+from tests.support.processes.programs import PROJECT
+from tests.support.servers.model import ModelServer, Says
 
 pytestmark = [pytest.mark.static, pytest.mark.timeout(120)]
 
@@ -73,7 +76,7 @@ def test_first_use_costs_a_web_process_70_megabytes_at_most(tmp_path: Path) -> N
 
 def resident(pid: int) -> float:
     """Return the resident memory in MB, including pages shared with other processes."""
-    status = Path(f"/proc/{pid}/status").read_text()
+    status = proc(pid, "status").read_text()
     return (
         int(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1])
         / 1024

@@ -7,7 +7,7 @@ import pytest
 from accounts.models import Mailbox, User
 from tests.conftest import make_api
 from tests.mailhub.agent.conftest import Chat
-from tests.model_server import ModelServer
+from tests.support.servers.model import ModelServer
 
 pytestmark = pytest.mark.django_db(transaction=True)
 PATHS = ("/ai/agent/stream", "/ai/stream")

@@ -10,9 +10,9 @@ import pytest
 from approvals.models import PendingAction
 from mailhub.agent.models import ToolCall
 from tests.conftest import Reviewer
-from tests.m365 import M365
 from tests.mailhub.agent.conftest import Chat
-from tests.model_server import ModelServer, Says
+from tests.support.servers.m365 import M365
+from tests.support.servers.model import ModelServer, Says
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(120)]
 

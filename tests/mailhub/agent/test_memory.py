@@ -13,12 +13,12 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 from accounts.models import Mailbox, User
 from approvals.worker.maintenance import purge_others
 from mailhub.agent.checkpoints import keep, messages_of
-from mailhub.agent.history import BUDGET, KEPT_TURNS, compacted, fitted, size
+from mailhub.agent.history import BUDGET, KEPT_TURNS, compact, fit, size
 from mailhub.agent.models import Checkpoint, Message, Thread, ToolCall
 from tests.conftest import Reviewer, make_api
-from tests.m365 import M365
 from tests.mailhub.agent.conftest import Chat
-from tests.model_server import ModelServer, Says
+from tests.support.servers.m365 import M365
+from tests.support.servers.model import ModelServer, Says
 from tools.providers.memory import MemoryServer
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(180)]
@@ -111,7 +111,7 @@ def long_talk(turns: int) -> list[AnyMessage]:
 def test_older_turns_become_a_small_summary() -> None:
     kept: list[AnyMessage] = []
     for start in range(0, 200, 10):
-        kept = compacted([*kept, *long_talk(200)[start * 4 : (start + 10) * 4]])
+        kept = compact([*kept, *long_talk(200)[start * 4 : (start + 10) * 4]])
         assert size(kept) < 40_000
         assert sum(isinstance(message, HumanMessage) for message in kept) <= KEPT_TURNS + 1
     assert "Asked: Old question 19" in kept[0].text
@@ -138,7 +138,7 @@ def test_older_turns_become_a_small_summary() -> None:
 def test_any_history_fits_and_each_call_has_its_answer(
     messages: list[AnyMessage], budget: int
 ) -> None:
-    shown = fitted(messages, budget)
+    shown = fit(messages, budget)
     assert size(shown) <= budget
     assert isinstance(shown[0], HumanMessage)
     calls = {
@@ -152,7 +152,7 @@ def test_any_history_fits_and_each_call_has_its_answer(
 
 def test_unanswered_call_is_left_out_of_the_next_turn() -> None:
     call = {"name": "list_emails", "args": {}, "id": "1"}
-    kept = compacted([HumanMessage("q"), AIMessage("", tool_calls=[call]), HumanMessage("r")])
+    kept = compact([HumanMessage("q"), AIMessage("", tool_calls=[call]), HumanMessage("r")])
     assert [message.text for message in kept] == ["q", "r"]
 
 

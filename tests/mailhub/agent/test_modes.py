@@ -13,10 +13,10 @@ from approvals.models import PendingAction
 from mailhub.agent.models import ToolCall
 from mailhub.agent.policy import MODES
 from tests.conftest import HELLO, Api, Reviewer, make_api
-from tests.m365 import M365
 from tests.mailhub.agent.conftest import Chat
-from tests.model_server import ModelServer, Says
-from tests.work import work
+from tests.support.servers.m365 import M365
+from tests.support.servers.model import ModelServer, Says
+from tests.support.work import work
 from tools.catalog.entries import TOOLS
 from tools.providers.memory import MemoryServer
 

@@ -9,8 +9,8 @@ from mailhub.agent import stream
 from mailhub.agent.models import Message, Thread, ToolCall
 from tests.conftest import Api
 from tests.mailhub.agent.conftest import Chat, read
-from tests.model_server import ModelServer, Says
-from tests.processes import until
+from tests.support.processes.programs import until
+from tests.support.servers.model import ModelServer, Says
 from tools.providers.memory import MemoryServer
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(90)]

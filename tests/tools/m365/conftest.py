@@ -1,3 +1,3 @@
-from tests.m365 import m365, npm_server
+from tests.support.servers.m365 import m365, npm_server
 
 __all__ = ["m365", "npm_server"]

@@ -10,9 +10,9 @@ from tools.m365.classify import (
     Nature,
     Refused,
     classified,
-    for_the_server,
     refuse_ambiguous,
-    rewritten,
+    rewrite,
+    server_line,
 )
 from tools.m365.commands import known_commands
 
@@ -21,7 +21,7 @@ LIST = "m365 outlook message list"
 
 
 def run(line: str) -> str:
-    return for_the_server(rewritten(classified(line, known_commands()), now=NOW))
+    return server_line(rewrite(classified(line, known_commands()), now=NOW))
 
 
 @pytest.mark.parametrize(
@@ -186,5 +186,5 @@ def test_quotes_never_join_the_words_of_a_command(quoted: str, cut: int) -> None
 @pytest.mark.parametrize("options", [(), (("title", "x"),)])
 def test_write_judged_as_a_read_is_not_run(options: tuple[tuple[str, str], ...]) -> None:
     judged = Command(name="spo list add", options=options, nature=Nature.READ)
-    with pytest.raises(Refused, match="reads differently"):
+    with pytest.raises(Refused, match="cannot quote this command"):
         refuse_ambiguous(judged, known_commands())

@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from tools.m365.reduce import reduced
-from tools.mail.text.redaction import redacted
+from tools.m365.reduce import reduce_output
+from tools.mail.text.redaction import redact
 
 
 def mail(number: int) -> dict[str, object]:
@@ -29,15 +29,17 @@ def test_status_keeps_account_and_cloud() -> None:
             "more": [1],
         }
     )
-    assert json.loads(reduced("status", raw)) == {
+    assert json.loads(reduce_output("status", raw)) == {
         "connectedAs": "ada@lovelace.example",
         "cloudType": "Public",
     }
-    assert reduced("status", '"Logged out"') == '"Logged out"'
+    assert reduce_output("status", '"Logged out"') == '"Logged out"'
 
 
 def test_newest_three_mails_remain_with_120_characters() -> None:
-    short = json.loads(reduced("outlook message list", json.dumps([mail(n) for n in (3, 9, 1, 7)])))
+    short = json.loads(
+        reduce_output("outlook message list", json.dumps([mail(n) for n in (3, 9, 1, 7)]))
+    )
     assert [each["id"] for each in short] == ["id-9", "id-7", "id-3"]
     assert short[0] == {
         "id": "id-9",
@@ -58,7 +60,7 @@ def test_new_event_is_echoed() -> None:
         "attendees": [{}, {}],
         "body": {"content": "x" * 9000},
     }
-    assert json.loads(reduced("outlook event add", json.dumps(event))) == {
+    assert json.loads(reduce_output("outlook event add", json.dumps(event))) == {
         "id": "e1",
         "subject": "Talk",
         "start": "2026-11-22T16:00:00",
@@ -71,7 +73,7 @@ def test_new_event_is_echoed() -> None:
     "raw", ["x" * 9000, json.dumps([{"name": "x" * 9000}]), json.dumps("x" * 9000)]
 )
 def test_other_output_is_cut_at_4000_characters_with_a_mark(raw: str) -> None:
-    short = reduced("teams team list", raw)
+    short = reduce_output("teams team list", raw)
     assert len(short) == 4000 + len(" …[truncated]")
     assert short.endswith(" …[truncated]")
 
@@ -81,14 +83,14 @@ def test_other_output_is_cut_at_4000_characters_with_a_mark(raw: str) -> None:
     "raw", ["[]", "{}", "null", "[1, null]", '[{"from": 3}]', '{"start": 3}', "oops", ""]
 )
 def test_unknown_output_is_passed_on_shortened(command: str, raw: str) -> None:
-    assert len(reduced(command, raw)) <= 120
+    assert len(reduce_output(command, raw)) <= 120
 
 
 def test_no_reducer_lets_a_huge_field_through() -> None:
     huge = {"id": "i" * 2_000_000, "subject": "s" * 2_000_000, "connectedAs": "c" * 2_000_000}
     for command in ("status", "outlook event add"):
-        assert len(reduced(command, json.dumps(huge))) <= 4020
-    assert len(reduced("outlook message list", json.dumps([huge]))) <= 4020
+        assert len(reduce_output(command, json.dumps(huge))) <= 4020
+    assert len(reduce_output("outlook message list", json.dumps([huge]))) <= 4020
 
 
 @pytest.mark.parametrize(
@@ -107,12 +109,12 @@ def test_no_reducer_lets_a_huge_field_through() -> None:
     ],
 )
 def test_tokens_and_secrets_are_masked(secret: str, text: str) -> None:
-    assert secret not in redacted(text)
-    assert "[redacted]" in redacted(text)
+    assert secret not in redact(text)
+    assert "[redacted]" in redact(text)
 
 
 def test_json_stays_json_and_ids_and_words_stay() -> None:
-    masked = redacted(
+    masked = redact(
         '{"password": "a \\"quoted\\" one", "appId": "31359c7f-bd7e-475c-86db-fdb8c937548e", "n": 1}'
     )
     assert json.loads(masked) == {
@@ -125,7 +127,7 @@ def test_json_stays_json_and_ids_and_words_stay() -> None:
         "Reset your password today.",
         "https://x.example/?a=1",
     ):
-        assert redacted(harmless) == harmless
+        assert redact(harmless) == harmless
 
 
 @pytest.mark.parametrize(
@@ -134,6 +136,6 @@ def test_json_stays_json_and_ids_and_words_stay() -> None:
 def test_no_text_makes_masking_slow(piece: str) -> None:
     """Mask texts that would take minutes with a quadratic pattern."""
     started = time.process_time()
-    redacted(piece * (100_000 // len(piece)))
-    reduced("teams team list", piece * (2_000_000 // len(piece)))
+    redact(piece * (100_000 // len(piece)))
+    reduce_output("teams team list", piece * (2_000_000 // len(piece)))
     assert time.process_time() - started < 10

@@ -21,11 +21,11 @@ from approvals.worker import maintenance
 from mailhub.asgi import application
 from tests.conformance.served import Door, served
 from tests.conftest import Api, Reviewer, make_api, problem_of
-from tests.m365 import M365, NPM_CLI, npm_folder
-from tests.processes import until
-from tests.work import work
+from tests.support.processes.programs import until
+from tests.support.servers.m365 import M365, NPM_CLI, npm_folder
+from tests.support.work import work
 from tools.m365.client import M365Client, Unreachable
-from tools.m365.commands import FILE, written
+from tools.m365.commands import FILE, format_commands
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(120)]
 MAIL = {
@@ -153,7 +153,7 @@ def test_write_runs_once_after_its_exact_approval(
     assert reviewer.decide(action_id, "approve").status_code == 302
     work()
     assert m365.calls == []
-    assert "Approved, and held back" in reviewer.page(action_id).content.decode()
+    assert "Approved, on hold" in reviewer.page(action_id).content.decode()
     switch.resume(mailbox=None, actor="test")
     work()
     work()
@@ -161,7 +161,7 @@ def test_write_runs_once_after_its_exact_approval(
     assert call == [*EVENT.split()[1:], "--output", "json"]
     assert runner.get(f"/actions/{action_id}").json()["state"] == "succeeded"
     ended = reviewer.client.get(f"/actions/{action_id}/?view=history").content.decode()
-    assert "The command ran" in ended
+    assert "Command ran" in ended
     for of_mail in ("Sent</h1>", "recipient", "mail server", "Ended:</b> sent"):
         assert of_mail not in ended, of_mail
 
@@ -224,7 +224,7 @@ def test_strict_mode_after_the_approval_refuses_a_write(
     work()
     assert runner.get(f"/actions/{action_id}").json()["state"] == "failed"
     assert m365.calls == []
-    assert "The command did not run" in reviewer.page(action_id).content.decode()
+    assert "Command did not run" in reviewer.page(action_id).content.decode()
 
 
 @pytest.mark.usefixtures("writes")
@@ -322,4 +322,4 @@ def test_list_of_commands_is_that_of_the_npm_package(
     folder = npm_folder(request.config, "pack", NPM_CLI)
     with tarfile.open(next(folder.glob("pnp-cli-microsoft365-*.tgz"))) as archive:
         archive.extractall(tmp_path, filter="data")
-    assert written(tmp_path / "package") == FILE.read_text()
+    assert format_commands(tmp_path / "package") == FILE.read_text()

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.mailserver import sandbox, sandbox_process
-from tests.smtpserver import FaultySmtp
+from tests.support.servers.sandbox import sandbox, sandbox_process
+from tests.support.servers.smtp import FaultySmtp
 
 __all__ = ["sandbox", "sandbox_process"]
 

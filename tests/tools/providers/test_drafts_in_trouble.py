@@ -6,8 +6,8 @@ import pytest
 
 from tests.contract.conftest import provider
 from tests.contract.test_whole_mailbox_contract import mail
-from tests.dovecot import Dovecot, dovecot
-from tests.mailserver import ImapTap
+from tests.support.servers.dovecot import Dovecot, dovecot
+from tests.support.servers.sandbox import ImapTap
 from tools.providers.errors import Refused
 from tools.providers.imap import ImapProvider
 from tools.providers.imap.sessions import POOL

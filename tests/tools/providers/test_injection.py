@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import pytest
 
-from tests.mailserver import ADA, ImapTap, SandboxServer
+from tests.support.servers.sandbox import ADA, ImapTap, SandboxServer
 from tools.providers.errors import Refused
 from tools.providers.imap import ImapProvider
 from tools.providers.imap.message_ids import Place, encode

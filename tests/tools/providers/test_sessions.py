@@ -13,8 +13,8 @@ from imapclient import IMAPClient
 
 from accounts.infra import credentials
 from accounts.models import Mailbox
-from tests.concurrently import all_at_once
-from tests.mailserver import ADA, ImapTap, SandboxServer
+from tests.support.concurrently import all_at_once
+from tests.support.servers.sandbox import ADA, ImapTap, SandboxServer
 from tools.providers import provider_for
 from tools.providers.errors import NotAuthorized, ProviderError, Refused, Unavailable
 from tools.providers.imap import ImapProvider

@@ -1,14 +1,23 @@
 """A handover by SMTP when the server fails: the known outcome, and the mail that the server has."""
 
-import uuid
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from accounts.connect.imap import ImapAccess
-from tests.mailserver import ADA, CHARLES, MIRA, plain
-from tests.smtpserver import FaultySmtp, Point
+from tests.support.servers.sandbox import ADA, CHARLES, MIRA
+from tests.support.servers.smtp import FaultySmtp, Point
+from tests.tools.providers.smtp_handover import (
+    EVERYBODY,
+    SOURCE,
+    Plan,
+    Wire,
+    drop,
+    failure,
+    provider,
+    reply,
+    reset,
+    send,
+)
 from tools.providers.base import Envelope, Handover
 from tools.providers.errors import (
     NotAuthorized,
@@ -18,57 +27,6 @@ from tools.providers.errors import (
     Refused,
     Unavailable,
 )
-from tools.providers.imap import ImapProvider
-
-SOURCE = b"Subject: Hello\r\nTo: charles@lovelace.example\r\n\r\nHello.\r\n"
-EVERYBODY = (CHARLES, MIRA, "hidden@copy.example")
-Plan = Callable[[FaultySmtp], object]
-
-
-class Wire:
-    """A counter of the reports that the message may be sent from now on."""
-
-    def __init__(self) -> None:
-        self.started = 0
-
-    def __call__(self) -> None:
-        self.started += 1
-
-
-def provider(smtp: FaultySmtp) -> ImapProvider:
-    access = ImapAccess(imap=plain(1), smtp=plain(smtp.port), username=ADA, password="a password")
-    return ImapProvider(access, mailbox_id=uuid.uuid4(), key=None)
-
-
-def send(
-    smtp: FaultySmtp,
-    *,
-    source: bytes = SOURCE,
-    recipients: tuple[str, ...] = EVERYBODY,
-    wire: Wire | None = None,
-) -> None:
-    provider(smtp).send(
-        Envelope(sender=ADA, recipients=recipients, source=source),
-        Handover(wire_started=wire or Wire()),
-    )
-
-
-def failure(smtp: FaultySmtp, **changes: Any) -> ProviderError:
-    with pytest.raises(ProviderError) as caught:
-        send(smtp, **changes)
-    return caught.value
-
-
-def drop(at: Point) -> Plan:
-    return lambda smtp: smtp.drop(at=at)
-
-
-def reset(at: Point) -> Plan:
-    return lambda smtp: smtp.reset(at=at)
-
-
-def reply(answer: str | bytes, at: Point, *, recipient: str | None = None) -> Plan:
-    return lambda smtp: smtp.reply(answer, at=at, recipient=recipient)
 
 
 @pytest.mark.fault(40)
@@ -345,81 +303,3 @@ def test_wire_started_precedes_the_end_of_the_content(smtp: FaultySmtp) -> None:
         Envelope(sender=ADA, recipients=(CHARLES,), source=SOURCE), Handover(wire_started=started)
     )
     assert seen == [(1, 0)]
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        pytest.param(b".\r\n", id="a-dot-alone-first"),
-        pytest.param(b"a\r\n.\r\nb\r\n", id="a-dot-alone"),
-        pytest.param(b"a\r\n.\r\n", id="a-dot-alone-last"),
-        pytest.param(b"..\r\n...\r\n.a\r\n", id="dots-at-line-beginnings"),
-        pytest.param(b"a\r\n\r\n.\r\n.\r\n\r\n", id="dots-and-empty-lines"),
-        pytest.param(b"x" * 998 + b"\r\n." + b"y" * 997 + b"\r\n", id="long-lines"),
-        pytest.param(b"", id="empty"),
-    ],
-)
-def test_every_line_arrives_unchanged(smtp: FaultySmtp, body: bytes) -> None:
-    source = b"Subject: s\r\n\r\n" + body
-    send(smtp, source=source)
-    (accepted,) = smtp.ledger
-    assert accepted.content == source
-    (on_the_wire,) = smtp.raw_contents
-    assert on_the_wire.endswith(b"\r\n.\r\n")
-    assert b"\r\n.\r\n" not in on_the_wire[:-3]
-
-
-def test_message_that_begins_with_a_dot_arrives_unchanged(smtp: FaultySmtp) -> None:
-    send(smtp, source=b".odd: header\r\n\r\nx\r\n")
-    assert smtp.ledger[0].content == b".odd: header\r\n\r\nx\r\n"
-
-
-def test_missing_last_line_end_is_added(smtp: FaultySmtp) -> None:
-    send(smtp, source=b"Subject: s\r\n\r\nno end")
-    assert smtp.ledger[0].content == b"Subject: s\r\n\r\nno end\r\n"
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"a\n.\nMAIL FROM:<x@evil.example>\n", b"a\n.\r\nMAIL FROM:<x@evil.example>\r\n",
-        b"a\r.\rMAIL FROM:<x@evil.example>\r", b"a\r\r\n", b"end\r", b"a\r\n.\nb\r\n",
-    ],
-)  # fmt: skip
-def test_ambiguous_bare_line_end_is_refused(smtp: FaultySmtp, body: bytes) -> None:
-    raised = failure(smtp, source=b"Subject: s\r\n\r\n" + body)
-    assert (type(raised), raised.code) == (Refused, "refused")
-    assert (smtp.ledger, smtp.data_commands) == ([], 0)
-
-
-def test_message_over_the_size_limit_is_refused_early() -> None:
-    with FaultySmtp(size_limit=len(SOURCE)) as smtp:
-        send(smtp)
-        raised = failure(smtp, source=SOURCE + b"x\r\n")
-        assert (type(raised), raised.code) == (Refused, "too_large")
-        assert (len(smtp.ledger), smtp.data_commands) == (1, 1)
-        assert (
-            f"size={len(SOURCE)}"
-            in next(line for line in smtp.commands if line.lower().startswith("mail")).lower()
-        )
-
-
-def test_limit_of_zero_means_no_limit() -> None:
-    with FaultySmtp(size_limit=0) as smtp:
-        send(smtp)
-        assert len(smtp.ledger) == 1
-
-
-@pytest.mark.fault(55)
-def test_bcc_is_only_in_the_envelope(smtp: FaultySmtp) -> None:
-    send(smtp)
-    (accepted,) = smtp.ledger
-    assert "hidden@copy.example" in accepted.recipients
-    assert b"hidden@copy.example" not in smtp.raw_contents[0]
-
-
-def test_our_own_host_name_is_not_revealed(smtp: FaultySmtp) -> None:
-    send(smtp)
-    assert [line for line in smtp.commands if line.lower().startswith("ehlo")] == [
-        "ehlo [127.0.0.1]"
-    ]

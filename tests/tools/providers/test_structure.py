@@ -261,7 +261,7 @@ def test_any_header_is_read_without_an_error(block: bytes, value: str) -> None:
         lenient.date_of(found, None)
         for name, address in lenient.addresses(found, "From"):
             assert not set("\r\n\0") & set(name + address)
-        assert not set("\r\n\0") & set(lenient.decoded(found["Subject"]))
+        assert not set("\r\n\0") & set(lenient.decode_text(found["Subject"]))
 
 
 @pytest.mark.parametrize(

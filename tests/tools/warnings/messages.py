@@ -3,8 +3,8 @@
 from typing import Any
 
 from tools.mail.message.compose import OutgoingMessage, Request, new_message
-from tools.mail.message.content import Content, written
-from tools.warnings import Context, of
+from tools.mail.message.content import Content, own_content
+from tools.warnings import Context, find_warnings
 
 OWN = frozenset({"lovelace.example"})
 
@@ -16,11 +16,14 @@ def message(
         "from_address": "alice@lovelace.example",
         "to": ("bob@lovelace.example",),
         "subject": "Hello",
-        "content": content or written(body, "html" if html else "text"),
+        "content": content or own_content(body, "html" if html else "text"),
         **more,
     }
     return new_message(Request(**fields))
 
 
 def codes(outgoing: OutgoingMessage, **known: Any) -> list[str]:
-    return [warning.code for warning in of(outgoing, Context(**{"own_domains": OWN, **known}))]
+    return [
+        warning.code
+        for warning in find_warnings(outgoing, Context(**{"own_domains": OWN, **known}))
+    ]

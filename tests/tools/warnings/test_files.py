@@ -7,7 +7,7 @@ import pytest
 
 from tests.tools.warnings.messages import codes, message
 from tools.mail.message.compose import Attachment
-from tools.mail.message.content import Original, answering, written
+from tools.mail.message.content import Original, build_answer, own_content
 
 PDF, PNG, EXE, OLE = (
     b"%PDF-1.7\n",
@@ -102,7 +102,8 @@ def test_quote_mentions_no_attachment_for_the_reply() -> None:
         html=None,
     )
     assert (
-        codes(message(kind="reply", content=answering(written("Thanks!", "text"), original))) == []
+        codes(message(kind="reply", content=build_answer(own_content("Thanks!", "text"), original)))
+        == []
     )
 
 

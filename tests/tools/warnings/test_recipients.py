@@ -6,7 +6,7 @@ import pytest
 
 from approvals.core.types import PreviewWarning
 from tests.tools.warnings.messages import OWN, codes, message
-from tools.warnings import Context, Later, lookalike, of
+from tools.warnings import Context, Later, find_warnings, lookalike
 
 KNOWN = frozenset(
     {"northwind.example", "paypal.com", "müller-söhne.de".encode("idna").decode(), "example.co.uk"}
@@ -56,7 +56,7 @@ def test_domain_that_looks_like_a_known_one_is_a_risk(domain: str, like: str) ->
     outgoing = message(to=(f"mira@{ascii_of(domain)}",))
     found = next(
         w
-        for w in of(outgoing, Context(own_domains=OWN, known_domains=KNOWN))
+        for w in find_warnings(outgoing, Context(own_domains=OWN, known_domains=KNOWN))
         if w.code == "lookalike_domain"
     )
     assert found.severity == "risk"
@@ -155,7 +155,9 @@ def test_reply_to_another_domain_is_reported(
     context = Context(
         own_domains=OWN, known_domains=frozenset(known), asked_by=asked_by, answers_to=(answers_to,)
     )
-    found = [w for w in of(message(to=(answers_to,)), context) if w.code == "reply_to_differs"]
+    found = [
+        w for w in find_warnings(message(to=(answers_to,)), context) if w.code == "reply_to_differs"
+    ]
     assert [w.severity for w in found] == ([severity] if severity else [])
     assert all(asked_by in w.text and answers_to in w.text for w in found)
 
@@ -191,7 +193,7 @@ def test_domain_in_other_letters_is_shown_in_both_forms() -> None:
     outgoing = message(to=(f"mira@{ascii_of('раураl.com')}",))
     text = next(
         w.text
-        for w in of(outgoing, Context(own_domains=OWN, known_domains=KNOWN))
+        for w in find_warnings(outgoing, Context(own_domains=OWN, known_domains=KNOWN))
         if w.severity == "risk"
     )
     assert "раураl.com (xn--" in text
@@ -201,9 +203,9 @@ def test_first_time_recipient_is_named() -> None:
     outgoing = message(to=("bob@lovelace.example",))
     assert codes(outgoing, strangers=("bob@lovelace.example",)) == ["first_time_recipient"]
     assert codes(outgoing) == []
-    found = of(outgoing, Context(own_domains=OWN, unasked=("bob@lovelace.example",)))
+    found = find_warnings(outgoing, Context(own_domains=OWN, unasked=("bob@lovelace.example",)))
     assert [(w.code, w.title) for w in found] == [
-        ("first_time_recipient", "Perhaps for the first time.")
+        ("first_time_recipient", "Perhaps a new recipient.")
     ]
 
 
@@ -228,7 +230,7 @@ def test_external_blind_and_uncopied_mail_is_reported() -> None:
 def test_mark_of_a_moved_thread_names_the_newest_message() -> None:
     def moved(message_id: str) -> PreviewWarning:
         later = Later(message_id=message_id, from_address="mira@northwind.example")
-        return of(message(), Context(own_domains=OWN, later=later))[0]
+        return find_warnings(message(), Context(own_domains=OWN, later=later))[0]
 
     assert moved("<1@x>").code == "thread_moved"
     assert moved("<1@x>") == moved("<1@x>")
@@ -244,7 +246,7 @@ def test_only_the_five_are_risks() -> None:
         bcc=("cy@lovelace.example",),
         save_to_sent=False,
     )
-    found = of(
+    found = find_warnings(
         outgoing,
         Context(
             own_domains=OWN,

@@ -6,8 +6,8 @@ import pytest
 
 from tests.tools.warnings.messages import OWN, codes, message
 from tools.mail.message.compose import Attachment
-from tools.mail.message.content import Original, answering, forwarding, written
-from tools.warnings import Context, of
+from tools.mail.message.content import Original, build_answer, build_forward, own_content
+from tools.warnings import Context, find_warnings
 
 AWS = "AKIA" + "ABCDEFGH12345678"
 ORIGINAL = Original(
@@ -153,9 +153,10 @@ def test_secret_is_judged_if_others_receive_it() -> None:
     """
     original = Original(**{**ORIGINAL.__dict__, "text": f"key {AWS}", "html": None})
     assert (
-        codes(message(kind="reply", content=answering(written("Thanks", "text"), original))) == []
+        codes(message(kind="reply", content=build_answer(own_content("Thanks", "text"), original)))
+        == []
     )
-    assert codes(message(kind="forward", content=forwarding(None, original))) == ["secret"]
+    assert codes(message(kind="forward", content=build_forward(None, original))) == ["secret"]
 
 
 @pytest.mark.parametrize(
@@ -231,9 +232,12 @@ def test_honest_link_is_no_risk(text: str, target: str) -> None:
 
 def test_quoted_links_are_judged_if_others_receive_them() -> None:
     assert (
-        codes(message(kind="reply", content=answering(written("Thanks", "text"), ORIGINAL))) == []
+        codes(message(kind="reply", content=build_answer(own_content("Thanks", "text"), ORIGINAL)))
+        == []
     )
-    assert codes(message(kind="forward", content=forwarding(None, ORIGINAL))) == ["link_mismatch"]
+    assert codes(message(kind="forward", content=build_forward(None, ORIGINAL))) == [
+        "link_mismatch"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -262,7 +266,7 @@ def test_link_with_long_data_is_reported(html: str) -> None:
     ],
 )
 def test_remote_pictures_are_a_risk_with_all_their_data(html: str, carried: int) -> None:
-    found = of(message(f"<p>Hi</p>{html}", html=True), Context(own_domains=OWN))
+    found = find_warnings(message(f"<p>Hi</p>{html}", html=True), Context(own_domains=OWN))
     (remote,) = [w for w in found if w.code == "remote_content"]
     assert remote.severity == "risk"
     assert "x.example" in remote.text
@@ -381,7 +385,9 @@ def test_emoji_flags_and_joined_letters_stay_whole(text: str, html: bool) -> Non
 
 
 def test_invisible_character_in_the_subject_is_a_risk() -> None:
-    (found,) = of(message(subject="Hello \U000e0068\U000e0069\U000e006a"), Context(own_domains=OWN))
+    (found,) = find_warnings(
+        message(subject="Hello \U000e0068\U000e0069\U000e006a"), Context(own_domains=OWN)
+    )
     assert (found.code, found.severity) == ("hidden_text", "risk")
 
 

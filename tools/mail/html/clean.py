@@ -14,8 +14,8 @@ import nh3
 from inscriptis import get_text
 from inscriptis.model.config import ParserConfig
 
-from tools.mail.html.legibility import legible
-from tools.mail.html.visibility import VOID, Seen, seen
+from tools.mail.html.legibility import make_legible
+from tools.mail.html.visibility import VOID, Seen, remove_hidden
 
 # Attributes by name; tools.mail.html.properties decides which values may stay.
 _ATTRIBUTES = {
@@ -82,7 +82,7 @@ class Cleaned:
 def clean(html: str) -> Cleaned:
     """Return the HTML without any part that runs, loads by itself, or hides something."""
     allowed = nh3.clean(
-        _prepared(html),
+        _prepare(html),
         tags=_TAGS,
         attributes=_ATTRIBUTES,
         clean_content_tags=_WITH_CONTENT,
@@ -90,21 +90,23 @@ def clean(html: str) -> Cleaned:
         link_rel=None,
         strip_comments=True,
     )
-    found = legible(allowed)
-    return Cleaned(html=found.html, removed=found.changed or _lost_something(html, allowed))
+    found = make_legible(allowed)
+    return Cleaned(html=found.html, removed=found.changed or _has_lost_something(html, allowed))
 
 
-def cleaned(html: str) -> str:
+def clean_html(html: str) -> str:
     """Return only the HTML of `clean`."""
     return clean(html).html
 
 
-def seen_by_reader(html: str) -> Seen:
+def split_hidden(html: str) -> Seen:
     """Return the part of foreign HTML that a person sees, not yet cleaned, and the hidden text."""
-    return seen(ordered(html), "\n".join(match[1] for match in _STYLE_SHEET.finditer(html)))
+    return remove_hidden(
+        normalize(html), "\n".join(match[1] for match in _STYLE_SHEET.finditer(html))
+    )
 
 
-def ordered(html: str) -> str:
+def normalize(html: str) -> str:
     """Return foreign HTML as a browser's parser understands it, with its styles and all elements
     but scripts.
 
@@ -114,7 +116,7 @@ def ordered(html: str) -> str:
     names = {match[1].lower() for match in _TAG_NAME.finditer(html)}
     tags = _TAGS | set(sorted(names)[:MOST_TAG_NAMES]) - _WITH_CONTENT
     return nh3.clean(
-        _prepared(html),
+        _prepare(html),
         tags=tags | _HIDING_TAGS,
         attributes={"*": _SEEN_BY},
         clean_content_tags=_WITH_CONTENT,
@@ -124,7 +126,7 @@ def ordered(html: str) -> str:
     )
 
 
-def _prepared(html: str) -> str:
+def _prepare(html: str) -> str:
     """Return the HTML with its body as a block, and without elements that are nested too deep;
     texts stay.
     """
@@ -133,14 +135,14 @@ def _prepared(html: str) -> str:
         return html
     depth = 0
 
-    def flattened(tag: re.Match[str]) -> str:
+    def flatten(tag: re.Match[str]) -> str:
         nonlocal depth
         if tag[2].lower() in _ENDS_ITSELF:
             return tag[0]
         depth = max(0, depth - 1) if tag[1] else depth + 1
         return tag[0] if depth + bool(tag[1]) < DEEPEST else ""
 
-    return _TAG.sub(flattened, html)
+    return _TAG.sub(flatten, html)
 
 
 def _with_body_as_block(html: str) -> str:
@@ -208,7 +210,7 @@ class _Values(HTMLParser):
         self.found += [value for name, value in attrs if value and (tag, name) in WRITTEN_OUT]
 
 
-def _lost_something(before: str, after: str) -> bool:
+def _has_lost_something(before: str, after: str) -> bool:
     """Return True if tags, attributes or comments were removed that a browser would show."""
     tallies = []
     for html in (before, after):

@@ -14,7 +14,7 @@ from tools.mail.html.looks import (
     Look,
     ground_of,
     ink_of,
-    painted,
+    paint,
     size_of,
     sticks_out,
 )
@@ -22,10 +22,10 @@ from tools.mail.html.properties import (
     HARMLESS,
     INLINE,
     NO_GROUND,
-    kept_attributes,
-    kept_properties,
+    keep_attributes,
+    keep_properties,
 )
-from tools.mail.html.styles import as_hex, contrast, declared
+from tools.mail.html.styles import as_hex, contrast, parse_style
 from tools.mail.html.visibility import (
     BLACK,
     INDENTED,
@@ -48,7 +48,7 @@ class Legible:
     changed: bool = False
 
 
-def legible(html: str) -> Legible:
+def make_legible(html: str) -> Legible:
     """Return `html` with only the styles and attributes that hide nothing.
 
     Text that needs a background colour gets one.
@@ -66,16 +66,16 @@ class _Legible(Reader):
 
     def begin(self, tag: str, attributes: Attributes) -> None:
         parent = self.open[-1]
-        style = declared(attributes.get("style", ""))
+        style = parse_style(attributes.get("style", ""))
         direction = style.get("direction") or attributes.get("dir", "").lower()
         rtl = direction == "rtl" or (parent.rtl and direction != "ltr")
-        size, kept = _kept_size(tag, attributes, style, parent.look.size)
-        look, colours = _kept_colours(tag, attributes, style, parent.look)
-        kept |= colours | kept_properties(tag, style, size=size, rtl=rtl)
-        named = kept_attributes(tag, attributes, rtl=rtl)
+        size, kept = _keep_size(tag, attributes, style, parent.look.size)
+        look, colours = _keep_colours(tag, attributes, style, parent.look)
+        kept |= colours | keep_properties(tag, style, size=size, rtl=rtl)
+        named = keep_attributes(tag, attributes, rtl=rtl)
         if tag == "pre":
             kept["white-space"] = "pre-wrap"
-        indent = parent.indent + _indented(tag, named, kept, parent.indent)
+        indent = parent.indent + _limit_indent(tag, named, kept, parent.indent)
         for name, property_ in (("bgcolor", "background-color"), ("color", "color")):
             if property_ in kept or name not in named or tag == "hr":
                 continue
@@ -87,7 +87,7 @@ class _Legible(Reader):
         if kept:
             named["style"] = "; ".join(f"{name}: {value}" for name, value in kept.items())
         self.out.append(
-            f"<{tag}{''.join(f' {name}={_quoted(value)}' for name, value in sorted(named.items()))}>"
+            f"<{tag}{''.join(f' {name}={_quote(value)}' for name, value in sorted(named.items()))}>"
         )
         if tag not in VOID:
             inline = tag in INLINE and "display" not in kept
@@ -107,11 +107,11 @@ class _Legible(Reader):
         self.out.append(text)
 
 
-def _quoted(value: str) -> str:
+def _quote(value: str) -> str:
     return f'"{escape(without_invisible(value))}"'
 
 
-def _kept_size(
+def _keep_size(
     tag: str, attributes: Attributes, style: Mapping[str, str], parent: float
 ) -> tuple[float, dict[str, str]]:
     """Return the size of the letters, and a style for it if the tag by itself gives another
@@ -128,7 +128,7 @@ def _kept_size(
     return size, {"font-size": f"{size:g}px"}
 
 
-def _kept_colours(
+def _keep_colours(
     tag: str, attributes: Attributes, style: Mapping[str, str], parent: Look
 ) -> tuple[Look, dict[str, str]]:
     """Return the look with the element's own colours, if its text is legible with them.
@@ -143,19 +143,19 @@ def _kept_colours(
     if shade is not None and len(parent.grounds) >= GROUNDS:
         ground = shade = None
     own = (
-        {"background-color": as_hex(painted(parent, ink=None, ground=ground).ground)}
+        {"background-color": as_hex(paint(parent, ink=None, ground=ground).ground)}
         if ground is not None
         else {}
     )
-    if ink is not None and (look := painted(parent, ink=ink, ground=shade)).is_seen():
+    if ink is not None and (look := paint(parent, ink=ink, ground=shade)).is_seen():
         return look, {**own, "color": as_hex(look.ink)}
     usual = (BLACK, 1.0) if marked else (LINK, 1.0) if link else None
-    look = painted(parent, ink=usual, ground=shade)
+    look = paint(parent, ink=usual, ground=shade)
     if look.is_seen() and (
         not link or min(contrast(blue, look.ground) for blue in (LINK, PLAIN_LINK)) >= LINK_SEEN
     ):
         return look, own
-    plain = painted(parent, ink=None, ground=shade)
+    plain = paint(parent, ink=None, ground=shade)
     if not plain.is_seen():
         plain = replace(
             plain, ink=max((BLACK, WHITE), key=lambda each: contrast(each, plain.ground))
@@ -163,7 +163,7 @@ def _kept_colours(
     return plain, {**own, "color": as_hex(plain.ink)}
 
 
-def _indented(tag: str, named: dict[str, str], kept: dict[str, str], so_far: float) -> float:
+def _limit_indent(tag: str, named: dict[str, str], kept: dict[str, str], so_far: float) -> float:
     """Return by how many pixels the element is narrower than its parent; remove indents that leave
     no room.
     """

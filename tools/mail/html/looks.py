@@ -106,7 +106,7 @@ def legacy_colour(value: str) -> tuple[Colour, float] | None:
     return colour(value) or colour(f"#{value}")
 
 
-def painted(
+def paint(
     look: Look, *, ink: tuple[Colour, float] | None, ground: tuple[Colour, float] | None
 ) -> Look:
     """Return the look with another text colour, another background, or both."""

@@ -47,7 +47,7 @@ PICTURE_FONTS = re.compile(
 HARMLESS = ("mso-", "-ms-", "-webkit-", "-moz-")
 
 
-def kept_properties(
+def keep_properties(
     tag: str, style: Mapping[str, str], *, size: float, rtl: bool
 ) -> dict[str, str]:
     """Return the styles that may stay, except colours and font size, which depend on the
@@ -56,13 +56,15 @@ def kept_properties(
     block = tag not in INLINE or style.get("display") in ("block", "inline-block")
     found: dict[str, str] = {}
     for name, value in style.items():
-        kept = _kept(tag, name, value, size=size, block=block, rtl=rtl)
+        kept = _keep_value(tag, name, value, size=size, block=block, rtl=rtl)
         if kept is not None:
             found[name] = kept
     return found
 
 
-def _kept(tag: str, name: str, value: str, *, size: float, block: bool, rtl: bool) -> str | None:
+def _keep_value(
+    tag: str, name: str, value: str, *, size: float, block: bool, rtl: bool
+) -> str | None:
     if name in WORDS:
         return value if value in WORDS[name] else None
     if name.startswith(("margin-", "padding-")) and name.partition("-")[2] in SIDES:
@@ -167,7 +169,7 @@ def _border(name: str, value: str, size: float, *, block: bool) -> str | None:
     return " ".join(words) if 1 <= len(words) <= 4 else None
 
 
-def _whole(least: int, most: int) -> Callable[[str], str | None]:
+def _number(least: int, most: int) -> Callable[[str], str | None]:
     def check(value: str) -> str | None:
         digits = value.strip().removesuffix("px").strip()
         fits = (
@@ -191,7 +193,7 @@ def _extent(value: str) -> str | None:
     if value.endswith("%"):
         part = percent(value)
         return value if part is not None and 1 <= part <= 100 else None
-    return _whole(0, 1000)(value)
+    return _number(0, 1000)(value)
 
 
 def _as_colour(value: str) -> str | None:
@@ -216,24 +218,24 @@ EVERYWHERE: Mapping[str, Callable[[str], str | None]] = {
 }
 BY_TAG: Mapping[str, Mapping[str, Callable[[str], str | None]]] = {
     "a": {"href": _as_it_is},
-    "img": {"src": _as_it_is, "alt": _as_it_is, "width": _extent, "height": _extent, "border": _whole(0, 10)},
-    "table": {"width": _extent, "height": _whole(0, 600), "cellpadding": _whole(0, 40), "cellspacing": _whole(0, 40),
-              "border": _whole(0, 10), "role": _one_of("presentation none")},
-    "td": {"width": _extent, "height": _whole(0, 600), "colspan": _whole(1, 100), "rowspan": _whole(1, 1)},
-    "th": {"width": _extent, "height": _whole(0, 600), "colspan": _whole(1, 100), "rowspan": _whole(1, 1),
+    "img": {"src": _as_it_is, "alt": _as_it_is, "width": _extent, "height": _extent, "border": _number(0, 10)},
+    "table": {"width": _extent, "height": _number(0, 600), "cellpadding": _number(0, 40), "cellspacing": _number(0, 40),
+              "border": _number(0, 10), "role": _one_of("presentation none")},
+    "td": {"width": _extent, "height": _number(0, 600), "colspan": _number(1, 100), "rowspan": _number(1, 1)},
+    "th": {"width": _extent, "height": _number(0, 600), "colspan": _number(1, 100), "rowspan": _number(1, 1),
            "scope": _one_of("row col rowgroup colgroup")},
-    "tr": {"height": _whole(0, 600)},
-    "col": {"width": _extent, "span": _whole(1, 100)},
-    "colgroup": {"width": _extent, "span": _whole(1, 100)},
-    "hr": {"width": _extent, "size": _whole(0, 20), "color": _as_colour},
-    "ol": {"start": _whole(0, 9999)},
+    "tr": {"height": _number(0, 600)},
+    "col": {"width": _extent, "span": _number(1, 100)},
+    "colgroup": {"width": _extent, "span": _number(1, 100)},
+    "hr": {"width": _extent, "size": _number(0, 20), "color": _as_colour},
+    "ol": {"start": _number(0, 9999)},
     "font": {"color": _as_colour, "size": _as_it_is, "face": _face},
 }  # fmt: skip
 # They are no ancestors of the cells, but are painted behind them.
 NO_GROUND = frozenset({"col", "colgroup"})
 
 
-def kept_attributes(tag: str, attributes: Mapping[str, str], *, rtl: bool) -> dict[str, str]:
+def keep_attributes(tag: str, attributes: Mapping[str, str], *, rtl: bool) -> dict[str, str]:
     """Return the attributes that may stay, except `style`."""
     found: dict[str, str] = {}
     rules = {**EVERYWHERE, **BY_TAG.get(tag, {})}

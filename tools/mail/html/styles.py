@@ -32,7 +32,7 @@ SIDES = ("top", "right", "bottom", "left")
 
 
 @lru_cache(maxsize=4096)
-def declared(style: str) -> Mapping[str, str]:
+def parse_style(style: str) -> Mapping[str, str]:
     """Return the declarations of a style attribute: names and values in lower case, the winner of
     each name.
 
@@ -66,7 +66,7 @@ def sheet(css: str) -> Mapping[str, Mapping[str, str]]:
     ):
         if rule.type != "qualified-rule":
             continue
-        declarations = declared(serialize(rule.content))
+        declarations = parse_style(serialize(rule.content))
         for selector in serialize(rule.prelude).split(","):
             found.setdefault(selector.strip().lower(), {}).update(declarations)
     return found

@@ -3,6 +3,8 @@
 import re
 from html import unescape
 
+from tools.mail.text.decoding import without_controls
+
 TAG = re.compile(
     r"(?s)<(style|script|head)\b.*?(</\1>|$)|<!--.*?(-->|$)|<[^>]*(>|$)", re.IGNORECASE
 )
@@ -12,7 +14,7 @@ TOO_COMPLEX = "[The HTML of this mail is too complex to be shown. This is its ba
 
 def bare_text(html: str) -> str:
     """Return the words of the HTML below a note about them, in time linear in its length."""
-    lines = unescape(TAG.sub("\n", html[:CHARACTERS])).split("\n")
+    lines = without_controls(unescape(TAG.sub("\n", html[:CHARACTERS]))).split("\n")
     words = "\n".join(line for line in (" ".join(line.split()) for line in lines) if line)
     more = "\n[…]" if len(html) > CHARACTERS else ""
     return f"{TOO_COMPLEX}\n\n{words}{more}"

@@ -1,6 +1,6 @@
 """The visible part of HTML: one judgement for reading a mail, showing one, and warning about one.
 
-`seen` removes the parts of foreign HTML that its reader would not see. `legible` rewrites HTML that
+`remove_hidden` removes the parts of foreign HTML that its reader would not see. `make_legible` rewrites HTML that
 is to leave until nothing in it is hidden. Both take HTML that a parser has put in order
 (`tools.mail.html.clean`), read it once without recursion, and keep a few numbers for each open
 element. Pure.
@@ -17,13 +17,13 @@ from tools.mail.html.looks import (
     ground_of,
     ink_of,
     opacity_of,
-    painted,
+    paint,
     size_of,
 )
 from tools.mail.html.properties import (
     CELLS,
 )
-from tools.mail.html.styles import SIDES, Colour, declared, number, pixels, sheet
+from tools.mail.html.styles import SIDES, Colour, number, parse_style, pixels, sheet
 from tools.mail.text.characters import without_invisible
 
 # Elements without an end tag, including obsolete ones: the first parser writes no end tag for them.
@@ -52,7 +52,7 @@ class Seen:
     unseen: tuple[str, ...] = ()
 
 
-def seen(html: str, css: str = "") -> Seen:
+def remove_hidden(html: str, css: str = "") -> Seen:
     """Return `html` without the elements and texts that its reader would not see.
 
     `css` holds its style sheets.
@@ -178,7 +178,7 @@ class _Seen(Reader):
             self._room -= len(text)
 
     def _style(self, tag: str, attributes: Attributes) -> Mapping[str, str]:
-        own = declared(attributes.get("style", ""))
+        own = parse_style(attributes.get("style", ""))
         if not self.rules:
             return own
         names = attributes.get("class", "").lower().split()[:20]
@@ -193,7 +193,7 @@ class _Seen(Reader):
 def _box(tag: str, attributes: Attributes, style: Mapping[str, str], parent: Box) -> Box:
     """Return the look of an element of foreign HTML, legible or not."""
     ground = ground_of(tag, attributes, style)
-    look = painted(parent.look, ink=ink_of(tag, attributes, style), ground=ground)
+    look = paint(parent.look, ink=ink_of(tag, attributes, style), ground=ground)
     if "background-image" in style or "background" in style or "background" in attributes:
         look = replace(look, pictured=True)
     elif ground is not None and ground[1] > 0.5:

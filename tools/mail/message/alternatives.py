@@ -60,12 +60,12 @@ def passages(text: str, html: str) -> tuple[Passage, ...]:
 def _words_of_both(text: str, html: str) -> tuple[list[str], list[str]]:
     addresses = {_address(value) for value in attribute_values(html)}
     names = {" ".join(_words(value)) for value in attribute_values(html)}
-    return _words(_without(text, addresses, names)), _words(
-        _without(text_of(html), addresses, names)
+    return _words(_remove_repeated(text, addresses, names)), _words(
+        _remove_repeated(text_of(html), addresses, names)
     )
 
 
-def _without(text: str, addresses: set[str], names: set[str]) -> str:
+def _remove_repeated(text: str, addresses: set[str], names: set[str]) -> str:
     """Return the text without repeated targets of links and names of pictures."""
     text = PICTURE.sub(lambda found: " " if " ".join(_words(found[1])) in names else found[0], text)
     return URL.sub(lambda found: " " if _address(found[0]) in addresses else found[0], text)

@@ -35,16 +35,16 @@ class _Wire(policy.EmailPolicy):
     ids.
     """
 
-    def _folded_ids(self, name: str, value: str) -> str | None:
+    def _fold_ids(self, name: str, value: str) -> str | None:
         if name.lower() not in ("references", "in-reply-to"):
             return None
         return f"{name}: " + "\r\n ".join(value.split()) + "\r\n"
 
     def fold(self, name: str, value: str) -> str:
-        return self._folded_ids(name, str(value)) or super().fold(name, value)
+        return self._fold_ids(name, str(value)) or super().fold(name, value)
 
     def fold_binary(self, name: str, value: str) -> bytes:
-        ids = self._folded_ids(name, str(value))
+        ids = self._fold_ids(name, str(value))
         return ids.encode("ascii") if ids else super().fold_binary(name, value)
 
 
@@ -68,7 +68,7 @@ class Attachment:
     def sha256(self) -> str:
         return hashlib.sha256(self.content).hexdigest()
 
-    def seal(self) -> dict[str, str | int]:
+    def as_json(self) -> dict[str, str | int]:
         return {
             "name": self.name,
             "type": self.type,
@@ -103,7 +103,7 @@ class Request:
 class OutgoingMessage:
     """The complete message. `source` has the bytes that leave, without Bcc and without Date.
 
-    `stamped` adds the Date when the mail leaves, because a person may decide a day later.
+    `add_date` adds the Date when the mail leaves, because a person may decide a day later.
     """
 
     request: Request
@@ -152,10 +152,10 @@ def new_message(request: Request, *, message_id: str = "") -> OutgoingMessage:
 
 def _fill(message: EmailMessage, request: Request) -> None:
     content = request.content
-    message.set_content(_ended(content.text))
+    message.set_content(_end_line(content.text))
     inline = [a for a in request.attachments if a.content_id and content.html is not None]
     if content.html is not None:
-        message.add_alternative(_ended(content.html), subtype="html")
+        message.add_alternative(_end_line(content.html), subtype="html")
         page = message.get_payload(1)
         assert isinstance(page, EmailMessage)
         for picture in inline:
@@ -198,7 +198,7 @@ def check(outgoing: OutgoingMessage) -> None:
             content.html.strip("\n") if content.html is not None else None,
         ),
         "attachments": (
-            Counter((a.name, a.type, a.sha256) for a in _attached(parsed)),
+            Counter((a.name, a.type, a.sha256) for a in _read_attachments(parsed)),
             Counter((a.name, a.type, a.sha256) for a in request.attachments),
         ),
     }
@@ -209,10 +209,10 @@ def check(outgoing: OutgoingMessage) -> None:
 
 def attachments_in(source: bytes) -> tuple[Attachment, ...]:
     """Return the attachments of a message that mailhub composed."""
-    return tuple(_attached(message_from_bytes(source, policy=policy.default)))
+    return tuple(_read_attachments(message_from_bytes(source, policy=policy.default)))
 
 
-def stamped(source: bytes, *, date: str, bcc: tuple[str, ...] = ()) -> bytes:
+def add_date(source: bytes, *, date: str, bcc: tuple[str, ...] = ()) -> bytes:
     """Return the bytes with their Date in front; `bcc` is for the copy in Sent or a draft, never
     for the wire.
 
@@ -281,7 +281,7 @@ def _from(request: Request) -> str:
     return f'"{name}" <{request.from_address}>'
 
 
-def _ended(text: str) -> str:
+def _end_line(text: str) -> str:
     return text if text.endswith("\n") else text + "\n"
 
 
@@ -321,7 +321,7 @@ def _part(parsed: EmailMessage, subtype: str) -> str | None:
     return None
 
 
-def _attached(parsed: EmailMessage) -> Iterator[Attachment]:
+def _read_attachments(parsed: EmailMessage) -> Iterator[Attachment]:
     for part in _leaves(parsed):
         if part.get_content_disposition() is not None:
             content = part.get_payload(decode=True)

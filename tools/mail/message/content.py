@@ -6,7 +6,7 @@ from datetime import datetime
 from html import escape
 from typing import Literal
 
-from tools.mail.html.clean import clean, cleaned, text_of
+from tools.mail.html.clean import clean, clean_html, text_of
 from tools.mail.text.characters import without_invisible
 
 QUOTED_CHARACTERS = 500_000  # of HTML in an original; a newsletter has a tenth of it
@@ -48,7 +48,7 @@ class Original:
     html: str | None
 
 
-def written(body: str, body_type: Literal["text", "html"]) -> Content:
+def own_content(body: str, body_type: Literal["text", "html"]) -> Content:
     """Return only the caller's own content."""
     if body_type == "text":
         return Content(body=body, text=without_invisible(body))
@@ -62,28 +62,28 @@ def written(body: str, body_type: Literal["text", "html"]) -> Content:
     )
 
 
-def answering(comment: Content, original: Original) -> Content:
+def build_answer(comment: Content, original: Original) -> Content:
     """Return the comment above the quoted original, also as HTML if either is HTML.
 
     An HTML original is quoted from its HTML in both parts, because its own plain text may be
     different.
     """
-    line = f"On {_when(original)}, {_who(original)} wrote:"
+    line = f"On {_date_of(original)}, {_author_of(original)} wrote:"
     page = _page(original)
     text = original.text if page is None else text_of(page)
     quoted = "\n".join(f"> {row}" if row else ">" for row in text.rstrip("\n").split("\n"))
     return _with_original(comment, original, f"{line}\n{quoted}", f"<p>{escape(line)}</p>", page)
 
 
-def forwarding(comment: Content | None, original: Original) -> Content:
+def build_forward(comment: Content | None, original: Original) -> Content:
     """Return the comment, if any, above the original with its main headers.
 
     The original keeps its own plain text and its own HTML: the warnings compare them.
     """
     head = [
         "---------- Forwarded message ----------",
-        f"From: {_who(original)}",
-        f"Date: {_when(original)}",
+        f"From: {_author_of(original)}",
+        f"Date: {_date_of(original)}",
         f"Subject: {original.subject}",
         f"To: {', '.join(original.to)}",
     ]
@@ -101,7 +101,7 @@ def _page(original: Original) -> str | None:
     """
     if original.html is None or len(original.html) > QUOTED_CHARACTERS:
         return None
-    return cleaned(original.html)
+    return clean_html(original.html)
 
 
 def _with_original(
@@ -131,16 +131,16 @@ def as_html(text: str) -> str:
     )
 
 
-def told(comment: str, original: Original) -> str:
+def build_comment(comment: str, original: Original) -> str:
     """Return the comment for a provider that completes an answer itself and adds the original below
     it.
 
     If the original is HTML, the comment becomes HTML too, unless it looks the same as HTML.
     """
-    return comment if original.html is None or same_in_html(comment) else in_html(comment)
+    return comment if original.html is None or is_same_in_html(comment) else in_html(comment)
 
 
-def same_in_html(text: str) -> bool:
+def is_same_in_html(text: str) -> bool:
     """Return True if the text looks identical as HTML."""
     return MEANT_IN_HTML.search(text.strip()) is None
 
@@ -151,7 +151,7 @@ def in_html(text: str) -> str:
     return "<br>".join(BLANK.sub("&nbsp;", row) for row in rows)
 
 
-def _who(original: Original) -> str:
+def _author_of(original: Original) -> str:
     return (
         f"{original.from_name} <{original.from_address}>"
         if original.from_name
@@ -159,5 +159,5 @@ def _who(original: Original) -> str:
     )
 
 
-def _when(original: Original) -> str:
+def _date_of(original: Original) -> str:
     return original.date.strftime("%a, %d %b %Y at %H:%M %z") if original.date else "an unknown day"

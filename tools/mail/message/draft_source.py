@@ -8,6 +8,7 @@ from email.message import EmailMessage
 from typing import Literal
 
 from accounts.infra.problems import Problem
+from accounts.infra.texts import translatable
 from tools.mail.html.clean import clean, text_of
 from tools.mail.html.nesting import check_depth
 from tools.mail.message.compose import MESSAGE_ID, Attachment, Request, media_type
@@ -47,7 +48,7 @@ def _request(source: bytes, address: str, name: str) -> Request:
     if _addresses(draft, "Reply-To"):
         raise Problem(
             "invalid_input",
-            "The draft asks for answers elsewhere (Reply-To), which cannot be kept.",
+            "The draft has a Reply-To address, which mailhub cannot keep.",
         )
     to = _addresses(draft, "To")
     if not to:
@@ -56,7 +57,9 @@ def _request(source: bytes, address: str, name: str) -> Request:
     try:
         subject = header_text(str(draft["Subject"] or ""))
     except ValueError:
-        raise Problem("invalid_input", "The draft's subject cannot stand in a mail.") from None
+        raise Problem(
+            "invalid_input", "The subject of the draft is not allowed in a mail."
+        ) from None
     return Request(
         kind="reply" if in_reply_to else "send",
         from_address=address,
@@ -82,7 +85,10 @@ def _addresses(draft: EmailMessage, header: str) -> tuple[str, ...]:
         return tuple(bare_address(address.addr_spec) for address in draft[header].addresses)
     except ValueError:
         raise Problem(
-            "invalid_input", f"An address in the draft's {header} is not a plain e-mail address."
+            "invalid_input",
+            translatable(
+                "An address in the draft's %(header)s is not a plain e-mail address.", header=header
+            ),
         ) from None
 
 
@@ -121,12 +127,15 @@ def _attachments(draft: EmailMessage) -> tuple[Attachment, ...]:
         if unnamed and part.get_content_maintype() == "text":
             raise Problem(
                 "invalid_input",
-                f"The draft holds a part ({part.get_content_type()}) that cannot be shown here."
-                " Send it from the program that made it.",
+                translatable(
+                    "The draft holds a part (%(type)s) that cannot be shown here."
+                    " Send it from the program that made it.",
+                    type=part.get_content_type(),
+                ),
             )
         found.append(
             Attachment(
-                name=_named(part.get_filename() or ""),
+                name=_check_name(part.get_filename() or ""),
                 type=media_type(part.get_content_type()),
                 content=_bytes_of(part),
                 content_id=str(part["Content-ID"] or "").strip(" <>"),
@@ -145,12 +154,12 @@ def _bytes_of(part: EmailMessage) -> bytes:
     return content if isinstance(content, bytes) else b""
 
 
-def _named(name: str) -> str:
+def _check_name(name: str) -> str:
     try:
         return file_name(name) or "attachment"
     except ValueError:
         raise Problem(
-            "invalid_input", "The name of an attachment of the draft cannot stand in a mail."
+            "invalid_input", "The name of an attachment of the draft is not allowed in a mail."
         ) from None
 
 

@@ -9,9 +9,10 @@ import io
 import zipfile
 from pathlib import PurePath
 
-from tools.mail.html.clean import cleaned, text_of
+from tools.mail.html.clean import clean_html, text_of
 from tools.mail.html.nesting import check_depth
 from tools.mail.parsers import FILES, Unparsable
+from tools.mail.text import decoding
 
 UNPACKED_BYTES = 100 * 1024**2
 MAX_CHARS = 1_000_000
@@ -51,7 +52,7 @@ def text_from(content: bytes, *, media_type: str, name: str) -> str:
             "No text can be read from this type of file. Ask for it as link or base64."
         )
     try:
-        return FILES.run(extracted, kind, content)
+        return FILES.run(extract_text, kind, content)
     except Unparsable as error:
         match error.reason:
             case "busy":
@@ -65,27 +66,27 @@ def text_from(content: bytes, *, media_type: str, name: str) -> str:
         ) from None
 
 
-def extracted(kind: str, content: bytes) -> str:
+def extract_text(kind: str, content: bytes) -> str:
     """Return the text of a document: a job for a limited process."""
-    return _drawn(kind, content)[:MAX_CHARS]
+    return decoding.without_controls(_extract_by_type(kind, content)[:MAX_CHARS])
 
 
-def _drawn(kind: str, content: bytes) -> str:
+def _extract_by_type(kind: str, content: bytes) -> str:
     match kind:
         case "application/pdf":
             return _pdf(content)
         case "text/html":
-            page = cleaned(_decoded(content))
+            page = clean_html(decoding.text_of(content, "", is_page=True))
             check_depth(page)
             return text_of(page)
         case "text/csv":
-            rows = csv.reader(io.StringIO(_decoded(content)))
+            rows = csv.reader(io.StringIO(decoding.text_of(content, "")))
             return "\n".join("\t".join(row) for row in rows)
         case _ if kind == WORD:
             return _word(content)
         case _ if kind == EXCEL:
             return _excel(content)
-    return _decoded(content)
+    return decoding.text_of(content, "")
 
 
 # Imported inside the functions: each library costs tens of milliseconds, and one process reads one
@@ -127,10 +128,3 @@ def _unpackable(content: bytes) -> io.BytesIO:
         if sum(entry.file_size for entry in archive.infolist()) > UNPACKED_BYTES:
             raise CannotExtract("too large inside")
     return io.BytesIO(content)
-
-
-def _decoded(content: bytes) -> str:
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        return content.decode("windows-1252", "replace")

@@ -11,11 +11,11 @@ from html.parser import HTMLParser
 from typing import Any, Literal
 
 from approvals.core.types import Passage
-from tools.mail.html.clean import seen_by_reader, text_of
+from tools.mail.html.clean import split_hidden, text_of
 from tools.mail.html.tags import TAG
 from tools.mail.message.alternatives import passages
 from tools.mail.message.content import Content
-from tools.mail.text.characters import spelled_in, without_invisible
+from tools.mail.text.characters import spell_tags, without_invisible
 
 # `leaves`: the text leaves, and its reader does not see it. `shown`: it leaves, and is visible now.
 # `removed`: it does not leave.
@@ -42,19 +42,19 @@ def hidden_texts(content: Content, subject: str = "") -> tuple[HiddenText, ...]:
     """
     proposed = content.proposed_html[:HTML_CHARACTERS]
     found: list[tuple[str, Fate]] = [
-        (spelled_in(subject), "leaves"),
-        (spelled_in(unescape((proposed or content.body)[:HTML_CHARACTERS])), "removed"),
+        (spell_tags(subject), "leaves"),
+        (spell_tags(unescape((proposed or content.body)[:HTML_CHARACTERS])), "removed"),
     ]
     if proposed:
-        visible = _squeezed(
+        visible = _squeeze(
             content.text if content.html is None else text_of(content.html[: 2 * HTML_CHARACTERS])
         )
-        unseen = seen_by_reader(proposed).unseen
-        found += [(text, "shown" if _squeezed(text) in visible else "removed") for text in unseen]
+        unseen = split_hidden(proposed).unseen
+        found += [(text, "shown" if _squeeze(text) in visible else "removed") for text in unseen]
         found += [
-            (text, "removed") for text in _removed(proposed) if _squeezed(text) not in visible
+            (text, "removed") for text in _find_removed(proposed) if _squeeze(text) not in visible
         ]
-    return _listed(found)
+    return _limit(found)
 
 
 def as_parts(texts: Iterable[HiddenText]) -> list[dict[str, Any]]:
@@ -64,18 +64,18 @@ def as_parts(texts: Iterable[HiddenText]) -> list[dict[str, Any]]:
 
 def unseen_texts(html: str) -> tuple[str, ...]:
     """Return the first texts of HTML that its reader would not see."""
-    texts = [(text, "leaves") for text in seen_by_reader(html[:HTML_CHARACTERS]).unseen]
-    return tuple(each.text for each in _listed(texts))
+    texts = [(text, "leaves") for text in split_hidden(html[:HTML_CHARACTERS]).unseen]
+    return tuple(each.text for each in _limit(texts))
 
 
-def compared(text: str, html: str) -> tuple[tuple[Passage, ...], tuple[str, ...]]:
+def compare_parts(text: str, html: str) -> tuple[tuple[Passage, ...], tuple[str, ...]]:
     """Return the differences of text and HTML, and `unseen_texts` of the HTML: one job for a
     limited process.
     """
     return passages(text, html), unseen_texts(html)
 
 
-def _listed(found: Sequence[tuple[str, Any]]) -> tuple[HiddenText, ...]:
+def _limit(found: Sequence[tuple[str, Any]]) -> tuple[HiddenText, ...]:
     texts = list(dict.fromkeys((text, fate) for text, fate in found if text))[:MOST_TEXTS]
     return tuple(
         HiddenText(text=text[:MOST_CHARACTERS], fate=fate, cut=len(text) > MOST_CHARACTERS)
@@ -83,11 +83,11 @@ def _listed(found: Sequence[tuple[str, Any]]) -> tuple[HiddenText, ...]:
     )
 
 
-def _squeezed(text: str) -> str:
+def _squeeze(text: str) -> str:
     return "".join(without_invisible(text).split())
 
 
-def _removed(html: str) -> list[str]:
+def _find_removed(html: str) -> list[str]:
     """Return the texts of comments, and of elements that the cleaning removes with their text."""
     reader = _Removed()
     reader.feed(html)

@@ -8,23 +8,24 @@ raise Unparsable.
 from typing import Literal
 
 from approvals.core.types import Passage
-from tools.mail.html.clean import cleaned, text_of
+from tools.mail.html.clean import clean_html, text_of
 from tools.mail.html.nesting import check_depth
 from tools.mail.html.tags import bare_text
-from tools.mail.message.content import Content, Original, answering, forwarding, written
-from tools.mail.message.hidden import HiddenText, compared, hidden_texts
-from tools.mail.message.page_text import HTML_CHARACTERS, visible
+from tools.mail.message.content import Content, Original, build_answer, build_forward, own_content
+from tools.mail.message.hidden import HiddenText, compare_parts, hidden_texts
+from tools.mail.message.page_text import HTML_CHARACTERS, show_visible
 from tools.mail.parsers import Unparsable, is_small, run
+from tools.mail.text.decoding import without_controls
 
 
 def clean_page(html: str) -> str:
-    page = cleaned(html)
+    page = without_controls(clean_html(html))  # a reference such as &#1; names one
     check_depth(page)
     return page
 
 
 def clean_visible_page(html: str) -> str:
-    return clean_page(visible(html)[0])
+    return clean_page(show_visible(html)[0])
 
 
 def page_and_text(html: str) -> tuple[str, str]:
@@ -32,8 +33,8 @@ def page_and_text(html: str) -> tuple[str, str]:
     return page, text_of(page)
 
 
-def written_html(body: str) -> Content:
-    content = written(body, "html")
+def own_html(body: str) -> Content:
+    content = own_content(body, "html")
     check_depth(content.html or "")
     return content
 
@@ -44,20 +45,20 @@ def written_html(body: str) -> Content:
 def author_content(body: str, body_type: Literal["text", "html"]) -> Content:
     """Return the caller's own content. Raises Unparsable for HTML that cannot be read safely."""
     return (
-        written(body, "text")
+        own_content(body, "text")
         if body_type == "text"
-        else run(written_html, body, small=is_small(body))
+        else run(own_html, body, small=is_small(body))
     )
 
 
 def answer_content(comment: Content, original: Original) -> Content:
     """Return the comment above the quoted original. Raises Unparsable."""
-    return run(answering, comment, original, small=is_small(comment.html, original.html))
+    return run(build_answer, comment, original, small=is_small(comment.html, original.html))
 
 
 def forward_content(comment: Content | None, original: Original) -> Content:
     """Return the comment, if any, above the original. Raises Unparsable."""
-    return run(forwarding, comment, original, small=is_small(original.html))
+    return run(build_forward, comment, original, small=is_small(original.html))
 
 
 def page_for_reader(html: str, *, with_hidden: bool) -> str:
@@ -94,19 +95,19 @@ def whole_text(html: str) -> str:
         return bare_text(html)
 
 
-def compared_texts(text: str, html: str) -> tuple[tuple[Passage, ...], tuple[str, ...]]:
+def compare_texts(text: str, html: str) -> tuple[tuple[Passage, ...], tuple[str, ...]]:
     """Return the differences of text and HTML, and the texts of the HTML that its reader would not
     see.
 
     If they cannot be compared in time, the whole text counts as different.
     """
     try:
-        return run(compared, text, html, small=is_small(text, html))
+        return run(compare_parts, text, html, small=is_small(text, html))
     except Unparsable:
         return (Passage(text=text, only_here=True),), ()
 
 
-def hidden_in(content: Content, subject: str) -> tuple[HiddenText, ...]:
+def find_hidden(content: Content, subject: str) -> tuple[HiddenText, ...]:
     """Return the texts that a proposal hid. Raises Unparsable."""
     small = is_small(content.body, content.html, content.proposed_html)
     return run(hidden_texts, content, subject, small=small)

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from html import unescape
 from typing import TYPE_CHECKING
 
-from tools.mail.html.clean import cleaned, seen_by_reader, text_of
+from tools.mail.html.clean import clean_html, split_hidden, text_of
 from tools.mail.html.nesting import check_depth
 from tools.mail.html.tags import bare_text
 from tools.mail.parsers import Unparsable, is_small, run
 from tools.mail.text.characters import invisible_in, without_invisible
+from tools.mail.text.decoding import without_controls
 
 if TYPE_CHECKING:
     from tools.providers.base import Message
@@ -28,14 +29,14 @@ class Readable:
     hidden_text_removed: bool = False
 
 
-def readable(message: "Message", *, in_time: bool = True) -> Readable:
+def make_readable(message: "Message", *, in_time: bool = True) -> Readable:
     """Return the text of a message for a reader: its plain part, else its HTML as text.
 
     HTML that cannot be read safely gives its bare text. HTML that is not small does too if it is
     not `in_time`. Raises Unparsable if too much is being read at once.
     """
     if message.text is not None:
-        return _finished(message.text, hidden=False)
+        return _finish(message.text, hidden=False)
     html = message.html or ""
     small = is_small(html)
     if not small and not in_time:
@@ -49,22 +50,22 @@ def readable(message: "Message", *, in_time: bool = True) -> Readable:
 
 def page_text(html: str) -> Readable:
     """Return the text of HTML for a reader."""
-    page, hidden = visible(html)
+    page, hidden = show_visible(html)
     check_depth(page)
-    return _finished(text_of(cleaned(page)), hidden=hidden)
+    return _finish(text_of(clean_html(page)), hidden=hidden)
 
 
-def visible(html: str) -> tuple[str, bool]:
+def show_visible(html: str) -> tuple[str, bool]:
     """Return the visible part of the HTML, and True if any hidden text was removed."""
-    found = seen_by_reader(html[:HTML_CHARACTERS])
+    found = split_hidden(html[:HTML_CHARACTERS])
     return found.html, bool(found.unseen) or invisible_in(unescape(found.html))[1] > 0
 
 
-def _finished(text: str, *, hidden: bool) -> Readable:
+def _finish(text: str, *, hidden: bool) -> Readable:
     _, spelled = invisible_in(text)
     folded = QUOTED.sub(
         lambda match: f"[{match[0].rstrip().count(chr(10)) + 1} quoted lines]\n",
-        without_invisible(text),
+        without_invisible(without_controls(text)),
     )
     return Readable(
         text=re.sub(r"\n{3,}", "\n\n", folded).strip("\n"),

@@ -97,14 +97,14 @@ def main() -> None:
 
 def _serve(parent: socket.socket, seconds: float) -> bool:
     """Do one job, and return True if another may follow."""
-    _, size = HEAD.unpack(_received(parent, HEAD.size))
-    job = _received(parent, size)
+    _, size = HEAD.unpack(_receive(parent, HEAD.size))
+    job = _receive(parent, size)
     # A job is limited by processor time: on a busy machine harmless content takes longer, but costs
     # the same.
     signal.setitimer(signal.ITIMER_PROF, seconds)
     # If the parent is gone, no other process ends a job that hangs.
     signal.setitimer(signal.ITIMER_REAL, seconds + WAITING_SECONDS + 1)
-    sort, answer = _done(job)
+    sort, answer = _run_job(job)
     signal.setitimer(signal.ITIMER_PROF, 0)
     signal.setitimer(signal.ITIMER_REAL, 0)
     parent.sendall(HEAD.pack(sort, len(answer)) + answer)
@@ -118,7 +118,7 @@ def _memory_in_use() -> int:
     return 0
 
 
-def _done(job: bytes) -> tuple[bytes, bytes]:
+def _run_job(job: bytes) -> tuple[bytes, bytes]:
     try:
         name, _, arguments = job.partition(b"\n")
         module, function_name = name.decode().split(":")
@@ -132,7 +132,7 @@ def _done(job: bytes) -> tuple[bytes, bytes]:
         return FAILED, b""
 
 
-def _received(parent: socket.socket, size: int) -> bytes:
+def _receive(parent: socket.socket, size: int) -> bytes:
     content = bytearray()
     while len(content) < size:
         piece = parent.recv(min(size - len(content), 1 << 20))

@@ -232,19 +232,19 @@ class _Child:
         """
         try:
             if not self._is_ready:
-                self._received(1, time.monotonic() + START_SECONDS)
+                self._receive(1, time.monotonic() + START_SECONDS)
                 self._is_ready = True
             deadline = time.monotonic() + self._seconds + WAITING_SECONDS
             self._socket.settimeout(self._seconds + WAITING_SECONDS)
             self._socket.sendall(HEAD.pack(b"?", len(job)) + job)
-            sort, size = HEAD.unpack(self._received(HEAD.size, deadline))
+            sort, size = HEAD.unpack(self._receive(HEAD.size, deadline))
             if size > MAX_ANSWER:
                 raise Unparsable("slow")
-            return bytes(sort), self._received(size, deadline)
+            return bytes(sort), self._receive(size, deadline)
         except TimeoutError:
             raise Unparsable("slow" if self._is_ready else "busy") from None
         except OSError:
-            if self._ended_well():
+            if self._has_ended_well():
                 raise _Ended from None
             raise Unparsable(
                 "slow" if self._is_ready else "busy"
@@ -261,7 +261,7 @@ class _Child:
         self._socket.close()
         self._process.returncode = 0
 
-    def _received(self, size: int, deadline: float) -> bytes:
+    def _receive(self, size: int, deadline: float) -> bytes:
         """Return `size` bytes; raise OSError if the process ends first, TimeoutError at the
         deadline.
         """
@@ -278,7 +278,7 @@ class _Child:
             reached += got
         return bytes(content)
 
-    def _ended_well(self) -> bool:
+    def _has_ended_well(self) -> bool:
         try:
             return self._process.wait(END_SECONDS) == 0
         except subprocess.TimeoutExpired:

@@ -5,7 +5,7 @@ import unicodedata
 
 from email_validator import EmailNotValidError, validate_email
 
-from accounts.infra.idn import check_local_part
+from accounts.infra.idn import BadValue, check_local_part
 
 ENCODED_WORD = re.compile(r"=\?[^?\s]*\?[bBqQ]\?[^?]*\?=")
 # Bidirectional controls make an address or a file name look like another one.
@@ -20,12 +20,12 @@ def bare_address(value: str) -> str:
     refused. They can make an address look like another one, which deceives a person.
     """
     if BIDI.search(value):
-        raise ValueError("is not a plain e-mail address")
+        raise BadValue("is not a plain e-mail address")
     check_local_part(value.rpartition("@")[0])
     try:
         found = validate_email(value, check_deliverability=False, allow_smtputf8=False)
     except EmailNotValidError:
-        raise ValueError("is not a plain e-mail address, such as name@company.example") from None
+        raise BadValue("is not a plain e-mail address, such as name@company.example") from None
     assert found.ascii_email, "without SMTPUTF8 there is always an ASCII form"
     return found.ascii_email
 
@@ -44,16 +44,16 @@ def header_text(value: str) -> str:
         if unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp"):
             raise ValueError(f"must not hold the character U+{ord(character):04X}")
     if value != value.strip():
-        raise ValueError("must not begin or end with white space")
+        raise BadValue("must not begin or end with white space")
     if ENCODED_WORD.search(value):
-        raise ValueError("must not hold encoded words (=?…?=)")
+        raise BadValue("must not hold encoded words (=?…?=)")
     return value
 
 
 def body_text(value: str) -> str:
     """Return a body with line ends as \\n; raise ValueError for NUL and lone surrogates."""
     if "\0" in value or any(unicodedata.category(c) == "Cs" for c in value):
-        raise ValueError("must not hold NUL or unpaired surrogates")
+        raise BadValue("must not hold NUL or unpaired surrogates")
     return value.replace("\r\n", "\n").replace("\r", "\n")
 
 
@@ -63,5 +63,5 @@ def file_name(value: str) -> str:
     Bidirectional controls are refused: `invoice<U+202E>fdp.exe` looks like a PDF.
     """
     if BIDI.search(value) or "/" in value or "\\" in value:
-        raise ValueError("must be a plain file name")
+        raise BadValue("must be a plain file name")
     return header_text(value)

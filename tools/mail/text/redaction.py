@@ -29,14 +29,14 @@ _SHAPED = re.compile(
 )
 
 
-def redacted(text: str) -> str:
+def redact(text: str) -> str:
     """Return the text with everything masked that looks like a token, a key or a password.
 
     JSON stays JSON.
     """
-    return _NAMED.sub(_masked, _SHAPED.sub(MASK, text))
+    return _NAMED.sub(_mask, _SHAPED.sub(MASK, text))
 
 
-def _masked(found: re.Match[str]) -> str:
+def _mask(found: re.Match[str]) -> str:
     quote = found["open"] or ""
     return f"{found['name']}{quote}{MASK}{quote}"

@@ -4,7 +4,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from tools.m365.commands import written
+from tools.m365.commands import format_commands
 
 
 class Command(BaseCommand):
@@ -15,6 +15,6 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, package: Path, **options: Any) -> None:
         try:
-            self.stdout.write(written(package), ending="")
+            self.stdout.write(format_commands(package), ending="")
         except (OSError, ValueError, KeyError) as error:
             raise CommandError(f"{package} is no unpacked @pnp/cli-microsoft365.") from error

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from accounts.infra.texts import join, translatable
 from approvals.lifecycle.backoff import parse_retry_after
 from tools.providers.errors import (
     NotFound,
@@ -36,18 +37,18 @@ TOO_OFTEN = frozenset(
 NO_PERMISSION = frozenset({"insufficientPermissions", "ACCESS_TOKEN_SCOPE_INSUFFICIENT"})
 # The account cannot be served as it is. This says nothing about the request itself.
 FAILED_PRECONDITION = "failedPrecondition"
-NO_MESSAGE = (
+NO_MESSAGE = translatable(
     "There is no such message. Check message_id: it comes from a list or a search of this mailbox."
 )
-CONNECT_AGAIN = "`manage.py connect_mailbox gmail` connects it again."
-TOKEN_REFUSED = (
-    f"Gmail refused the access token. Should it refuse the next one too: {CONNECT_AGAIN}"
+CONNECT_AGAIN = translatable("`manage.py connect_mailbox gmail` connects it again.")
+TOKEN_REFUSED = join(
+    translatable("Gmail refused the access token. If it refuses the next one too:"), CONNECT_AGAIN
 )
 SENTENCES = {
-    "too_large": "Gmail takes at most 25 MB, attachments included.",
-    "invalid_recipient": "Gmail refused a recipient or a header of the mail.",
-    "send_as_denied": "Gmail does not let this account send as this address.",
-    "refused": "Gmail refused it.",
+    "too_large": translatable("Gmail takes at most 25 MB, attachments included."),
+    "invalid_recipient": translatable("Gmail refused a recipient or a header of the mail."),
+    "send_as_denied": translatable("Gmail does not let this account send as this address."),
+    "refused": translatable("Gmail refused the request."),
 }
 
 
@@ -75,7 +76,9 @@ class Answer:
         return "429" if self.is_too_often else str(self.status)
 
 
-def parsed(status: int, headers: Mapping[str, Any], content: bytes, *, now: datetime) -> Answer:
+def parse_answer(
+    status: int, headers: Mapping[str, Any], content: bytes, *, now: datetime
+) -> Answer:
     """Return the parts of an error answer; leave out the parts that cannot be read."""
     return Answer(
         status=status,
@@ -93,12 +96,12 @@ def _reason(content: bytes) -> str:
         return ""
 
 
-def of_reading(answer: Answer, *, scope: str = READ_SCOPE) -> ProviderError:
+def error_of_reading(answer: Answer, *, scope: str = READ_SCOPE) -> ProviderError:
     """Return the error for any call except the sending one: nothing was sent."""
     if answer.is_too_often:
         return Unavailable(
             "rate_limited",
-            "Gmail asks to come back later.",
+            "Gmail asks mailhub to try again later.",
             retry_after=answer.retry_after,
             pauses=True,
         )
@@ -107,7 +110,13 @@ def of_reading(answer: Answer, *, scope: str = READ_SCOPE) -> ProviderError:
             return TokenRefused("auth_error", TOKEN_REFUSED)
         case 403 if answer.reason in NO_PERMISSION:
             return NotPermitted(
-                scope, f"The mailbox was connected without the permission {scope}. {CONNECT_AGAIN}"
+                scope,
+                join(
+                    translatable(
+                        "The mailbox was connected without the permission %(scope)s.", scope=scope
+                    ),
+                    CONNECT_AGAIN,
+                ),
             )
         case 404:
             return NotFound(NO_MESSAGE)
@@ -117,7 +126,8 @@ def of_reading(answer: Answer, *, scope: str = READ_SCOPE) -> ProviderError:
             return BadRequest("refused", SENTENCES["refused"])
         case 403:
             return Refused(
-                "refused", "Gmail forbids it. Is the Gmail API switched on for the project?"
+                "refused",
+                "Gmail forbids this. Check that the Gmail API is switched on for the project.",
             )
         case status if 400 <= status < 500 and status != 408:
             return Refused("refused", SENTENCES["refused"])
@@ -126,18 +136,18 @@ def of_reading(answer: Answer, *, scope: str = READ_SCOPE) -> ProviderError:
     )
 
 
-def of_sending(answer: Answer) -> ProviderError:
+def error_of_sending(answer: Answer) -> ProviderError:
     """Return the error for drafts.send: refused, not now, or outcome unknown."""
     no_permission = answer.status == 403 and answer.reason in NO_PERMISSION
     if answer.is_too_often or answer.status in (401, 413) or no_permission:
-        return of_reading(answer, scope=COMPOSE_SCOPE)
+        return error_of_reading(answer, scope=COMPOSE_SCOPE)
     match answer.status:
         case 400:
             code = "refused" if answer.reason == FAILED_PRECONDITION else "invalid_recipient"
         case 403:
             code = "refused" if answer.reason == "domainPolicy" else "send_as_denied"
         case 404:
-            return NotFound("The draft is gone.")
+            return NotFound(translatable("The draft is gone."))
         case 422:
             code = "refused"
         case status:

@@ -13,12 +13,12 @@ from email.message import Message
 from typing import Any
 from urllib.parse import urlsplit
 
-from tools.providers.gmail.answers import Answer, parsed
+from tools.providers.gmail.answers import Answer, parse_answer
 
 NUMBERED = re.compile(rb"(?im)^Content-ID:[ \t]*<response-([0-9]{1,4})>[ \t]*\r?$")
 
 
-def written(uris: Sequence[str]) -> tuple[str, bytes]:
+def write_batch(uris: Sequence[str]) -> tuple[str, bytes]:
     """Return the content type and the body of a batch of GET requests; the token of the batch
     counts for each.
     """
@@ -75,4 +75,4 @@ def _answer(part: bytes) -> dict[str, Any] | Answer:
     if status < 300:
         return dict(json.loads(body))
     headers = {name.lower(): value for name, value in message_from_bytes(rest + b"\n\n").items()}
-    return parsed(status, headers, body, now=datetime.now(UTC))
+    return parse_answer(status, headers, body, now=datetime.now(UTC))

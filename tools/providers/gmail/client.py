@@ -2,7 +2,7 @@
 once.
 
 The library's own transport (httplib2) posts a second time when an answer is lost, so it never gets
-to the wire here. No retry, redirect or resend happens below the loop in `GmailClient._again`, and
+to the wire here. No retry, redirect or resend happens below the loop in `GmailClient._retry`, and
 no call that sends goes through that loop.
 """
 
@@ -28,9 +28,9 @@ from tools.providers.gmail.answers import (
     COMPOSE_SCOPE,
     READ_SCOPE,
     Answer,
-    of_reading,
-    of_sending,
-    parsed,
+    error_of_reading,
+    error_of_sending,
+    parse_answer,
 )
 
 log = structlog.get_logger(__name__)
@@ -105,14 +105,14 @@ class GmailClient:
         Gmail is broken, it is repeated twice, after 1 and 2 s. With `patient=False` the caller
         repeats it instead.
         """
-        return self._again(lambda: self._once(name, build), patient=patient)
+        return self._retry(lambda: self._once(name, build), patient=patient)
 
     def write(self, name: str, build: Build) -> Any:
         """Make a change that sends nothing, once. Raises NotSent errors."""
         try:
             return self._once(name, build)
         except Failed as failed:
-            raise of_reading(failed.answer, scope=COMPOSE_SCOPE) from None
+            raise error_of_reading(failed.answer, scope=COMPOSE_SCOPE) from None
         except (NotOnTheWire, AnswerLost):
             raise Unavailable("connection_lost", "Gmail did not answer.") from None
 
@@ -124,7 +124,7 @@ class GmailClient:
         try:
             return self._once(name, build, sending=wire_started)
         except Failed as failed:
-            raise of_sending(failed.answer) from None
+            raise error_of_sending(failed.answer) from None
         except NotOnTheWire:
             raise Unavailable("connection_lost", "Gmail cannot be reached.") from None
         except AnswerLost:
@@ -146,7 +146,7 @@ class GmailClient:
             for first in range(0, len(left), TOGETHER):
                 places = left[first : first + TOGETHER]
                 asked = [uris[place] for place in places]
-                answers = self._again(functools.partial(self._batch, name, asked), patient=True)
+                answers = self._retry(functools.partial(self._batch, name, asked), patient=True)
                 for place, answer in zip(places, answers, strict=True):
                     found[place] = answer
             left = [place for place in left if isinstance(found[place], Unavailable)]
@@ -157,13 +157,13 @@ class GmailClient:
                 self._sleep(wait)
         return found
 
-    def _again(self, call: Callable[[], Any], *, patient: bool) -> Any:
+    def _retry(self, call: Callable[[], Any], *, patient: bool) -> Any:
         too_often, broken = iter(TOO_OFTEN_WAITS), iter(BROKEN_WAITS)
         while True:
             try:
                 return call()
             except Failed as failed:
-                error: ProviderError = of_reading(failed.answer, scope=READ_SCOPE)
+                error: ProviderError = error_of_reading(failed.answer, scope=READ_SCOPE)
                 waits = too_often if failed.answer.is_too_often else broken
             except (NotOnTheWire, AnswerLost):
                 error, waits = Unavailable("connection_lost", "Gmail did not answer."), broken
@@ -187,7 +187,7 @@ class GmailClient:
                 raise ValueError("no JSON")  # the library passes it on unread
             return answer
 
-        return self._carried(name, call, sending)
+        return self._carry(name, call, sending)
 
     def _batch(self, name: str, uris: Sequence[str]) -> list[Any]:
         """Use the path of the library's description, or the path of Gmail's guide if a server knows
@@ -207,16 +207,16 @@ class GmailClient:
         The library insists on ids in the answer, and sends everything again if the token was
         refused.
         """
-        kind, body = batches.written(uris)
+        kind, body = batches.write_batch(uris)
         uri = f"{self._base_url.rstrip('/')}/{path}"
 
         def call(carrier: "_Carrier") -> list[Any]:
             answer, content = carrier.request(uri, "POST", body, {"content-type": kind})
             if carrier.status >= 300:
-                raise Failed(parsed(carrier.status, answer, content, now=datetime.now(UTC)))
+                raise Failed(parse_answer(carrier.status, answer, content, now=datetime.now(UTC)))
             return batches.read(answer["content-type"], content, count=len(uris))
 
-        answers: list[dict[str, Any] | Answer] = self._carried(f"batch.{name}", call, None)
+        answers: list[dict[str, Any] | Answer] = self._carry(f"batch.{name}", call, None)
         # A batch is answered with 200 even if requests in it failed, and each request counts for
         # Gmail's limits.
         counts = Counter(each.counted_as if isinstance(each, Answer) else "200" for each in answers)
@@ -224,9 +224,9 @@ class GmailClient:
             metrics.REQUESTS.labels(method=name, status=status).inc(count)
         if counts["429"]:
             log.warning("gmail_asked_too_often", provider="gmail", route=name, count=counts["429"])
-        return [each if isinstance(each, dict) else of_reading(each) for each in answers]
+        return [each if isinstance(each, dict) else error_of_reading(each) for each in answers]
 
-    def _carried(
+    def _carry(
         self, name: str, call: Callable[["_Carrier"], Any], sending: Callable[[], None] | None
     ) -> Any:
         # Imported here because it costs 0.5 s and 33 MB, and not every installation has a Gmail
@@ -316,13 +316,14 @@ def _clients() -> _Clients:
 
 @functools.cache
 def _clients_of(_pid: int) -> _Clients:
-    def opened(limits: httpx2.Limits) -> httpx2.Client:
+    def open_client(limits: httpx2.Limits) -> httpx2.Client:
         return httpx2.Client(
             verify=tls_context(), follow_redirects=False, trust_env=False, limits=limits
         )
 
     return _Clients(
-        reading=opened(httpx2.Limits()), sending=opened(httpx2.Limits(max_keepalive_connections=0))
+        reading=open_client(httpx2.Limits()),
+        sending=open_client(httpx2.Limits(max_keepalive_connections=0)),
     )
 
 
@@ -362,4 +363,4 @@ def users_of(base_url: str) -> Any:
 
 
 def _answer_of(error: Any) -> Answer:
-    return parsed(int(error.resp.status), error.resp, error.content, now=datetime.now(UTC))
+    return parse_answer(int(error.resp.status), error.resp, error.content, now=datetime.now(UTC))

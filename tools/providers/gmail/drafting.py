@@ -4,12 +4,12 @@ import io
 from email.message import Message as Block
 from typing import Any
 
+from accounts.infra.texts import translatable
 from tools.providers import lenient
 from tools.providers.base import NOT_A_DRAFT, StoredDraft
 from tools.providers.errors import NotFound, Refused
 from tools.providers.gmail import payload, queries
-from tools.providers.gmail.mailbox import DRAFT_ID, ID
-from tools.providers.gmail.reading import GmailReading
+from tools.providers.gmail.mailbox import DRAFT_GONE, DRAFT_ID, ID, GmailMailbox
 
 # From this size on the bytes travel as they are: in JSON they would be a third larger, and Gmail
 # accepts less as JSON.
@@ -18,97 +18,53 @@ MEDIA_BYTES = 1024 * 1024
 # drafts.create.
 LARGEST = 35 * 1024 * 1024
 DRAFTS_LOOKED_AT = 500
-DRAFT_GONE = "The draft is gone, or was changed by its person: list_drafts names what is there."
 
 
-class GmailDrafts(GmailReading):
-    """A mailbox with drafts.
+class GmailDrafts:
+    """The drafts of one mailbox.
 
     An id holds the draft and its message: a changed draft has another message.
     """
 
+    def __init__(self, mailbox: GmailMailbox) -> None:
+        self._mailbox = mailbox
+        self._client = mailbox.client
+
     def save_draft(self, source: bytes, *, replaces: str | None = None) -> StoredDraft:
-        old = self._draft_named(replaces) if replaces is not None else None
-        parent = self._parent(lenient.headers(source))
+        old = self._find_draft(replaces) if replaces is not None else None
+        parent = self.find_parent(lenient.headers(source))
         thread = str(parent.get("threadId") or (old or {}).get("message", {}).get("threadId", ""))
-        stored = self._put(source, thread=thread, draft_id=old["id"] if old else None)
+        stored = self.put(source, thread=thread, draft_id=old["id"] if old else None)
         return StoredDraft(
             id=f"{stored['id']}.{stored['message']['id']}", number=None, source=source
         )
 
     def read_draft(self, draft_id: str) -> StoredDraft:
-        named = self._draft_named(draft_id)
-        stored = self._draft(named["id"], fmt="raw")
+        named = self._find_draft(draft_id)
+        stored = self._mailbox.get_draft(named["id"], fmt="raw")
         if stored["message"]["id"] != named["message"]["id"]:
             raise NotFound(DRAFT_GONE)
-        source = payload.decoded(stored["message"].get("raw", ""))
+        source = payload.decode_base64(stored["message"].get("raw", ""))
         return StoredDraft(
             id=f"{stored['id']}.{stored['message']['id']}", number=None, source=source
         )
 
     def delete_draft(self, draft_id: str) -> None:
-        named = self._draft_named(draft_id)
+        named = self._find_draft(draft_id)
         self._client.write(
             "drafts.delete", lambda users: users.drafts().delete(userId="me", id=named["id"])
         )
 
-    def _draft_named(self, draft_id: str) -> dict[str, Any]:
-        """Return the draft if it is still the one that was seen."""
-        named = DRAFT_ID.fullmatch(draft_id)
-        if named:
-            draft = self._draft(named[1], fmt="minimal")
-            if draft["message"]["id"] != named[2]:
-                raise NotFound(DRAFT_GONE)
-            return draft
-        if not ID.fullmatch(draft_id):
-            raise NotFound(NOT_A_DRAFT)
-        message = self._message(draft_id, fmt="minimal")
-        if "DRAFT" not in message.get("labelIds", ()):
-            raise Refused("not_a_draft", NOT_A_DRAFT)
-        # A search names a draft only by its message.
-        answer = self._client.read(
-            "drafts.list",
-            lambda users: users.drafts().list(userId="me", maxResults=DRAFTS_LOOKED_AT),
-        )
-        for draft in answer.get("drafts", ()):
-            if draft["message"]["id"] == draft_id:
-                return dict(draft)
-        raise NotFound(DRAFT_GONE)
-
-    def _draft(self, id_: str, *, fmt: str, patient: bool = True) -> dict[str, Any]:
-        try:
-            return self._refused_as_missing(
-                "drafts.get",
-                lambda users: users.drafts().get(userId="me", id=id_, format=fmt),
-                patient=patient,
-            )
-        except NotFound:
-            raise NotFound(DRAFT_GONE) from None
-
-    def _put(self, source: bytes, *, thread: str, draft_id: str | None = None) -> dict[str, Any]:
+    def put(self, source: bytes, *, thread: str, draft_id: str | None = None) -> dict[str, Any]:
         """Create or change a draft; put it into its conversation as long as that exists."""
         try:
-            return self._written(source, thread, draft_id)
+            return self._write(source, thread, draft_id)
         except NotFound:
             if not thread:
                 raise
-            return self._written(source, "", draft_id)
+            return self._write(source, "", draft_id)
 
-    def _written(self, source: bytes, thread: str, draft_id: str | None) -> dict[str, Any]:
-        refuse_too_large(len(source))
-        message: dict[str, Any] = {"threadId": thread} if thread else {}
-        given: dict[str, Any] = {"userId": "me"} | ({"id": draft_id} if draft_id else {})
-        if len(source) < MEDIA_BYTES:
-            given["body"] = {"message": message | {"raw": payload.encoded(source)}}
-        else:
-            given |= {"body": {"message": message}, "media_body": _media(source)}
-
-        def build(users: Any) -> Any:
-            return users.drafts().update(**given) if draft_id else users.drafts().create(**given)
-
-        return dict(self._client.write("drafts.update" if draft_id else "drafts.create", build))
-
-    def _parent(self, block: Block, *, patient: bool = True) -> dict[str, Any]:
+    def find_parent(self, block: Block, *, patient: bool = True) -> dict[str, Any]:
         """Return the id and the conversation of the message that this one answers, or an empty
         dict.
         """
@@ -123,11 +79,53 @@ class GmailDrafts(GmailReading):
         )
         return dict(next(iter(answer.get("messages", ())), {}))
 
+    def _find_draft(self, draft_id: str) -> dict[str, Any]:
+        """Return the draft if it is still the one that was seen."""
+        named = DRAFT_ID.fullmatch(draft_id)
+        if named:
+            draft = self._mailbox.get_draft(named[1], fmt="minimal")
+            if draft["message"]["id"] != named[2]:
+                raise NotFound(DRAFT_GONE)
+            return draft
+        if not ID.fullmatch(draft_id):
+            raise NotFound(NOT_A_DRAFT)
+        message = self._mailbox.get_message(draft_id, fmt="minimal")
+        if "DRAFT" not in message.get("labelIds", ()):
+            raise Refused("not_a_draft", NOT_A_DRAFT)
+        # A search names a draft only by its message.
+        answer = self._client.read(
+            "drafts.list",
+            lambda users: users.drafts().list(userId="me", maxResults=DRAFTS_LOOKED_AT),
+        )
+        for draft in answer.get("drafts", ()):
+            if draft["message"]["id"] == draft_id:
+                return dict(draft)
+        raise NotFound(DRAFT_GONE)
+
+    def _write(self, source: bytes, thread: str, draft_id: str | None) -> dict[str, Any]:
+        refuse_too_large(len(source))
+        message: dict[str, Any] = {"threadId": thread} if thread else {}
+        given: dict[str, Any] = {"userId": "me"} | ({"id": draft_id} if draft_id else {})
+        if len(source) < MEDIA_BYTES:
+            given["body"] = {"message": message | {"raw": payload.encode_base64(source)}}
+        else:
+            given |= {"body": {"message": message}, "media_body": _media(source)}
+
+        def build(users: Any) -> Any:
+            return users.drafts().update(**given) if draft_id else users.drafts().create(**given)
+
+        return dict(self._client.write("drafts.update" if draft_id else "drafts.create", build))
+
 
 def refuse_too_large(size: int) -> None:
     if size > LARGEST:
         raise Refused(
-            "too_large", f"Gmail takes mails of at most {LARGEST:,} bytes; this one has {size:,}."
+            "too_large",
+            translatable(
+                "Gmail takes mails of at most %(largest)s bytes; this one has %(size)s.",
+                largest=f"{LARGEST:,}",
+                size=f"{size:,}",
+            ),
         )
 
 

@@ -1,19 +1,13 @@
-"""A Gmail mailbox: its client, its ids, and its labels, which serve as folders."""
+"""A Gmail mailbox: its messages and drafts by id, and its labels, which serve as folders."""
 
 import re
-from collections.abc import Callable
-from typing import Any, Self
+from typing import Any
 
-from django.conf import settings
-
-from accounts.connect import google
-from accounts.connect.refreshing import GrantEnded, NoToken, access_token
-from accounts.infra import credentials
-from accounts.models import Mailbox
+from accounts.infra.texts import translatable
 from tools.providers.base import role_of
-from tools.providers.errors import NotAuthorized, NotFound, Unavailable
-from tools.providers.gmail.answers import CONNECT_AGAIN, NO_MESSAGE
-from tools.providers.gmail.client import GmailClient
+from tools.providers.errors import NotFound
+from tools.providers.gmail.answers import NO_MESSAGE, BadRequest
+from tools.providers.gmail.client import Build, GmailClient
 
 LABEL_OF_ROLE = {
     "inbox": "INBOX",
@@ -23,7 +17,10 @@ LABEL_OF_ROLE = {
     "trash": "TRASH",
 }
 ROLE_OF_LABEL = {label: role for role, label in LABEL_OF_ROLE.items()}
-NO_FOLDER = "There is no such folder; list_folders names them."
+NO_FOLDER = translatable("There is no such folder; list_folders names them.")
+DRAFT_GONE = translatable(
+    "The draft is gone, or the mailbox owner changed it. Call list_drafts to see what is there."
+)
 ID = re.compile(r"[A-Za-z0-9_-]{1,200}")
 # A draft has an id that stays and a message that changes with every edit. Both together name the
 # version that was seen.
@@ -31,35 +28,53 @@ DRAFT_ID = re.compile(r"([A-Za-z0-9_-]{1,200})\.([A-Za-z0-9_-]{1,200})")
 
 
 class GmailMailbox:
-    """The base of reading, drafting and sending."""
+    """One mailbox at Gmail: its client, its messages and drafts by id, and its labels."""
 
-    def __init__(self, client: GmailClient, *, address: str) -> None:
-        self._client = client
-        self._address = address
+    def __init__(self, client: GmailClient) -> None:
+        self.client = client
 
-    @classmethod
-    def for_mailbox(cls, mailbox: Mailbox) -> Self:
-        client = GmailClient(
-            token=_token_of(mailbox),
-            key=mailbox.id,
-            base_url=settings.GMAIL_BASE_URL,
-            answer_seconds=settings.MAILHUB_WIRE_TIMEOUT_SECONDS,
-        )
-        return cls(client, address=mailbox.address)
-
-    def _label(self, folder: str) -> str:
-        """Return the label of a folder, given its role, id or name."""
+    def find_label(self, folder: str) -> str:
+        """Return the label of a folder, given its role, id or name. Raises NotFound."""
         role = role_of(folder)
         if role in LABEL_OF_ROLE:
             return LABEL_OF_ROLE[role]
-        for label in self._labels():
+        for label in self.list_labels():
             if folder in (label["id"], label.get("name")):
                 return str(label["id"])
         raise NotFound(NO_FOLDER)
 
-    def _labels(self) -> list[dict[str, Any]]:
-        answer = self._client.read("labels.list", lambda users: users.labels().list(userId="me"))
+    def list_labels(self) -> list[dict[str, Any]]:
+        answer = self.client.read("labels.list", lambda users: users.labels().list(userId="me"))
         return list(answer.get("labels", ()))
+
+    def get_message(
+        self, message_id: str, *, fmt: str = "full", fields: str | None = None, patient: bool = True
+    ) -> dict[str, Any]:
+        return self.read_known(
+            "messages.get",
+            lambda users: users.messages().get(
+                userId="me", id=message_id, format=fmt, fields=fields
+            ),
+            patient=patient,
+        )
+
+    def get_draft(self, draft_id: str, *, fmt: str, patient: bool = True) -> dict[str, Any]:
+        """Return a draft by its own id, without its message's. Raises NotFound."""
+        try:
+            return self.read_known(
+                "drafts.get",
+                lambda users: users.drafts().get(userId="me", id=draft_id, format=fmt),
+                patient=patient,
+            )
+        except NotFound:
+            raise NotFound(DRAFT_GONE) from None
+
+    def read_known(self, name: str, build: Build, *, patient: bool = True) -> dict[str, Any]:
+        """Make a read; raise NotFound for a bad request, Gmail's answer to a malformed id."""
+        try:
+            return dict(self.client.read(name, build, patient=patient))
+        except BadRequest:
+            raise NotFound(NO_MESSAGE) from None
 
 
 def message_part(id_: str) -> str:
@@ -73,20 +88,3 @@ def message_part(id_: str) -> str:
     if not ID.fullmatch(id_):
         raise NotFound(NO_MESSAGE)
     return id_
-
-
-def _token_of(mailbox: Mailbox) -> Callable[[str], str]:
-    known = credentials.decrypt(bytes(mailbox.credentials), mailbox_id=mailbox.id)
-
-    def token(rejected: str) -> str:
-        try:
-            return access_token(mailbox.id, google.refreshed, known=known, rejected=rejected)
-        except GrantEnded:
-            raise NotAuthorized(
-                "auth_error", f"Google ended the access to the mailbox. {CONNECT_AGAIN}"
-            ) from None
-        except NoToken as error:
-            detail = error.detail or "Google gave no access token."
-            raise Unavailable("no_token", detail, retry_after=error.retry_after) from None
-
-    return token

@@ -13,6 +13,7 @@ from email.message import Message as Block
 from html import unescape
 from typing import Any
 
+from tools.mail.text.decoding import REPLACED, read_as, text_of, without_controls
 from tools.providers import lenient
 from tools.providers.base import READ_LIMIT, AttachmentInfo, Card, Message
 
@@ -82,12 +83,12 @@ def leaves(payload: Mapping[str, Any], depth: int = 0) -> Iterator[Part]:
     yield Part(
         id=str(payload.get("partId") or "0"),
         type=kind or "text/plain",
-        name=lenient.decoded(payload.get("filename", "")),
+        name=lenient.decode_text(payload.get("filename", "")),
         charset=lenient.parameter(block, "charset"),
         disposition=str(block["Content-Disposition"] or "").partition(";")[0].strip().lower(),
         content_id=str(block["Content-ID"] or "").strip(" <>"),
         size=int(body.get("size", 0)),
-        data=decoded(body["data"]) if "data" in body else None,
+        data=decode_base64(body["data"]) if "data" in body else None,
         attachment_id=str(body.get("attachmentId", "")),
     )
 
@@ -100,7 +101,17 @@ def headers(payload: Mapping[str, Any]) -> Block:
     return block
 
 
-def decoded(data: str) -> bytes:
+def has_lost_letters(block: Block) -> bool:
+    """Return True if Gmail replaced letters of a header that a reader sees."""
+    return any(REPLACED in str(block[name] or "") for name in ("From", "To", "Cc", "Subject"))
+
+
+def headers_of_source(raw: str, charset: str) -> Block:
+    """Return the headers of a message in its `raw` format."""
+    return lenient.headers(decode_base64(raw[: 4 * (lenient.BLOCK_BYTES // 3)]), charset)
+
+
+def decode_base64(data: str) -> bytes:
     """Decode base64 for URLs, with or without its padding."""
     clean = re.sub(r"[^A-Za-z0-9_-]", "", data.replace("+", "-").replace("/", "_"))
     try:
@@ -109,7 +120,7 @@ def decoded(data: str) -> bytes:
         return b""
 
 
-def encoded(source: bytes) -> str:
+def encode_base64(source: bytes) -> str:
     return base64.urlsafe_b64encode(source).decode()
 
 
@@ -118,9 +129,10 @@ def text(part: Part, data: bytes) -> str:
     otherwise.
     """
     whole, data = len(data) <= READ_LIMIT, data[:READ_LIMIT]
-    # ISO-2022 and similar charsets are ASCII with escapes: valid UTF-8, but not meant as UTF-8.
-    read = None if b"\x1b" in data else lenient.read_as(data, "utf-8", whole=whole)
-    return lenient.text_of(data, part.charset, whole=whole) if read is None else read
+    # ISO-2022 and UTF-7 are ASCII with escapes: valid UTF-8, but not meant as UTF-8.
+    is_utf_8 = not data.isascii() and read_as(data, "utf_8", whole=whole) is not None
+    label = "utf-8" if is_utf_8 else part.charset
+    return text_of(data, label, whole=whole, is_page=part.type == "text/html")
 
 
 def body_part(parts: list[Part], subtype: str) -> Part | None:
@@ -129,8 +141,9 @@ def body_part(parts: list[Part], subtype: str) -> Part | None:
     )
 
 
-def message(answer: Mapping[str, Any], *, id_: str, text: str | None, html: str | None) -> Message:
-    block = headers(answer.get("payload", {}))
+def message(
+    answer: Mapping[str, Any], block: Block, *, id_: str, text: str | None, html: str | None
+) -> Message:
     name, address = lenient.sender(block)
     return Message(
         id=id_,
@@ -139,9 +152,9 @@ def message(answer: Mapping[str, Any], *, id_: str, text: str | None, html: str 
         to=_addresses(block, "To"),
         cc=_addresses(block, "Cc"),
         reply_to=_addresses(block, "Reply-To"),
-        subject=lenient.decoded(block["Subject"]),
-        date=lenient.date_of(block, arrived(answer)),
-        message_id=lenient.decoded(block["Message-ID"]),
+        subject=lenient.decode_text(block["Subject"]),
+        date=lenient.date_of(block, arrival_time(answer)),
+        message_id=lenient.decode_text(block["Message-ID"]),
         references=lenient.references(block),
         text=text,
         html=html,
@@ -161,8 +174,8 @@ def card(answer: Mapping[str, Any], *, id_: str) -> Card:
         from_address=address,
         from_name=name,
         to=_addresses(block, "To", most=lenient.ROW_CHARACTERS),
-        subject=lenient.decoded(block["Subject"]),
-        date=lenient.date_of(block, arrived(answer)),
+        subject=lenient.decode_text(block["Subject"]),
+        date=lenient.date_of(block, arrival_time(answer)),
         snippet=snippet(answer),
         unread="UNREAD" in answer.get("labelIds", ()),
         thread_id=str(answer.get("threadId", "")),
@@ -173,10 +186,10 @@ def card(answer: Mapping[str, Any], *, id_: str) -> Card:
 
 def snippet(answer: Mapping[str, Any]) -> str:
     """Return the snippet as plain text: Gmail escapes it for HTML."""
-    return " ".join(unescape(str(answer.get("snippet", ""))).split())
+    return " ".join(without_controls(unescape(str(answer.get("snippet", "")))).split())
 
 
-def arrived(answer: Mapping[str, Any]) -> datetime | None:
+def arrival_time(answer: Mapping[str, Any]) -> datetime | None:
     try:
         return EPOCH + timedelta(milliseconds=int(answer["internalDate"]))
     except (KeyError, ValueError, OverflowError):

@@ -19,7 +19,7 @@ UNSAFE = re.compile(r"[\x00-\x1f\x7f\u2028\u2029\ud800-\udfff]")
 PLAIN = re.compile(r"[\w.@+-]+")
 
 
-def built(query: str, *, newer_than_days: int | None, label_ids: Sequence[str]) -> str:
+def build_query(query: str, *, newer_than_days: int | None, label_ids: Sequence[str]) -> str:
     """Return the query with its filters: `from:test newer_than:7d label:INBOX`.
 
     Raises Refused("invalid_query").
@@ -41,7 +41,9 @@ def ids_of(label_ids: Sequence[str]) -> list[str]:
 
 def terms(query: SearchQuery) -> str:
     """Return the query of a search without its folder. Raises Refused("invalid_query")."""
-    found = [built(query.raw, newer_than_days=query.newer_than_days, label_ids=query.label_ids)]
+    found = [
+        build_query(query.raw, newer_than_days=query.newer_than_days, label_ids=query.label_ids)
+    ]
     for operator, value in (
         ("from:", query.from_),
         ("to:", query.to),
@@ -49,7 +51,7 @@ def terms(query: SearchQuery) -> str:
         ("", query.text),
     ):
         if value.strip():
-            found.append(f"{operator}{_quoted(value)}")
+            found.append(f"{operator}{_quote(value)}")
     if query.since:
         found.append(f"after:{_midnight(query.since) - 1}")
     if query.before:
@@ -66,7 +68,7 @@ def message_id_term(message_id: str) -> str:
     return f"rfc822msgid:{message_id.strip('<>')}"
 
 
-def _quoted(value: str) -> str:
+def _quote(value: str) -> str:
     value = _safe(value).strip()
     return value if PLAIN.fullmatch(value) else '"{}"'.format(value.replace('"', " ").strip())
 
@@ -75,7 +77,9 @@ def _label(label: str) -> str:
     """Return a label as Gmail writes it in a search: spaces and slashes become hyphens."""
     written = re.sub(r"[\s/]+", "-", _safe(label).strip())
     if not written or re.search(r"[\"(){}]", written):
-        raise Refused("invalid_query", "A label is the name or the id that list_folders shows.")
+        raise Refused(
+            "invalid_query", "Use the name or the id of a label as list_folders shows it."
+        )
     return written
 
 
@@ -86,5 +90,5 @@ def _midnight(day: date) -> int:
 
 def _safe(value: str) -> str:
     if UNSAFE.search(value):
-        raise Refused("invalid_query", "A query holds no control characters.")
+        raise Refused("invalid_query", "A query must not contain control characters.")
     return value

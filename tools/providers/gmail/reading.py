@@ -7,16 +7,18 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from email.message import Message as Block
 from typing import Any, Literal
 
 import structlog
 
+from accounts.infra.texts import translatable
 from accounts.people import own_mail
 from tools.providers import lenient
 from tools.providers.base import AttachmentInfo, Card, Folder, Message, Page, SearchQuery, role_of
 from tools.providers.errors import NotFound, ProviderError, Refused
 from tools.providers.gmail import metrics, payload, queries
-from tools.providers.gmail.answers import NO_MESSAGE, BadRequest
+from tools.providers.gmail.answers import BadRequest
 from tools.providers.gmail.client import Build
 from tools.providers.gmail.mailbox import ROLE_OF_LABEL, GmailMailbox, message_part
 
@@ -59,8 +61,12 @@ class GmailMessage:
     snippet: str
 
 
-class GmailReading(GmailMailbox):
-    """A mailbox that can be read."""
+class GmailReader:
+    """The reading part: lists, searches, messages, threads and attachments of one mailbox."""
+
+    def __init__(self, mailbox: GmailMailbox) -> None:
+        self._mailbox = mailbox
+        self._client = mailbox.client
 
     def find(
         self,
@@ -79,10 +85,10 @@ class GmailReading(GmailMailbox):
         started, outcome = time.monotonic(), "error"
         rows: list[Found] = []
         try:
-            built = queries.built(query, newer_than_days=newer_than_days, label_ids=label_ids)
+            built = queries.build_query(query, newer_than_days=newer_than_days, label_ids=label_ids)
             labels = queries.ids_of(label_ids)
             rows, token = self._pages(built, labels, limit=limit, page_token=page_token)
-            filled = self._filled(rows[:ENRICHED])
+            filled = self._fill(rows[:ENRICHED])
             outcome = "ok"
         except ProviderError as error:
             outcome = error.code
@@ -101,11 +107,11 @@ class GmailReading(GmailMailbox):
         return FoundPage(rows=(*filled, *rows[ENRICHED:]), next_token=token)
 
     def get(self, message_id: str, *, fmt: Literal["full", "metadata"]) -> GmailMessage:
-        answer = self._message(message_part(message_id), fmt=fmt)
-        block = payload.headers(answer.get("payload", {}))
+        answer = self._mailbox.get_message(message_part(message_id), fmt=fmt)
+        block = self._headers(answer)
         return GmailMessage(
-            message=self._read(answer, id_=message_id, body=fmt == "full"),
-            headers={name: lenient.decoded(value) for name, value in reversed(block.items())},
+            message=self._read(answer, block, id_=message_id, body=fmt == "full"),
+            headers={name: lenient.decode_text(value) for name, value in reversed(block.items())},
             snippet=payload.snippet(answer),
         )
 
@@ -122,7 +128,9 @@ class GmailReading(GmailMailbox):
         )
 
     def list_folders(self) -> tuple[Folder, ...]:
-        labels = [label for label in self._labels() if label["id"] not in HIDDEN_LABELS]
+        labels = [
+            label for label in self._mailbox.list_labels() if label["id"] not in HIDDEN_LABELS
+        ]
         counted = labels[:COUNTED_LABELS]
         ids = [str(label["id"]) for label in counted]
         answers = self._client.each("labels.get", _get_label, ids, again=True)
@@ -134,7 +142,7 @@ class GmailReading(GmailMailbox):
         return tuple(
             Folder(
                 id=label["id"],
-                name=label.get("name", label["id"]),
+                name=lenient.decode_text(label.get("name", label["id"])),
                 role=ROLE_OF_LABEL.get(label["id"], ""),
                 unread=counts.get(label["id"], {}).get("messagesUnread"),
                 total=counts.get(label["id"], {}).get("messagesTotal"),
@@ -144,19 +152,18 @@ class GmailReading(GmailMailbox):
 
     def read_message(self, message_id: str, *, body: bool) -> Message:
         fields = None if body else payload.OUTLINE
-        return self._read(
-            self._message(message_part(message_id), fields=fields), id_=message_id, body=body
-        )
+        answer = self._mailbox.get_message(message_part(message_id), fields=fields)
+        return self._read(answer, self._headers(answer), id_=message_id, body=body)
 
     def read_thread(self, message_id: str, *, limit: int, body: bool = True) -> tuple[Message, ...]:
         """Return the conversation of a message; the id of a conversation is accepted too."""
         named = message_part(message_id)
         try:
-            thread = self._message(named, fields="threadId")["threadId"]
+            thread = self._mailbox.get_message(named, fields="threadId")["threadId"]
         except NotFound:
             thread = named
         fields = None if body else f"messages({payload.OUTLINE})"
-        answer = self._refused_as_missing(
+        answer = self._mailbox.read_known(
             "threads.get", lambda users: users.threads().get(userId="me", id=thread, fields=fields)
         )
         told = [
@@ -165,29 +172,37 @@ class GmailReading(GmailMailbox):
             if not {"DRAFT", "TRASH"} & set(each.get("labelIds", ()))
         ]
         return tuple(
-            self._read(each, id_=each["id"], body=body)
+            self._read(each, self._headers(each), id_=each["id"], body=body)
             for each in (told or answer["messages"])[-limit:]
         )
 
     def fetch_attachment(
         self, message_id: str, attachment_id: str, *, limit: int
     ) -> tuple[AttachmentInfo, bytes]:
-        answer = self._message(message_part(message_id))
+        answer = self._mailbox.get_message(message_part(message_id))
         found = (
             each for each in payload.leaves(answer.get("payload", {})) if each.id == attachment_id
         )
         part = next((each for each in found if each.is_attachment), None)
         if part is None:
-            raise NotFound("There is no such attachment; list_attachments names them.")
+            raise NotFound(
+                translatable("There is no such attachment; list_attachments names them.")
+            )
         if part.size > limit:
-            raise Refused("too_large", f"The attachment is larger than {limit:,} bytes.")
+            raise Refused(
+                "too_large",
+                translatable("The attachment is larger than %(limit)s bytes.", limit=f"{limit:,}"),
+            )
         content = self._data(answer["id"], part)
         if len(content) > limit:
-            raise Refused("too_large", f"The attachment is larger than {limit:,} bytes.")
+            raise Refused(
+                "too_large",
+                translatable("The attachment is larger than %(limit)s bytes.", limit=f"{limit:,}"),
+            )
         return part.info(size=len(content)), content
 
     def id_of_number(self, number: int, *, folder: str) -> str:
-        raise NotFound("Gmail has no numbers for messages; use message_id.")
+        raise NotFound(translatable("Gmail has no numbers for messages; use message_id."))
 
     def _page(
         self,
@@ -206,13 +221,13 @@ class GmailReading(GmailMailbox):
         if role == "archive":
             query = f"in:archive {query}".strip()
         elif folder is not None:
-            labels = [*labels, self._label(folder)]
-        answer = self._listed(query, labels, limit=limit, page_token=page_token)
+            labels = [*labels, self._mailbox.find_label(folder)]
+        answer = self._list(query, labels, limit=limit, page_token=page_token)
         ids = {str(row["id"]): str(row["id"]) for row in answer.get("messages", ())}
         return Page(cards=self._cards(ids), next_token=answer.get("nextPageToken"))
 
     def _drafts_page(self, query: str, *, limit: int, page_token: str | None) -> Page:
-        answer = self._first_page_or_refused(
+        answer = self._read_list(
             "drafts.list",
             lambda users: users.drafts().list(
                 userId="me", q=query or None, maxResults=limit, pageToken=page_token or None
@@ -247,7 +262,7 @@ class GmailReading(GmailMailbox):
         pages = 0
         while pages < MAX_PAGES:
             asked, pages = token, pages + 1
-            answer = self._listed(query, labels, limit=limit - len(found), page_token=asked)
+            answer = self._list(query, labels, limit=limit - len(found), page_token=asked)
             rows = [row for row in answer.get("messages", ()) if row["id"] not in found]
             for row in rows[: limit - len(found)]:
                 found[row["id"]] = Found(id=row["id"], thread_id=row.get("threadId", ""))
@@ -261,7 +276,7 @@ class GmailReading(GmailMailbox):
         metrics.PAGES.observe(pages)
         return list(found.values()), token
 
-    def _filled(self, rows: Sequence[Found]) -> list[Found]:
+    def _fill(self, rows: Sequence[Found]) -> list[Found]:
         if not rows:
             return []
         try:
@@ -279,10 +294,10 @@ class GmailReading(GmailMailbox):
             log.warning("gmail_rows_not_filled_in", provider="gmail", count=bare)
         return filled
 
-    def _listed(
+    def _list(
         self, query: str, labels: Sequence[str], *, limit: int, page_token: str | None
     ) -> dict[str, Any]:
-        return self._first_page_or_refused(
+        return self._read_list(
             "messages.list",
             lambda users: users.messages().list(
                 userId="me",
@@ -295,52 +310,38 @@ class GmailReading(GmailMailbox):
             page_token,
         )
 
-    def _first_page_or_refused(
-        self, name: str, build: Build, page_token: str | None
-    ) -> dict[str, Any]:
+    def _read_list(self, name: str, build: Build, page_token: str | None) -> dict[str, Any]:
         try:
             return dict(self._client.read(name, build))
         except BadRequest:
             if page_token:
                 raise Refused(
-                    "invalid_page_token", "The page token is not one that this list gave."
+                    "invalid_page_token", "This page token is not from this list."
                 ) from None
             raise Refused("invalid_query", "Gmail does not understand the query.") from None
 
-    def _message(
-        self, message_id: str, *, fmt: str = "full", fields: str | None = None, patient: bool = True
-    ) -> dict[str, Any]:
-        return self._refused_as_missing(
-            "messages.get",
-            lambda users: users.messages().get(
-                userId="me", id=message_id, format=fmt, fields=fields
-            ),
-            patient=patient,
-        )
+    def _headers(self, answer: Mapping[str, Any]) -> Block:
+        """Return the headers; Gmail keeps only the UTF-8 of letters that are not encoded."""
+        block = payload.headers(answer.get("payload", {}))
+        if not payload.has_lost_letters(block):
+            return block
+        parts = list(payload.leaves(answer.get("payload", {})))
+        part = payload.body_part(parts, "plain") or payload.body_part(parts, "html")
+        raw = str(self._mailbox.get_message(answer["id"], fmt="raw").get("raw", ""))
+        return payload.headers_of_source(raw, part.charset if part else "")
 
-    def _refused_as_missing(
-        self, name: str, build: Build, *, patient: bool = True
-    ) -> dict[str, Any]:
-        """Make a read; raise NotFound for a bad request, Gmail's answer to a malformed
-        id.
-        """
-        try:
-            return dict(self._client.read(name, build, patient=patient))
-        except BadRequest:
-            raise NotFound(NO_MESSAGE) from None
-
-    def _read(self, answer: Mapping[str, Any], *, id_: str, body: bool) -> Message:
+    def _read(self, answer: Mapping[str, Any], block: Block, *, id_: str, body: bool) -> Message:
         parts = list(payload.leaves(answer.get("payload", {}))) if body else []
         text, html = (
             payload.text(part, self._data(answer["id"], part)) if part is not None else None
             for part in (payload.body_part(parts, "plain"), payload.body_part(parts, "html"))
         )
-        return payload.message(answer, id_=id_, text=text, html=html)
+        return payload.message(answer, block, id_=id_, text=text, html=html)
 
     def _data(self, message_id: str, part: payload.Part) -> bytes:
         if part.data is not None or not part.attachment_id:
             return part.data or b""
-        answer = self._refused_as_missing(
+        answer = self._mailbox.read_known(
             "attachments.get",
             lambda users: (
                 users.messages()
@@ -348,7 +349,7 @@ class GmailReading(GmailMailbox):
                 .get(userId="me", messageId=message_id, id=part.attachment_id)
             ),
         )
-        return payload.decoded(answer.get("data", ""))
+        return payload.decode_base64(answer.get("data", ""))
 
 
 def _row(row: Found, answer: Mapping[str, Any]) -> Found:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from accounts.infra.texts import translatable
 from approvals.lifecycle.backoff import parse_retry_after
 from tools.providers.errors import NotFound, NotPermitted, ProviderError, Refused, Unavailable
 
@@ -87,7 +88,7 @@ def refusal(answer: Answer, *, scope: str) -> ProviderError:
     wait = parse_retry_after(answer.retry_after, now=datetime.now(UTC))
     if answer.status == 429 or answer.code in LATER:
         return Unavailable(
-            "rate_limited", "Microsoft 365 asks for a rest.", retry_after=wait, pauses=True
+            "rate_limited", "Microsoft 365 asks mailhub to wait.", retry_after=wait, pauses=True
         )
     if answer.status == 401:
         # Graph sometimes refuses a new token too, so only the end of the grant itself disconnects a
@@ -97,18 +98,31 @@ def refusal(answer: Answer, *, scope: str) -> ProviderError:
         )
     if answer.status >= 500 or answer.status in (408, 423, 425):
         return Unavailable(
-            "unreachable", f"Microsoft 365 answered {answer.status}.", retry_after=wait
+            "unreachable",
+            translatable("Microsoft 365 answered %(status)s.", status=answer.status),
+            retry_after=wait,
         )
     if answer.code in SEND_AS:
         return Refused("send_as_denied", "The mailbox may not send under this address.")
     if answer.status == 413 or answer.code in TOO_LARGE:
-        return Refused("too_large", f"Microsoft 365 takes at most {REQUEST_LIMIT:,} bytes at once.")
+        return Refused(
+            "too_large",
+            translatable(
+                "Microsoft 365 takes at most %(request_limit)s bytes at once.",
+                request_limit=f"{REQUEST_LIMIT:,}",
+            ),
+        )
     if answer.code in INVALID_RECIPIENT:
         return Refused(
-            "invalid_recipient", "Microsoft 365 refused a recipient. Nobody has got the message."
+            "invalid_recipient", "Microsoft 365 refused a recipient. Nobody received the message."
         )
     if answer.status == 404 or answer.code in NOT_FOUND:
         return NotFound()
     if answer.status == 403:
         return NotPermitted(scope)
-    return Refused("refused", f"Microsoft 365 refused it with code {answer.status}.")
+    return Refused(
+        "refused",
+        translatable(
+            "Microsoft 365 refused the request with code %(status)s.", status=answer.status
+        ),
+    )

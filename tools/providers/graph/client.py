@@ -14,10 +14,12 @@ from urllib.parse import quote, unquote, urljoin, urlsplit
 import httpx2
 
 from accounts.connect.refreshing import GrantEnded, NoToken
+from accounts.infra.texts import translatable
 from tools.providers.errors import NotAuthorized, OutcomeUnknown, Refused, Unavailable
 from tools.providers.graph.answers import Answer, json_of, refusal
-from tools.providers.graph.turns import turn
+from tools.providers.graph.slots import hold_slot
 
+WRITE = "Mail.ReadWrite"  # the permission of every call that changes drafts or messages
 PAGES = 50  # the most pages of one list that are followed
 ANSWER_LIMIT = 64 * 1024 * 1024
 READING = httpx2.Timeout(30.0, connect=10.0)
@@ -53,7 +55,7 @@ class GraphClient:
         self._tokens, self._key = tokens, key
         self._transport, self._transports = transport, transports
 
-    def signed_in(self) -> None:
+    def sign_in(self) -> None:
         """Get a token; raise ProviderError if there is no token."""
         self._token()
 
@@ -82,16 +84,21 @@ class GraphClient:
                 return rows
             answer = self.follow(answer.following)
             rows += answer.rows()
-        raise Refused("too_large", f"Microsoft 365 gives this list in more than {PAGES} pages.")
+        raise Refused(
+            "too_large",
+            translatable(
+                "Microsoft 365 gives this list in more than %(pages)s pages.", pages=PAGES
+            ),
+        )
 
     def follow(self, url: str, *, scope: str = "Mail.Read") -> Answer:
         """Follow an `@odata.nextLink` of this server in this mailbox, and refuse every other
         address.
         """
         url = urljoin(f"{self._base}/", url) if url else ""
-        if not _spelled_plainly(url).startswith(f"{_spelled_plainly(self._base + self._root)}/"):
-            raise Refused("invalid_page_token", "The page token is not one that this list gave.")
-        return self._checked(self._ask("GET", url), scope)
+        if not _normalize_url(url).startswith(f"{_normalize_url(self._base + self._root)}/"):
+            raise Refused("invalid_page_token", "This page token is not from this list.")
+        return self._check(self._ask("GET", url), scope)
 
     def call(
         self,
@@ -106,7 +113,7 @@ class GraphClient:
     ) -> Answer:
         """Make one call that sends no mail. Raises ProviderError."""
         answer = self._ask(method, self.url(path), params=params, json=json, prefer=prefer, raw=raw)
-        return self._checked(answer, scope)
+        return self._check(answer, scope)
 
     def upload(self, url: str, content: bytes, *, first: int, total: int) -> None:
         """Upload one piece of an upload session.
@@ -119,7 +126,7 @@ class GraphClient:
         }
         answer = self._exchange("PUT", url, headers=said, content=content)
         if not answer.ok:
-            raise refusal(answer, scope="Mail.ReadWrite")
+            raise refusal(answer, scope=WRITE)
 
     def hand_over(
         self, path: str, json: Any, *, wire_started: Callable[[], None], answer_seconds: float
@@ -135,7 +142,7 @@ class GraphClient:
         token = self._token()
         timeout = httpx2.Timeout(answer_seconds, connect=10.0)
         with (
-            turn(self._key),
+            hold_slot(self._key),
             httpx2.Client(transport=self._transports(), timeout=timeout, trust_env=False) as http,
         ):
             content = {"json": json} if json is not None else {"content": b""}
@@ -206,7 +213,7 @@ class GraphClient:
         )
         try:
             with (
-                turn(self._key),
+                hold_slot(self._key),
                 http.stream(
                     method, address, headers=headers, follow_redirects=False, **body
                 ) as response,
@@ -216,7 +223,11 @@ class GraphClient:
                     found += piece
                     if len(found) > ANSWER_LIMIT:
                         raise Refused(
-                            "too_large", f"The answer is larger than {ANSWER_LIMIT:,} bytes."
+                            "too_large",
+                            translatable(
+                                "The answer is larger than %(answer_limit)s bytes.",
+                                answer_limit=f"{ANSWER_LIMIT:,}",
+                            ),
                         )
                 return Answer(
                     status=response.status_code,
@@ -227,7 +238,7 @@ class GraphClient:
         except httpx2.HTTPError:
             raise Unavailable("unreachable", "Microsoft 365 cannot be reached.") from None
 
-    def _checked(self, answer: Answer, scope: str) -> Answer:
+    def _check(self, answer: Answer, scope: str) -> Answer:
         if not answer.ok:
             raise refusal(answer, scope=scope)
         return answer
@@ -251,7 +262,7 @@ class GraphClient:
             raise Unavailable("no_token", detail, retry_after=error.retry_after) from None
 
 
-def _spelled_plainly(url: str) -> str:
+def _normalize_url(url: str) -> str:
     """Return an address in a comparable form, or an empty string if its path leads upwards.
 
     Graph may answer `/users/a@b` with `/users/a%40b` or `/users('a@b')`.

@@ -6,42 +6,47 @@ from contextlib import contextmanager, suppress
 from email import policy
 from email.parser import BytesHeaderParser
 from typing import Any, Literal
-from urllib.parse import quote
 
+from accounts.infra.texts import translatable
 from tools.providers.base import NOT_A_DRAFT, StoredDraft
 from tools.providers.errors import NotFound, ProviderError, Refused, Unsupported
-from tools.providers.graph.mailbox import addresses
-from tools.providers.graph.outgoing import INLINE_LIMIT, File, Outgoing, parsed
-from tools.providers.graph.queries import quoted
-from tools.providers.graph.reading import GraphReading
+from tools.providers.graph.attachments import GraphAttachments
+from tools.providers.graph.client import WRITE
+from tools.providers.graph.mailbox import STATE, GraphMailbox, addresses, path_of
+from tools.providers.graph.outgoing import Outgoing, parse_outgoing
+from tools.providers.graph.queries import quote_text
 
-SCOPE = "Mail.ReadWrite"
-STATE = "id,isDraft,changeKey,parentFolderId,internetMessageId"
-PIECE = 10 * 320 * 1024  # of an upload: a multiple of 320 KiB, under 4 MB
-NOT_READABLE = "Not everybody in Bcc of this draft can be read: look at it in the mailbox."
+NOT_READABLE = translatable(
+    "Some Bcc recipients of this draft cannot be read. Check the draft in the mailbox."
+)
 ADDRESS = re.compile(r"[^\s,;<>]+@[^\s,;<>]+")
-GONE = "The draft is gone, or was changed by its person: list_drafts names what is there."
+GONE = translatable(
+    "The draft is gone, or the mailbox owner changed it. Call list_drafts to see what is there."
+)
 
 
-class GraphDrafts(GraphReading):
-    """A mailbox with drafts; it changes the drafts folder only."""
+class GraphDrafts:
+    """The drafts of one mailbox; it changes the drafts folder only."""
+
+    def __init__(self, mailbox: GraphMailbox, attachments: GraphAttachments) -> None:
+        self._mailbox = mailbox
+        self._client = mailbox.client
+        self._attachments = attachments
 
     def save_draft(self, source: bytes, *, replaces: str | None = None) -> StoredDraft:
         old = self._draft(replaces) if replaces is not None else None
-        outgoing = parsed(source)
-        draft = self._created(
-            outgoing, kind="reply" if outgoing.in_reply_to else "send", original=""
-        )
-        with self._finished_or_gone(draft):
-            self._filled(draft, outgoing)
-            stored = self.read_draft(self._handle(draft))
+        outgoing = parse_outgoing(source)
+        draft = self.create(outgoing, kind="reply" if outgoing.in_reply_to else "send", original="")
+        with self._delete_on_failure(draft):
+            self._attachments.fill(path_of(draft), outgoing.files)
+            stored = self.read_draft(self._mailbox.shorten(draft))
         if old is not None:
-            self._client.call("DELETE", self._at(str(old["id"])), scope=SCOPE)
+            self._client.call("DELETE", path_of(str(old["id"])), scope=WRITE)
         return stored
 
     def read_draft(self, draft_id: str) -> StoredDraft:
         state = self._draft(draft_id)
-        source = self._client.get(f"{self._at(str(state['id']))}/$value", raw=True).content
+        source = self._client.get(f"{path_of(str(state['id']))}/$value", raw=True).content
         return StoredDraft(
             id=draft_id,
             number=None,
@@ -50,28 +55,9 @@ class GraphDrafts(GraphReading):
         )
 
     def delete_draft(self, draft_id: str) -> None:
-        self._client.call("DELETE", self._at(str(self._draft(draft_id)["id"])), scope=SCOPE)
+        self._client.call("DELETE", path_of(str(self._draft(draft_id)["id"])), scope=WRITE)
 
-    def id_of_number(self, number: int, *, folder: str) -> str:
-        raise NotFound()  # messages have no numbers here
-
-    def _draft(self, draft_id: str) -> dict[str, Any]:
-        """Return the state of a draft in the drafts folder. Raises the same errors as
-        `save_draft`.
-        """
-        try:
-            state = self._client.get(
-                self._path(draft_id), {"$select": f"{STATE},bccRecipients"}
-            ).body
-        except NotFound:
-            raise NotFound(GONE) from None
-        if not state.get("isDraft"):
-            raise Refused("not_a_draft", NOT_A_DRAFT)
-        if state.get("parentFolderId") != self._drafts_folder():
-            raise NotFound(GONE)  # the mailbox owner deleted it
-        return dict(state)
-
-    def _created(
+    def create(
         self, outgoing: Outgoing, *, kind: Literal["send", "reply", "forward"], original: str
     ) -> str:
         """Create an empty or half-filled draft of the right sort; return its id in Graph."""
@@ -79,14 +65,18 @@ class GraphDrafts(GraphReading):
             body = {
                 **outgoing.as_json(),
                 "internetMessageId": outgoing.message_id,
-                **outgoing.marked(),
+                **outgoing.marker_json(),
             }
-            return self._id_of(self._client.call("POST", "/messages", scope=SCOPE, json=body).body)
-        path = self._path(original) if original else self._answered_path(outgoing.in_reply_to)
+            return _id_of(self._client.call("POST", "/messages", scope=WRITE, json=body).body)
+        path = (
+            self._mailbox.find_message(original)
+            if original
+            else self._answered_path(outgoing.in_reply_to)
+        )
         action = "createForward" if kind == "forward" else "createReply"
-        draft = self._id_of(
+        draft = _id_of(
             self._client.call(
-                "POST", f"{path}/{action}", scope=SCOPE, json={"message": outgoing.marked()}
+                "POST", f"{path}/{action}", scope=WRITE, json={"message": outgoing.marker_json()}
             ).body
         )
         # Replace the recipients and the text that Graph put there by the approved ones; `[]`
@@ -96,14 +86,30 @@ class GraphDrafts(GraphReading):
             **everybody,
             **outgoing.as_json(),
             "internetMessageId": outgoing.message_id,
-            **outgoing.marked(),
+            **outgoing.marker_json(),
         }
-        with self._finished_or_gone(draft):
-            self._client.call("PATCH", self._at(draft), scope=SCOPE, json=body)
+        with self._delete_on_failure(draft):
+            self._client.call("PATCH", path_of(draft), scope=WRITE, json=body)
         return draft
 
+    def _draft(self, draft_id: str) -> dict[str, Any]:
+        """Return the state of a draft in the drafts folder. Raises the same errors as
+        `save_draft`.
+        """
+        try:
+            state = self._client.get(
+                self._mailbox.find_message(draft_id), {"$select": f"{STATE},bccRecipients"}
+            ).body
+        except NotFound:
+            raise NotFound(GONE) from None
+        if not state.get("isDraft"):
+            raise Refused("not_a_draft", NOT_A_DRAFT)
+        if state.get("parentFolderId") != self._mailbox.find_role("drafts"):
+            raise NotFound(GONE)  # the mailbox owner deleted it
+        return dict(state)
+
     @contextmanager
-    def _finished_or_gone(self, draft: str) -> Iterator[None]:
+    def _delete_on_failure(self, draft: str) -> Iterator[None]:
         """Delete the draft if filling it fails, so that nobody finds and sends an
         incomplete mail.
         """
@@ -111,56 +117,8 @@ class GraphDrafts(GraphReading):
             yield
         except ProviderError:
             with suppress(ProviderError):
-                self._client.call("DELETE", self._at(draft), scope=SCOPE)
+                self._client.call("DELETE", path_of(draft), scope=WRITE)
             raise
-
-    def _filled(self, draft: str, outgoing: Outgoing) -> None:
-        """Make the attachments equal to the approved ones: delete those that Graph added, add the
-        missing.
-        """
-        path = f"{self._at(draft)}/attachments"
-        missing = list(outgoing.files)
-        for row in self._files(path):
-            file = next((each for each in missing if self._is(each, row, path)), None)
-            if file is None:
-                self._client.call("DELETE", f"{path}/{quoted_id(row)}", scope=SCOPE)
-            else:
-                missing.remove(file)
-        for file in missing:
-            if len(file.content) < INLINE_LIMIT:
-                self._client.call("POST", path, scope=SCOPE, json=file.as_json())
-            else:
-                self._uploaded(path, file)
-
-    def _is(self, file: File, row: dict[str, Any], path: str) -> bool:
-        if row.get("name") != file.name or (row.get("isInline") or False) is not bool(
-            file.content_id
-        ):
-            return False
-        if str(row.get("@odata.type") or "").endswith("itemAttachment"):
-            return False  # the approved bytes go as a file
-        return self._content(f"{path}/{quoted_id(row)}", is_mail=False) == file.content
-
-    def _uploaded(self, path: str, file: File) -> None:
-        total = len(file.content)
-        item = {
-            "attachmentType": "file",
-            "name": file.name,
-            "size": total,
-            "contentType": file.type,
-        }
-        if file.content_id:
-            item |= {"isInline": True, "contentId": file.content_id}
-        answer = self._client.call(
-            "POST", f"{path}/createUploadSession", scope=SCOPE, json={"AttachmentItem": item}
-        )
-        for first in range(0, total, PIECE):
-            self._client.upload(
-                str(answer.body["uploadUrl"]),
-                file.content[first : first + PIECE],
-                first=first,
-                total=total,
-            )
 
     def _answered_path(self, message_id: str) -> str:
         """Return the path of the message that a draft answers.
@@ -170,7 +128,7 @@ class GraphDrafts(GraphReading):
         rows = self._client.rows(
             "/messages",
             {
-                "$filter": f"internetMessageId eq {quoted(message_id)}",
+                "$filter": f"internetMessageId eq {quote_text(message_id)}",
                 "$select": "id,isDraft",
                 "$top": 5,
             },
@@ -179,15 +137,9 @@ class GraphDrafts(GraphReading):
         found = next((str(row["id"]) for row in rows if not row.get("isDraft")), None)
         if found is None:
             raise Unsupported(
-                "unsupported", "The mail that this answers is not in the mailbox any more."
+                "unsupported", "The mail that this answers is no longer in the mailbox."
             )
-        return self._at(found)
-
-    def _at(self, graph_id: str) -> str:
-        return f"/messages/{quote(graph_id, safe='')}"
-
-    def _id_of(self, body: Any) -> str:
-        return str(body["id"])
+        return path_of(found)
 
 
 def _with_bcc(source: bytes, state: dict[str, Any]) -> bytes:
@@ -205,5 +157,5 @@ def _with_bcc(source: bytes, state: dict[str, Any]) -> bytes:
     return f"Bcc: {', '.join(wanted)}\r\n".encode() + source
 
 
-def quoted_id(row: dict[str, Any]) -> str:
-    return quote(str(row["id"]), safe="")
+def _id_of(body: Any) -> str:
+    return str(body["id"])

@@ -14,7 +14,7 @@ from html.parser import HTMLParser
 from typing import Any
 
 from tools.mail.html.clean import text_of
-from tools.mail.message.content import in_html, same_in_html
+from tools.mail.message.content import in_html, is_same_in_html
 from tools.providers.base import Envelope
 
 # Our id of a message, independent of the id that Exchange gives: a named string property in our own
@@ -78,10 +78,10 @@ class Outgoing:
             "importance": self.importance,
         }
 
-    def attached(self) -> dict[str, Any]:
+    def attachments_json(self) -> dict[str, Any]:
         return {"attachments": [file.as_json() for file in self.files]} if self.files else {}
 
-    def marked(self) -> dict[str, Any]:
+    def marker_json(self) -> dict[str, Any]:
         return {"singleValueExtendedProperties": [{"id": MARKER, "value": self.message_id}]}
 
 
@@ -94,7 +94,7 @@ def as_recipients(addresses: Sequence[str]) -> list[dict[str, Any]]:
     return [{"emailAddress": {"address": address}} for address in addresses]
 
 
-def parsed(source: bytes, *, recipients: tuple[str, ...] | None = None) -> Outgoing:
+def parse_outgoing(source: bytes, *, recipients: tuple[str, ...] | None = None) -> Outgoing:
     """Read the bytes that `tools.mail.message.compose` made.
 
     A recipient that is in no header becomes Bcc. Without `recipients` the bytes are a draft, which
@@ -142,7 +142,7 @@ def differences(
     }
     wrong = [name for name, (found, wanted) in comparisons.items() if found != wanted]
     body = read.get("body") or {}
-    if not _same_body(
+    if not _is_same_body(
         outgoing, str(body.get("contentType") or "").lower(), str(body.get("content") or "")
     ):
         wrong.append("body")
@@ -169,16 +169,16 @@ def address_of(recipient: Any) -> tuple[str, str]:
     return str(given.get("name") or ""), str(given.get("address") or "")
 
 
-def _same_body(outgoing: Outgoing, kind: str, content: str) -> bool:
+def _is_same_body(outgoing: Outgoing, kind: str, content: str) -> bool:
     wanted = outgoing.text if outgoing.html is None else outgoing.html
-    if _even(content) == _even(wanted):
+    if _normalize(content) == _normalize(wanted):
         return True
     if kind != "html" or outgoing.html is None:
         return False
     return _words(content) == _words(wanted) and _Targets.of(content) == _Targets.of(wanted)
 
 
-def _even(text: str) -> str:
+def _normalize(text: str) -> str:
     return "\n".join(line.rstrip() for line in text.replace("\r\n", "\n").strip().split("\n"))
 
 
@@ -256,6 +256,6 @@ def is_comment_alone(outgoing: Outgoing, envelope: Envelope) -> bool:
         or (envelope.kind == "reply" and not envelope.comment)
     ):
         return False
-    if same_in_html(outgoing.text):
+    if is_same_in_html(outgoing.text):
         return envelope.comment.strip() == outgoing.text.strip()
     return envelope.comment == in_html(outgoing.text)

@@ -46,18 +46,18 @@ class Below:
         """
         return f"{datetime.fromtimestamp(self.second + 1, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
-    def written(self) -> str:
+    def as_token(self) -> str:
         return "-".join([str(self.second), *self.seen])
 
 
-def wanted(query: SearchQuery, *, today: date, as_words: bool = False) -> Wanted:
+def build_search(query: SearchQuery, *, today: date, as_words: bool = False) -> Wanted:
     """Return the search for Graph: words, senders and recipients need `$search`, everything else is
     a `$filter`.
 
     `as_words`: the raw query is not KQL, but words that must all match.
     """
     if query.label_ids:
-        raise Unsupported("unsupported", "Microsoft 365 has folders, not labels: say folder.")
+        raise Unsupported("unsupported", "Microsoft 365 has folders, not labels. Use folder.")
     since = query.since or (
         today - timedelta(days=query.newer_than_days) if query.newer_than_days else None
     )
@@ -69,17 +69,17 @@ def wanted(query: SearchQuery, *, today: date, as_words: bool = False) -> Wanted
     if query.before:
         filters.append(f"receivedDateTime lt {query.before:%Y-%m-%d}T00:00:00Z")
     if query.subject:
-        filters.append(f"contains(subject,{quoted(query.subject)})")
+        filters.append(f"contains(subject,{quote_text(query.subject)})")
     if query.has_attachments is not None:
-        filters.append(f"hasAttachments eq {_said(query.has_attachments)}")
+        filters.append(f"hasAttachments eq {_format_bool(query.has_attachments)}")
     return Wanted(filters=(*filters, *unread_filter(query.unread)))
 
 
 def unread_filter(unread: bool | None) -> tuple[str, ...]:
-    return () if unread is None else (f"isRead eq {_said(not unread)}",)
+    return () if unread is None else (f"isRead eq {_format_bool(not unread)}",)
 
 
-def joined(filters: tuple[str, ...], below: Below | None) -> str:
+def join_filters(filters: tuple[str, ...], below: Below | None) -> str:
     """Return one `$filter`.
 
     The field that sorts must be compared first, or Graph calls the filter inefficient.
@@ -90,7 +90,7 @@ def joined(filters: tuple[str, ...], below: Below | None) -> str:
     return " and ".join([first, *filters]) if below or filters else ""
 
 
-def quoted(text: str) -> str:
+def quote_text(text: str) -> str:
     """Return a string of OData: a quote inside is written twice."""
     return "'" + text.replace("'", "''") + "'"
 
@@ -98,21 +98,21 @@ def quoted(text: str) -> str:
 def below(written: str) -> Below:
     match = TOKEN.fullmatch(written)
     if not match:
-        raise Refused("invalid_page_token", "The page token is not one that this list gave.")
+        raise Refused("invalid_page_token", "This page token is not from this list.")
     return Below(second=int(match[1]), seen=tuple(part for part in match[2].split("-") if part))
 
 
 def _kql(query: SearchQuery, since: date | None, *, as_words: bool) -> str:
     if as_words:
-        query = replace(query, raw=" AND ".join(_quoted(word) for word in query.raw.split()))
-    clauses = [_escaped(query.raw)] if query.raw else []
+        query = replace(query, raw=" AND ".join(_quote_phrase(word) for word in query.raw.split()))
+    clauses = [_escape(query.raw)] if query.raw else []
     clauses += [_phrase("", query.text)] if query.text else []
     for name, value in (("from:", query.from_), ("to:", query.to), ("subject:", query.subject)):
         clauses += [_phrase(name, value)] if value else []
     clauses += [f"received>={since:%Y-%m-%d}"] if since else []
     clauses += [f"received<{query.before:%Y-%m-%d}"] if query.before else []
     if query.has_attachments is not None:
-        clauses.append(f"hasAttachments:{_said(query.has_attachments)}")
+        clauses.append(f"hasAttachments:{_format_bool(query.has_attachments)}")
     if query.raw and len(clauses) > 1:
         clauses[0] = f"({clauses[0]})"  # an OR in it must not weaken the other clauses
     return " AND ".join(clauses)
@@ -120,16 +120,16 @@ def _kql(query: SearchQuery, since: date | None, *, as_words: bool) -> str:
 
 def _phrase(name: str, value: str) -> str:
     """Return a phrase. A quote inside would end it, and the rest would be read as KQL."""
-    return _escaped(f"{name}{_quoted(value)}")
+    return _escape(f"{name}{_quote_phrase(value)}")
 
 
-def _quoted(value: str) -> str:
+def _quote_phrase(value: str) -> str:
     return f'"{value.replace(chr(34), " ").strip()}"'
 
 
-def _escaped(kql: str) -> str:
+def _escape(kql: str) -> str:
     return kql.replace("\\", "\\\\").replace('"', '\\"')
 
 
-def _said(value: bool) -> str:
+def _format_bool(value: bool) -> str:
     return "true" if value else "false"

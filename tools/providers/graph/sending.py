@@ -1,4 +1,4 @@
-"""Handing a message over, and finding out afterwards whether it left.
+"""The handover of a message to Graph.
 
 The permissions and the approved mail decide between two ways. With Mail.ReadWrite, a draft is
 created, read back, compared with the approved mail, and sent by its id; as long as it is there
@@ -6,385 +6,204 @@ unchanged, it did not go out. Without it, or if no copy is to be kept, one call 
 once.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
-from http import HTTPStatus
 from typing import Any, Literal
-from urllib.parse import quote
 
 from django.conf import settings
 
-from accounts.connect.microsoft import DRAFT
-from tools.mail.message.compose import MESSAGE_ID
-from tools.providers import lenient
-from tools.providers.base import Envelope, Handover, Receipt, StoredDraft
-from tools.providers.errors import NotFound, NotPermitted, OutcomeUnknown, ProviderError, Refused
-from tools.providers.graph.answers import REQUEST_LIMIT
-from tools.providers.graph.drafting import SCOPE, STATE, GraphDrafts, quoted_id
-from tools.providers.graph.mailbox import READS
-from tools.providers.graph.outgoing import (
-    MARKER,
-    Outgoing,
-    as_recipients,
-    differences,
-    is_comment_alone,
-    leads_elsewhere,
-    length,
-    parsed,
-)
-from tools.providers.graph.queries import quoted
+from accounts.infra.texts import translatable
+from tools.providers.base import Envelope, Handover, Receipt
+from tools.providers.errors import NotFound, OutcomeUnknown, Refused
+from tools.providers.graph.at_once import Call, choose_call
+from tools.providers.graph.attachments import GraphAttachments
+from tools.providers.graph.client import WRITE, GraphClient
+from tools.providers.graph.drafting import GraphDrafts
+from tools.providers.graph.evidence import GraphEvidence, is_unchanged
+from tools.providers.graph.mailbox import GraphMailbox, path_of
+from tools.providers.graph.outgoing import Outgoing, parse_outgoing
+from tools.providers.notes import DraftNotes
+from tools.providers.send_draft import DraftGone, send_draft
 
-BACK = "id,subject,body,toRecipients,ccRecipients,bccRecipients,importance,isDraft,changeKey,parentFolderId"
-AS_TEXT = 'outlook.body-content-type="text"'
 # PidTagLastVerbExecuted: Outlook shows it as answered or forwarded (MS-OXOMSG 2.2.1.38).
 LAST_VERB = "Integer 0x1081"
-# Exchange reads a comment as HTML if the answer is HTML; for an answer in plain text this is not
-# documented.
-UNCERTAIN = (
-    "Microsoft 365 may read this comment as HTML, so it is not certain what would arrive. Write it in one line, without"
-    f" < and &, or connect the mailbox again with the permission {DRAFT}."
-)
 VERBS = {"answered": "102", "forwarded": "104"}
+NO_DRAFT = translatable("The prepared draft is no longer a draft.")
+WENT_AWAY = translatable("The draft was removed while it was prepared.")
 
 
-OUR_MARK = f"singleValueExtendedProperties($filter=id eq '{MARKER}')"
+class GraphSender:
+    """The sending part: by a draft if the permissions allow it, otherwise by one call."""
 
-
-class GraphSending(GraphDrafts):
-    @property
-    def writes_quote(self) -> bool:
-        """Return True if Microsoft writes the quote of answers and forwards: then it takes only the
-        comment.
-        """
-        return DRAFT not in self._scopes
+    def __init__(
+        self,
+        mailbox: GraphMailbox,
+        drafts: GraphDrafts,
+        attachments: GraphAttachments,
+        evidence: GraphEvidence,
+    ) -> None:
+        self._mailbox = mailbox
+        self._client = mailbox.client
+        self._drafts = drafts
+        self._attachments = attachments
+        self._evidence = evidence
 
     def check(self, envelope: Envelope) -> None:
-        self._at_once(envelope, parsed(envelope.source, recipients=envelope.recipients))
+        outgoing = parse_outgoing(envelope.source, recipients=envelope.recipients)
+        choose_call(envelope, outgoing, can_draft=self._mailbox.can_draft)
 
     def send(self, envelope: Envelope, handover: Handover) -> Receipt:
-        outgoing = parsed(envelope.source, recipients=envelope.recipients)
-        at_once = self._at_once(envelope, outgoing)
-        if at_once is None:
-            self._by_draft(envelope, outgoing, handover)
-        else:
-            action, body = at_once
-            self._client.hand_over(
-                f"/{action}"
-                if action == "sendMail"
-                else f"{self._path(envelope.original)}/{action}",
-                body,
-                wire_started=handover.wire_started,
-                answer_seconds=settings.MAILHUB_WIRE_TIMEOUT_SECONDS,
-            )
-        return Receipt(at=datetime.now(UTC))
-
-    def find_sent(self, message_id: str) -> str | None:
-        if not MESSAGE_ID.fullmatch(message_id) or not self._scopes & READS:
-            return None
-        row = self._in_sent(message_id)
-        return str(row.get("internetMessageId") or message_id) if row else None
-
-    def differs_in_sent(self, message_id: str, envelope: Envelope) -> tuple[str, ...]:
-        row = self._in_sent(message_id)
-        if row is None:
-            raise NotFound()
-        outgoing = parsed(envelope.source, recipients=envelope.recipients)
-        wrong = self._differences(str(row["id"]), outgoing)[1]
-        if self._is_written_there(envelope, outgoing):
-            wrong = [name for name in wrong if name in ("to", "cc", "bcc")]
-        return tuple(wrong)
-
-    def _is_written_there(self, envelope: Envelope, outgoing: Outgoing) -> bool:
-        """Return True if Microsoft may have written subject and quote: then only recipients can be
-        compared.
-        """
-        return envelope.kind != "send" and is_comment_alone(outgoing, envelope)
-
-    def _in_sent(self, message_id: str) -> dict[str, Any] | None:
-        # A draft in Sent is on its way and may come back.
-        return next(
-            (row for row in self._marked("sentitems", message_id) if not row.get("isDraft")), None
+        # first, because the permissions of a renewed token decide how the mail is sent
+        self._client.sign_in()
+        outgoing = parse_outgoing(envelope.source, recipients=envelope.recipients)
+        call = choose_call(envelope, outgoing, can_draft=self._mailbox.can_draft)
+        if call is not None:
+            return self._send_at_once(call, envelope, handover)
+        draft = _GraphDraft(
+            envelope=envelope,
+            outgoing=outgoing,
+            prepared=handover.prepared,
+            client=self._client,
+            drafts=self._drafts,
+            attachments=self._attachments,
+            evidence=self._evidence,
         )
-
-    def is_unsent(self, prepared: Mapping[str, Any]) -> bool:
-        if not prepared.get("version"):
-            return False
-        try:
-            state = self._state(prepared)
-        except Refused:
-            return False
-        return bool(state.get("isDraft")) and _unchanged(state, prepared)
-
-    def discard(self, prepared: Mapping[str, Any]) -> None:
-        """Remove the draft. If the notes name only a marker, the answer to the draft's creation was
-        lost, so remove every draft with that marker.
-        """
-        if "draft" not in prepared:
-            marker = str(prepared.get("marker", ""))
-            drafts = list(self._marked("drafts", marker)) if MESSAGE_ID.fullmatch(marker) else []
-            for row in drafts:
-                self._discard_unfinished(str(row["id"]))
-        elif "version" not in prepared:
-            self._discard_unfinished(str(prepared["draft"]))
-        else:
-            self.destroy(prepared)
-
-    def destroy(self, prepared: Mapping[str, Any]) -> bool:
-        """Destroy the draft permanently. DELETE would move it to Deleted Items, where its immutable
-        id stays valid and an order still finds it.
-
-        The address names the folder too: a draft that is on its way to Sent is not found there.
-        https://learn.microsoft.com/en-us/graph/api/message-permanentdelete
-        """
-        if not self.is_unsent(prepared):
-            return False
-        folder, draft = (quote(str(prepared[name]), safe="") for name in ("folder", "draft"))
-        try:
-            answer = self._client.call(
-                "POST", f"/mailFolders/{folder}/messages/{draft}/permanentDelete", scope=SCOPE
-            )
-        except Refused as error:
-            if isinstance(error, NotPermitted):
-                raise
-            return False  # gone, on its way, or a cloud without this call: unknown
-        return answer.status == HTTPStatus.NO_CONTENT
-
-    def is_prepared(self, prepared: Mapping[str, Any], draft: StoredDraft) -> bool:
-        if "draft" in prepared and self._path(draft.id) == self._at(str(prepared["draft"])):
-            return True
-        marker = str(prepared.get("marker", ""))
-        return (
-            bool(marker) and lenient.decoded(lenient.headers(draft.source)["Message-ID"]) == marker
-        )
-
-    def _discard_unfinished(self, draft: str) -> None:
-        """Delete a draft that was never compared, so no order names it.
-
-        The mailbox owner finds it in Deleted Items.
-        """
-        try:
-            state = self._state({"draft": draft})
-            # A draft in Sent: the mailbox owner is sending it.
-            if state.get("isDraft") and state.get("parentFolderId") != self._id_of_role("sent"):
-                self._client.call("DELETE", self._at(draft), scope=SCOPE)
-        except NotFound:
-            return
+        return send_draft(draft, handover)
 
     def save_sent_copy(self, source: bytes, message_id: str) -> None:
         """Do nothing, because Exchange keeps the copy itself."""
 
     def mark(self, message_id: str, flag: Literal["answered", "forwarded"]) -> None:
         body = {"singleValueExtendedProperties": [{"id": LAST_VERB, "value": VERBS[flag]}]}
-        self._client.call("PATCH", self._path(message_id), scope=SCOPE, json=body)
+        self._client.call("PATCH", self._mailbox.find_message(message_id), scope=WRITE, json=body)
 
-    def _by_draft(self, envelope: Envelope, outgoing: Outgoing, handover: Handover) -> None:
-        """Send the draft of an earlier attempt if it is still the approved one, else a new one that
-        was read back and compared.
+    def _send_at_once(self, call: Call, envelope: Envelope, handover: Handover) -> Receipt:
+        about = "" if call.action == "sendMail" else self._mailbox.find_message(envelope.original)
+        _hand_over(self._client, f"{about}/{call.action}", call.body, handover.wire_started)
+        return Receipt(at=datetime.now(UTC))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Found:
+    """A draft that was read back. `wrong` names its differences from the approved mail."""
+
+    state: Mapping[str, Any]
+    wrong: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class _GraphDraft:
+    """One approved mail as a draft in Graph.
+
+    The notes of a compared draft have its `version`. A later attempt then asks only whether the
+    draft still has that version.
+    """
+
+    envelope: Envelope
+    outgoing: Outgoing
+    prepared: DraftNotes  # the notes of the earlier attempt
+    client: GraphClient
+    drafts: GraphDrafts
+    attachments: GraphAttachments
+    evidence: GraphEvidence
+
+    @property
+    def marker(self) -> str:
+        return self.outgoing.message_id
+
+    def take_up(self, handover: Handover) -> DraftNotes | None:
+        """Return the notes on a draft that was compared; remove one that was not.
+
+        If the mailbox owner has sent that one, it may have been incomplete: raise DraftGone.
         """
-        left = self._left_from_before(outgoing, handover)
-        draft = left or self._prepared(envelope, outgoing, handover)
-        try:
-            self._client.hand_over(
-                f"{self._at(draft)}/send",
-                None,
-                wire_started=handover.wire_started,
-                answer_seconds=settings.MAILHUB_WIRE_TIMEOUT_SECONDS,
+        if self.prepared.is_compared:
+            return self.prepared
+        if self.evidence.was_sent(self.marker, self.prepared):
+            raise DraftGone(
+                translatable("What was prepared is gone, or was sent from the mailbox unfinished.")
             )
-        except Refused:
-            if left and not self._is_still_a_draft(handover.prepared):
-                raise OutcomeUnknown(
-                    "draft_gone", "The prepared draft went away while it was sent."
-                ) from None
-            raise
+        # That it is gone from here on is our own doing.
+        handover.keep(DraftNotes(marker=self.marker))
+        self.evidence.discard(self.prepared)
+        return None
 
-    def _is_still_a_draft(self, prepared: Mapping[str, Any]) -> bool:
-        """Return True if a refusal of the second attempt is about the draft itself.
+    def create(self) -> DraftNotes:
+        draft = self.drafts.create(
+            self.outgoing, kind=self.envelope.kind, original=self.envelope.original
+        )
+        source = sha256(self.envelope.source).hexdigest()
+        return DraftNotes(marker=self.marker, draft=draft, source=source)
 
-        If the draft is gone, the first attempt may have been carried out late.
-        """
+    def fill(self, notes: DraftNotes) -> None:
+        with self._raise_if_gone(notes):
+            self.attachments.fill(path_of(notes.draft), self.outgoing.files)
+
+    def read_back(self, notes: DraftNotes) -> _Found:
+        if not notes.is_compared:
+            with self._raise_if_gone(notes):
+                read, wrong = self.evidence.compare(notes.draft, self.outgoing)
+            return _Found(state=read, wrong=tuple(wrong))
         try:
-            return bool(self._state(prepared).get("isDraft"))
-        except ProviderError:
-            return False
-
-    def _marked(self, folder: str, message_id: str) -> Iterator[dict[str, Any]]:
-        """Yield the messages in a folder that have our id, or another id with our mark.
-
-        The rows are compared here, because a server that does not know a filter may return
-        everything.
-        """
-        marked = f"singleValueExtendedProperties/Any(ep: ep/id eq '{MARKER}' and ep/value eq {quoted(message_id)})"
-        for condition in (f"internetMessageId eq {quoted(message_id)}", marked):
-            params: dict[str, str | int] = {
-                "$filter": condition,
-                "$select": "id,internetMessageId,isDraft",
-                "$expand": OUR_MARK,
-                "$top": 5,
-            }
-            for row in self._client.rows(f"/mailFolders/{folder}/messages", params, enough=5):
-                if message_id in (row.get("internetMessageId"), *_marks(row)):
-                    yield row
-
-    def _left_from_before(self, outgoing: Outgoing, handover: Handover) -> str | None:
-        """Return the draft that an earlier attempt has compared; remove one that was not compared.
-
-        If the draft was changed, the mailbox owner did that, and it is not the approved mail: raise
-        Refused. If it is gone, somebody else may have sent it: raise OutcomeUnknown, as after a
-        handover.
-        """
-        prepared = handover.prepared
-        if "version" not in prepared:
-            if prepared:
-                self._take_away(outgoing.message_id, handover)
-            return None
-        try:
-            state = self._state(prepared)
+            return _Found(state=self.evidence.read_state(notes.draft))
         except NotFound:
-            handover.wire_started()
-            raise OutcomeUnknown(
-                "draft_gone", "The prepared draft is gone, and it is not known why."
+            raise DraftGone(
+                translatable("The prepared draft is gone, and it is not known why.")
             ) from None
-        if not state.get("isDraft"):
-            handover.wire_started()
-            raise OutcomeUnknown("draft_gone", "The prepared draft is no draft any more.")
-        if not _unchanged(state, prepared):
+
+    def compare(self, notes: DraftNotes, read: _Found) -> DraftNotes:
+        """Return the notes with the version that was compared.
+
+        If another version was compared before, the mailbox owner changed the draft: raise Refused.
+        """
+        if not read.state.get("isDraft"):  # the mailbox owner may have sent it, even incomplete
+            raise DraftGone(NO_DRAFT if notes.is_compared else WENT_AWAY)
+        if notes.is_compared and not is_unchanged(read.state, notes):
             raise Refused(
                 "draft_changed", "The prepared draft was changed or moved in the mailbox."
             )
-        return str(prepared["draft"])
-
-    def _take_away(self, message_id: str, handover: Handover) -> None:
-        """Remove the unfinished draft of an earlier attempt, unless the mailbox owner has sent it.
-
-        It may have been incomplete when it was sent, so raise OutcomeUnknown then.
-        """
-        prepared = dict(handover.prepared)
-        if self._was_sent(message_id, prepared):
-            handover.wire_started()
-            raise OutcomeUnknown(
-                "draft_gone", "What was prepared is gone, or was sent from the mailbox unfinished."
-            )
-        handover.keep({"marker": message_id})  # that it is gone from here on is our own doing
-        self.discard(prepared)
-
-    def _was_sent(self, message_id: str, prepared: Mapping[str, Any]) -> bool:
-        """Return True if it may have left: it is in Sent, on its way or finally, or not where it
-        was created.
-        """
-        if "draft" in prepared:
-            try:
-                state = self._state(prepared)
-            except NotFound:
-                return True
-            if not state.get("isDraft"):
-                return True
-        return any(True for _ in self._marked("sentitems", message_id))
-
-    def _prepared(self, envelope: Envelope, outgoing: Outgoing, handover: Handover) -> str:
-        notes: dict[str, Any] = {"marker": outgoing.message_id}
-        handover.keep(notes)  # the marker first: a draft with an unknown id is found by its mark
-        draft = self._created(outgoing, kind=envelope.kind, original=envelope.original)
-        notes |= {"draft": draft, "source": sha256(envelope.source).hexdigest()}
-        handover.keep(notes)
-        try:
-            self._filled(draft, outgoing)
-            read, wrong = self._differences(draft, outgoing)
-        except Refused:
-            if self._is_still_a_draft(notes):
-                raise
-            read, wrong = {}, []
-        if not read.get("isDraft"):  # its person may have sent it before it was complete
-            handover.wire_started()
-            raise OutcomeUnknown("draft_gone", "The draft went away while it was prepared.")
-        if wrong:
+        if read.wrong:
             raise Refused(
                 "readback_mismatch",
-                f"What Microsoft 365 made of it differs in: {', '.join(wrong)}.",
+                translatable(
+                    "The draft at Microsoft 365 differs from the approved content in: %(fields)s.",
+                    fields=", ".join(read.wrong),
+                ),
             )
-        handover.keep(
-            {**notes, "version": read.get("changeKey"), "folder": read.get("parentFolderId")}
-        )
-        return draft
+        version, folder = read.state.get("changeKey"), read.state.get("parentFolderId")
+        return notes.with_version(version, folder)
 
-    def _differences(self, message: str, outgoing: Outgoing) -> tuple[dict[str, Any], list[str]]:
-        """Return the stored message and the names of its differences from the approved one."""
-        read = self._read_back(message, outgoing)
-        path = f"{self._at(message)}/attachments"
-        files = [
-            (
-                str(row.get("name")),
-                sha256(self._content(f"{path}/{quoted_id(row)}", is_mail=False)).hexdigest(),
-            )
-            for row in self._files(path)
-        ]
-        return read, differences(outgoing, read, files)
+    def send(self, notes: DraftNotes, wire_started: Callable[[], None]) -> str:
+        """Send the draft. If it is gone, the order of an earlier attempt may be carried out late."""
+        path = f"{path_of(notes.draft)}/send"
+        try:
+            _hand_over(self.client, path, None, wire_started)
+        except Refused:
+            if self.prepared.is_compared and not self.evidence.is_still_a_draft(self.prepared):
+                raise DraftGone(
+                    translatable("The prepared draft was removed while it was sent.")
+                ) from None
+            raise
+        return ""  # Graph's answer names nothing
 
-    def _read_back(self, draft: str, outgoing: Outgoing) -> dict[str, Any]:
-        """Return the stored draft.
+    def classify(self, gone: DraftGone) -> Receipt:
+        """Raise OutcomeUnknown: a later lookup in Sent finds the mail if it was sent."""
+        raise OutcomeUnknown("draft_gone", str(gone))
 
-        Microsoft's documentation says that every body is shown as HTML. If a text is, the draft is
-        read again as text. The HTML is checked too, because the text hides where a link leads.
-        """
-        read = dict(self._client.get(self._at(draft), {"$select": BACK}).body)
-        body = read.get("body") or {}
-        if outgoing.html is not None or str(body.get("contentType")).lower() != "html":
-            return read
-        as_text = self._client.get(self._at(draft), {"$select": BACK}, prefer=AS_TEXT).body
-        same = as_text.get("changeKey") == read.get("changeKey")
-        leads = leads_elsewhere(str(body.get("content")), outgoing.text)
-        return dict(as_text) if same and not leads else read
-
-    def _at_once(self, envelope: Envelope, outgoing: Outgoing) -> tuple[str, dict[str, Any]] | None:
-        """Return the endpoint that creates and sends in one call and its body, or None if a draft
-        is needed.
-
-        Raises Refused for a mail that can go neither way. The marker is included, because otherwise
-        the mail could not be found in Sent.
-        """
-        action, body = None, outgoing.as_json()
-        if envelope.kind == "send" and (self.writes_quote or not envelope.save_to_sent):
-            message = {**outgoing.as_json(), **outgoing.attached(), **outgoing.marked()}
-            action = "sendMail"
-            body = {"message": message, "saveToSentItems": envelope.save_to_sent}
-        elif is_comment_alone(outgoing, envelope) and envelope.kind == "reply":
-            action = "replyAll" if envelope.reply_all else "reply"
-            body = {
-                "comment": envelope.comment,
-                "message": {**outgoing.attached(), **outgoing.marked()},
-            }
-        elif is_comment_alone(outgoing, envelope):
-            # Graph adds the attachments of the original itself.
-            body = {
-                "toRecipients": as_recipients(envelope.recipients),
-                "message": outgoing.marked(),
-            }
-            action, body = (
-                "forward",
-                body | ({"comment": envelope.comment} if envelope.comment else {}),
-            )
-        elif self.writes_quote:
-            # It was approved with a quote of ours, or it answers without an original: both need the
-            # permission.
-            is_raw = bool(envelope.comment) and envelope.comment.strip() == outgoing.text.strip()
-            raise NotPermitted(DRAFT, UNCERTAIN if is_raw else "")
-        if length(body) > REQUEST_LIMIT:
-            raise Refused(
-                "too_large", f"Microsoft 365 takes at most {REQUEST_LIMIT:,} bytes at once."
-            )
-        return (action, body) if action else None
-
-    def _state(self, prepared: Mapping[str, Any]) -> dict[str, Any]:
-        found = self._client.get(self._at(str(prepared["draft"])), {"$select": STATE}).body
-        return found if isinstance(found, dict) else {}
+    @contextmanager
+    def _raise_if_gone(self, notes: DraftNotes) -> Iterator[None]:
+        """Raise DraftGone instead of a refusal if the draft is no longer there as a draft."""
+        try:
+            yield
+        except Refused:
+            if self.evidence.is_still_a_draft(notes):
+                raise
+            raise DraftGone(WENT_AWAY) from None
 
 
-def _unchanged(state: Mapping[str, Any], prepared: Mapping[str, Any]) -> bool:
-    return (state.get("changeKey"), state.get("parentFolderId")) == (
-        prepared["version"],
-        prepared.get("folder"),
+def _hand_over(client: GraphClient, path: str, json: Any, wire_started: Callable[[], None]) -> None:
+    client.hand_over(
+        path, json, wire_started=wire_started, answer_seconds=settings.MAILHUB_WIRE_TIMEOUT_SECONDS
     )
-
-
-def _marks(row: Mapping[str, Any]) -> list[str]:
-    return [str(each.get("value")) for each in row.get("singleValueExtendedProperties") or []]

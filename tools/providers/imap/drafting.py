@@ -2,6 +2,7 @@
 (RFC 4315).
 """
 
+from accounts.infra.texts import translatable
 from tools.providers import lenient
 from tools.providers.base import NOT_A_DRAFT, StoredDraft
 from tools.providers.errors import NotFound, Refused
@@ -11,22 +12,25 @@ from tools.providers.imap.sessions import Session
 DRAFT_LIMIT = 40 * 1024 * 1024
 
 
-class ImapDrafts(ImapMailbox):
-    """A mailbox with drafts; it changes the drafts folder only."""
+class ImapDrafts:
+    """The drafts of one mailbox; it changes the drafts folder only."""
+
+    def __init__(self, mailbox: ImapMailbox) -> None:
+        self._mailbox = mailbox
 
     def save_draft(self, source: bytes, *, replaces: str | None = None) -> StoredDraft:
-        with self._session(uploaded=len(source)) as session:
-            folder = self._folder(session, "drafts")
+        with self._mailbox.session(uploaded=len(source)) as session:
+            folder = self._mailbox.find_folder(session, "drafts")
             old_uid = self._draft_uid(session, replaces) if replaces is not None else None
-            old_id = self._message_id(session, old_uid) if old_uid is not None else ""
+            old_id = self._mailbox.read_message_id(session, old_uid) if old_uid is not None else ""
             validity = session.uid_validity
             session.client.append(folder, source, flags=(rb"\Draft", rb"\Seen"))
             # APPENDUID may be missing, and the folder may be rebuilt in between: the Message-ID
             # finds both drafts again.
             session.folder = None
-            self._select(session, folder)
+            self._mailbox.select(session, folder)
             uid = self._uid_by_message_id(
-                session, lenient.decoded(lenient.headers(source)["Message-ID"])
+                session, lenient.decode_text(lenient.headers(source)["Message-ID"])
             )
             if old_uid is not None:
                 still_old = (
@@ -35,10 +39,10 @@ class ImapDrafts(ImapMailbox):
                     else self._uid_by_message_id(session, old_id)
                 )
                 self._remove(session, still_old)
-            return StoredDraft(id=self._id(session, uid), number=uid, source=source)
+            return StoredDraft(id=self._mailbox.make_id(session, uid), number=uid, source=source)
 
     def read_draft(self, draft_id: str) -> StoredDraft:
-        with self._session() as session:
+        with self._mailbox.session() as session:
             uid = self._draft_uid(session, draft_id)
             rows = session.client.fetch([uid], [f"BODY.PEEK[]<0.{DRAFT_LIMIT}>"])
             if uid not in rows:
@@ -46,25 +50,20 @@ class ImapDrafts(ImapMailbox):
             return StoredDraft(id=draft_id, number=uid, source=body_of(rows[uid]))
 
     def delete_draft(self, draft_id: str) -> None:
-        with self._session() as session:
+        with self._mailbox.session() as session:
             self._remove(session, self._draft_uid(session, draft_id))
-
-    def id_of_number(self, number: int, *, folder: str) -> str:
-        with self._session() as session:
-            self._select(session, self._folder(session, folder))
-            if number not in session.client.fetch([number], ["FLAGS"]):
-                raise NotFound()
-            return self._id(session, number)
 
     def _draft_uid(self, session: Session, draft_id: str) -> int:
         """Return the UID of a draft, with the drafts folder selected."""
-        folder = self._folder(session, "drafts")
-        place = self._open(session, draft_id)
+        folder = self._mailbox.find_folder(session, "drafts")
+        place = self._mailbox.open_message(session, draft_id)
         if place.folder != folder:
             raise Refused("not_a_draft", NOT_A_DRAFT)
         if place.uid not in session.client.fetch([place.uid], ["FLAGS"]):
             raise NotFound(
-                "The draft is gone, or was changed by its person: list_drafts names what is there.",
+                translatable(
+                    "The draft is gone, or the mailbox owner changed it. Call list_drafts to see what is there."
+                ),
             )
         return place.uid
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Self
+from typing import Any
 from uuid import UUID
 
 from django.conf import settings
@@ -11,8 +11,7 @@ from imapclient import IMAPClient
 from imapclient.response_parser import parse_message_list
 
 from accounts.connect.imap import ConnectError, ImapAccess, LoginRefused, conversation, open_imap
-from accounts.infra import credentials
-from accounts.models import Mailbox
+from accounts.infra.texts import translatable
 from tools.providers import lenient
 from tools.providers.base import role_of
 from tools.providers.errors import NotAuthorized, NotFound, Refused, Unavailable
@@ -51,52 +50,46 @@ FOR_NOW = re.compile(r"\[(UNAVAILABLE|INUSE|SERVERBUG|LIMIT)\b", re.IGNORECASE)
 # The server does not understand the search; other refusals are about the server's own state.
 NOT_SEARCHED = re.compile(r"\bBAD\b|\[BADCHARSET\b", re.IGNORECASE)
 HOLDS_NOTHING = {b"\\Noselect", b"\\NonExistent"}
-NOT_OPENED = "The mail server does not open the folder"
-NO_FOLDER = "There is no such folder; list_folders names them."
-NO_DRAFTS = "Could not find Drafts folder. Available folders can be listed with list_folders."
+NO_FOLDER = translatable("There is no such folder; list_folders names them.")
+NO_DRAFTS = translatable(
+    "Could not find Drafts folder. Available folders can be listed with list_folders."
+)
 
 
 class ImapMailbox:
-    """The base of reading, drafting and sending."""
+    """One mailbox on an IMAP server: its sessions, folders, ids and searches."""
 
     def __init__(self, access: ImapAccess, *, mailbox_id: UUID, key: object) -> None:
-        self._access = access
+        self.access = access
         self._mailbox_id = mailbox_id
         self._key = key
 
-    @classmethod
-    def for_mailbox(cls, mailbox: Mailbox) -> Self:
-        secrets = credentials.decrypt(bytes(mailbox.credentials), mailbox_id=mailbox.id)
-        return cls(
-            ImapAccess.from_secrets(secrets),
-            mailbox_id=mailbox.id,
-            key=(mailbox.id, mailbox.credentials_version),
-        )
-
     @contextmanager
-    def _session(self, *, uploaded: int = 0) -> Iterator[Session]:
+    def session(self, *, uploaded: int = 0) -> Iterator[Session]:
         """Lend a session for one request, with a time limit that the server cannot extend.
 
         Uploads get more time.
         """
         seconds = settings.MAILHUB_REQUEST_SECONDS + uploaded / SLOWEST_UPLOAD
         with (
-            errors_translated(),
-            POOL.session(self._key, lambda: open_imap(self._access)) as session,
+            map_errors(),
+            POOL.session(self._key, lambda: open_imap(self.access)) as session,
             conversation(session.client, seconds),
         ):
             yield session
 
-    def _select(self, session: Session, folder: str) -> None:
+    def select(self, session: Session, folder: str) -> None:
         try:
             session.select(folder)
         except IMAPClient.AbortError:
             raise  # the connection is gone, which says nothing about the folder
         except IMAPClient.Error as error:
             if FOR_NOW.search(str(error)):
-                raise Unavailable("unreachable", f"{NOT_OPENED} right now.") from None
+                raise Unavailable(
+                    "unreachable", "The mail server cannot open the folder right now."
+                ) from None
             if self._is_there(session, folder):
-                raise Refused("refused", f"{NOT_OPENED}.") from None
+                raise Refused("refused", "The mail server cannot open the folder.") from None
             raise NotFound(NO_FOLDER) from None
 
     def _is_there(self, session: Session, folder: str) -> bool:
@@ -104,23 +97,25 @@ class ImapMailbox:
         listed = session.client.list_folders(pattern=folder)
         return any(name == folder and not HOLDS_NOTHING & set(flags) for flags, _, name in listed)
 
-    def _open(self, session: Session, message_id: str) -> Place:
+    def open_message(self, session: Session, message_id: str) -> Place:
         """Select the folder that an id names; raise NotFound if the id is no longer
         valid here.
         """
         place = message_ids.decode(message_id, self._mailbox_id)
         if place is None:
             raise NotFound()
-        self._select(session, place.folder)
+        self.select(session, place.folder)
         if session.uid_validity != place.uid_validity:
-            raise NotFound("The folder was rebuilt; list it again.")
+            raise NotFound(
+                translatable("The mail server renumbered this folder. List its messages again.")
+            )
         return place
 
-    def _id(self, session: Session, uid: int) -> str:
+    def make_id(self, session: Session, uid: int) -> str:
         place = Place(folder=session.folder or "", uid_validity=session.uid_validity, uid=uid)
         return message_ids.encode(place, self._mailbox_id)
 
-    def _folder(self, session: Session, folder: str) -> str:
+    def find_folder(self, session: Session, folder: str) -> str:
         role = role_of(folder)
         if role == "inbox":
             return "INBOX"
@@ -139,10 +134,13 @@ class ImapMailbox:
         if role == "drafts":
             raise NotFound(NO_DRAFTS)
         raise NotFound(
-            f"Could not find the {role} folder. list_folders names the folders there are.",
+            translatable(
+                "Could not find the %(role)s folder. list_folders names the folders there are.",
+                role=role,
+            ),
         )
 
-    def _newest(
+    def find_newest(
         self, session: Session, criteria: Sequence[Criterion], *, count: int, below: int | None
     ) -> list[int]:
         """Return the newest UIDs that match, newest first: search the end of the folder, then the
@@ -156,36 +154,36 @@ class ImapMailbox:
         high = "*" if below is None else str(below - 1)
         if below is not None and below <= 1:
             return []
-        found = _found(session, ["UID", f"{low}:{high}", *criteria])
+        found = _search(session, ["UID", f"{low}:{high}", *criteria])
         # `low:*` names the last message even if it is older than `low`: the second search may find
         # it again.
         uids = set(found)
         if len(uids) < count and low > 1:
-            uids.update(_found(session, ["UID", f"1:{low - 1}", *criteria]))
+            uids.update(_search(session, ["UID", f"1:{low - 1}", *criteria]))
         return sorted(uids, reverse=True)[:count]
 
-    def _sent_as(self, session: Session, message_id: str) -> str | None:
+    def find_sent_as(self, session: Session, message_id: str) -> str | None:
         """Return the Message-ID of the message in the selected folder that was sent with
         this one.
         """
         if not SAFE_MESSAGE_ID.fullmatch(message_id):
             raise Refused("invalid_message_id")
         for header in ("Message-ID", *lenient.ORIGINAL_ID_HEADERS):
-            found = _found(session, ["HEADER", header, Text(message_id)])
+            found = _search(session, ["HEADER", header, Text(message_id)])
             if found:
-                return self._message_id(session, max(found)) or message_id
+                return self.read_message_id(session, max(found)) or message_id
         return None
 
-    def _message_id(self, session: Session, uid: int) -> str:
+    def read_message_id(self, session: Session, uid: int) -> str:
         rows = session.client.fetch([uid], ["BODY.PEEK[HEADER.FIELDS (MESSAGE-ID)]"])
         return (
-            lenient.decoded(lenient.headers(body_of(rows[uid]))["Message-ID"])
+            lenient.decode_text(lenient.headers(body_of(rows[uid]))["Message-ID"])
             if uid in rows
             else ""
         )
 
 
-def _found(session: Session, criteria: Sequence[Criterion]) -> list[int]:
+def _search(session: Session, criteria: Sequence[Criterion]) -> list[int]:
     try:
         # imapclient's `search` quotes few texts: `{10}` would announce a literal, and `%` would be
         # refused.
@@ -194,7 +192,7 @@ def _found(session: Session, criteria: Sequence[Criterion]) -> list[int]:
         raise
     except IMAPClient.Error as error:
         if NOT_SEARCHED.search(str(error)):
-            raise Refused("invalid_query", "The mail server does not take this search.") from None
+            raise Refused("invalid_query", "The mail server does not accept this search.") from None
         raise
     return list(parse_message_list(rows))
 
@@ -207,7 +205,7 @@ def body_of(row: dict[bytes, Any]) -> bytes:
 
 
 @contextmanager
-def errors_translated() -> Iterator[None]:
+def map_errors() -> Iterator[None]:
     """Raise the errors of reading and signing in as errors that certainly sent nothing."""
     try:
         yield
@@ -216,4 +214,4 @@ def errors_translated() -> Iterator[None]:
     except ConnectError as error:
         raise Unavailable("unreachable", error.sentence) from None
     except (IMAPClient.Error, OSError):
-        raise Unavailable("connection_lost", "The mail server broke off.") from None
+        raise Unavailable("connection_lost", "The mail server closed the connection.") from None

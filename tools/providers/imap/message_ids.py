@@ -11,7 +11,7 @@ import hmac
 from dataclasses import dataclass
 from uuid import UUID
 
-SEAL_BYTES = 5
+DIGEST_BYTES = 5
 MAX_UID = 2**32 - 1
 
 
@@ -24,7 +24,7 @@ class Place:
 
 def encode(place: Place, mailbox_id: UUID) -> str:
     plain = b"%d\0%d\0%s" % (place.uid_validity, place.uid, place.folder.encode())
-    return base64.urlsafe_b64encode(_seal(plain, mailbox_id) + plain).decode().rstrip("=")
+    return base64.urlsafe_b64encode(_digest(plain, mailbox_id) + plain).decode().rstrip("=")
 
 
 def decode(message_id: str, mailbox_id: UUID) -> Place | None:
@@ -33,8 +33,8 @@ def decode(message_id: str, mailbox_id: UUID) -> Place | None:
         raw = base64.b64decode(
             message_id + "=" * (-len(message_id) % 4), altchars=b"-_", validate=True
         )
-        seal, plain = raw[:SEAL_BYTES], raw[SEAL_BYTES:]
-        if not hmac.compare_digest(seal, _seal(plain, mailbox_id)):
+        digest, plain = raw[:DIGEST_BYTES], raw[DIGEST_BYTES:]
+        if not hmac.compare_digest(digest, _digest(plain, mailbox_id)):
             return None
         uid_validity, uid, folder = plain.split(b"\0", 2)
         place = Place(folder=folder.decode(), uid_validity=int(uid_validity), uid=int(uid))
@@ -43,5 +43,5 @@ def decode(message_id: str, mailbox_id: UUID) -> Place | None:
     return place if 0 < place.uid <= MAX_UID else None
 
 
-def _seal(plain: bytes, mailbox_id: UUID) -> bytes:
-    return hashlib.blake2b(plain, digest_size=SEAL_BYTES, key=mailbox_id.bytes).digest()
+def _digest(plain: bytes, mailbox_id: UUID) -> bytes:
+    return hashlib.blake2b(plain, digest_size=DIGEST_BYTES, key=mailbox_id.bytes).digest()

@@ -6,7 +6,9 @@ from typing import Any
 
 from imapclient import IMAPClient
 
+from accounts.infra.texts import translatable
 from accounts.people import own_mail
+from tools.mail.text.decoding import without_controls
 from tools.providers import lenient
 from tools.providers.base import (
     READ_LIMIT,
@@ -40,8 +42,11 @@ THREAD_FOLDERS = ("inbox", "sent", "archive")
 PAGE_TOKEN = re.compile(r"[0-9]{1,10}")
 
 
-class ImapReading(ImapMailbox):
-    """A mailbox that can be read."""
+class ImapReader:
+    """The reading part: lists, searches, messages, threads and attachments of one mailbox."""
+
+    def __init__(self, mailbox: ImapMailbox) -> None:
+        self._mailbox = mailbox
 
     def list_messages(
         self, *, folder: str, unread: bool | None, limit: int, page_token: str | None
@@ -60,7 +65,7 @@ class ImapReading(ImapMailbox):
         )
 
     def list_folders(self) -> tuple[Folder, ...]:
-        with self._session() as session:
+        with self._mailbox.session() as session:
             found: list[Folder] = []
             for flags, delimiter, name in session.client.list_folders():
                 if rb"\Noselect" in flags:
@@ -69,7 +74,7 @@ class ImapReading(ImapMailbox):
                 found.append(
                     Folder(
                         id=str(name),
-                        name=str(name),
+                        name=without_controls(str(name)),
                         role=_role(flags, str(name), (delimiter or b"/").decode()),
                         unread=counts.get(b"UNSEEN"),
                         total=counts.get(b"MESSAGES"),
@@ -78,13 +83,13 @@ class ImapReading(ImapMailbox):
             return tuple(found)
 
     def read_message(self, message_id: str, *, body: bool) -> Message:
-        with self._session() as session:
-            place = self._open(session, message_id)
+        with self._mailbox.session() as session:
+            place = self._mailbox.open_message(session, message_id)
             return self._message(session, place.uid, body=body)
 
     def read_thread(self, message_id: str, *, limit: int, body: bool = True) -> tuple[Message, ...]:
-        with self._session() as session:
-            place = self._open(session, message_id)
+        with self._mailbox.session() as session:
+            place = self._mailbox.open_message(session, message_id)
             start = self._message(session, place.uid, body=False)
             root = next(
                 (known for known in (*start.references, start.message_id) if _safe(known)), None
@@ -93,8 +98,10 @@ class ImapReading(ImapMailbox):
                 return (self._message(session, place.uid, body=body),)
             found = {start.message_id or message_id: self._message(session, place.uid, body=body)}
             for folder in self._thread_folders(session, place.folder):
-                self._select(session, folder)
-                for uid in self._newest(session, _of_thread(root), count=limit, below=None):
+                self._mailbox.select(session, folder)
+                for uid in self._mailbox.find_newest(
+                    session, _of_thread(root), count=limit, below=None
+                ):
                     message = self._message(session, uid, body=body)
                     found.setdefault(message.message_id or message.id, message)
         oldest = datetime.min.replace(tzinfo=UTC)
@@ -106,25 +113,42 @@ class ImapReading(ImapMailbox):
     def fetch_attachment(
         self, message_id: str, attachment_id: str, *, limit: int
     ) -> tuple[AttachmentInfo, bytes]:
-        with self._session() as session:
-            place = self._open(session, message_id)
+        with self._mailbox.session() as session:
+            place = self._mailbox.open_message(session, message_id)
             parts = self._parts(session, place.uid)
             part = next(
                 (part for part in parts if part.number == attachment_id and part.is_attachment),
                 None,
             )
             if part is None:
-                raise NotFound("There is no such attachment; list_attachments names them.")
+                raise NotFound(
+                    translatable("There is no such attachment; list_attachments names them.")
+                )
             # An estimate; the exact size is checked after the fetch.
             if decoded_size(part) * 9 // 10 > limit:
-                raise Refused("too_large", f"The attachment is larger than {limit:,} bytes.")
+                raise Refused(
+                    "too_large",
+                    translatable(
+                        "The attachment is larger than %(limit)s bytes.", limit=f"{limit:,}"
+                    ),
+                )
             rows = session.client.fetch([place.uid], [f"BODY.PEEK[{part.number}]"])
             if place.uid not in rows:
                 raise NotFound()
             content = structure.part_bytes(body_of(rows[place.uid]), part)
         if len(content) > limit:
-            raise Refused("too_large", f"The attachment is larger than {limit:,} bytes.")
+            raise Refused(
+                "too_large",
+                translatable("The attachment is larger than %(limit)s bytes.", limit=f"{limit:,}"),
+            )
         return info_of(part, size=len(content)), content
+
+    def id_of_number(self, number: int, *, folder: str) -> str:
+        with self._mailbox.session() as session:
+            self._mailbox.select(session, self._mailbox.find_folder(session, folder))
+            if number not in session.client.fetch([number], ["FLAGS"]):
+                raise NotFound()
+            return self._mailbox.make_id(session, number)
 
     def _page(
         self,
@@ -136,10 +160,10 @@ class ImapReading(ImapMailbox):
         attached: bool | None = None,
     ) -> Page:
         below = _below(page_token)
-        with self._session() as session:
-            self._select(session, self._folder(session, folder))
+        with self._mailbox.session() as session:
+            self._mailbox.select(session, self._mailbox.find_folder(session, folder))
             if attached is None:
-                uids = self._newest(session, wanted, count=limit + 1, below=below)
+                uids = self._mailbox.find_newest(session, wanted, count=limit + 1, below=below)
             else:
                 uids = self._with_attachments(
                     session, wanted, attached, count=limit + 1, below=below
@@ -160,13 +184,15 @@ class ImapReading(ImapMailbox):
 
         IMAP cannot search for attachments.
         """
-        candidates = self._newest(session, wanted, count=SCANNED_FOR_ATTACHMENTS, below=below)
-        rows = self._described(session, candidates, [])
+        candidates = self._mailbox.find_newest(
+            session, wanted, count=SCANNED_FOR_ATTACHMENTS, below=below
+        )
+        rows = self._fetch_structures(session, candidates, [])
         has = {uid: any(part.is_attachment for part in _leaves(row)) for uid, row in rows.items()}
         return [uid for uid in candidates if has.get(uid) is attached][:count]
 
     def _message(self, session: Session, uid: int, *, body: bool) -> Message:
-        rows = self._described(session, [uid], [HEADERS, "INTERNALDATE"])
+        rows = self._fetch_structures(session, [uid], [HEADERS, "INTERNALDATE"])
         if uid not in rows:
             raise NotFound()
         row = rows[uid]
@@ -175,18 +201,18 @@ class ImapReading(ImapMailbox):
             self._fetch_text(session, uid, part) if body and part else None
             for part in (structure.body_part(parts, "plain"), structure.body_part(parts, "html"))
         )
-        block = lenient.headers(body_of(row))
+        block = lenient.headers(body_of(row), structure.charset_of(parts))
         name, address = lenient.sender(block)
         return Message(
-            id=self._id(session, uid),
+            id=self._mailbox.make_id(session, uid),
             from_address=address,
             from_name=name,
             to=tuple(address for _, address in lenient.addresses(block, "To")),
             cc=tuple(address for _, address in lenient.addresses(block, "Cc")),
             reply_to=tuple(address for _, address in lenient.addresses(block, "Reply-To")),
-            subject=lenient.decoded(block["Subject"]),
+            subject=lenient.decode_text(block["Subject"]),
             date=lenient.date_of(block, row[b"INTERNALDATE"]),
-            message_id=lenient.decoded(block["Message-ID"]),
+            message_id=lenient.decode_text(block["Message-ID"]),
             references=lenient.references(block),
             own_mark=lenient.own_mark(block),
             text=text,
@@ -195,12 +221,12 @@ class ImapReading(ImapMailbox):
         )
 
     def _parts(self, session: Session, uid: int) -> list[structure.Part]:
-        rows = self._described(session, [uid], [])
+        rows = self._fetch_structures(session, [uid], [])
         if uid not in rows:
             raise NotFound()
         return _leaves(rows[uid])
 
-    def _described(
+    def _fetch_structures(
         self, session: Session, uids: list[int], items: list[str]
     ) -> dict[int, dict[bytes, Any]]:
         """Return the requested items and the structure of each message.
@@ -216,7 +242,7 @@ class ImapReading(ImapMailbox):
             return {
                 number: row
                 for uid in uids
-                for number, row in self._described(session, [uid], items).items()
+                for number, row in self._fetch_structures(session, [uid], items).items()
             }
         return dict(rows)
 
@@ -225,7 +251,7 @@ class ImapReading(ImapMailbox):
         found = [own]
         for role in THREAD_FOLDERS:
             try:
-                found.append(self._folder(session, role))
+                found.append(self._mailbox.find_folder(session, role))
             except Refused:
                 continue
         return list(dict.fromkeys(found))
@@ -237,7 +263,7 @@ class ImapReading(ImapMailbox):
             return {}
 
     def _cards(self, session: Session, uids: list[int]) -> tuple[Card, ...]:
-        rows = self._described(session, uids, [CARD_HEADERS, "INTERNALDATE", "FLAGS"])
+        rows = self._fetch_structures(session, uids, [CARD_HEADERS, "INTERNALDATE", "FLAGS"])
         leaves = {uid: _leaves(rows[uid]) for uid in uids if uid in rows}
         snippets = self._snippets(session, leaves)
         return tuple(
@@ -272,18 +298,18 @@ class ImapReading(ImapMailbox):
         parts: list[structure.Part],
         snippet: str,
     ) -> Card:
-        block = lenient.headers(body_of(row))
+        block = lenient.headers(body_of(row), structure.charset_of(parts))
         name, address = lenient.sender(block)
         arrived: datetime = row[b"INTERNALDATE"]
         return Card(
-            id=self._id(session, uid),
+            id=self._mailbox.make_id(session, uid),
             from_address=address,
             from_name=name,
             to=tuple(
                 address
                 for _, address in lenient.addresses(block, "To", most=lenient.ROW_CHARACTERS)
             ),
-            subject=lenient.decoded(block["Subject"]),
+            subject=lenient.decode_text(block["Subject"]),
             date=lenient.date_of(block, arrived),
             snippet=snippet,
             unread=rb"\Seen" not in row[b"FLAGS"],
@@ -305,7 +331,7 @@ def _below(page_token: str | None) -> int | None:
     if not page_token:
         return None
     if not PAGE_TOKEN.fullmatch(page_token) or int(page_token) > MAX_UID:
-        raise Refused("invalid_page_token", "The page token is not one that this list gave.")
+        raise Refused("invalid_page_token", "This page token is not from this list.")
     return int(page_token)
 
 

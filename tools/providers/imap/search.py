@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
+from accounts.infra.texts import join, translatable
 from tools.providers.base import SearchQuery
 from tools.providers.errors import Refused, Unsupported
 
@@ -41,7 +42,9 @@ class Text:
 
 
 Criterion = str | Text | int | date
-HINT = "Use words, or IMAP SEARCH keys such as FROM, SUBJECT, TEXT, SINCE 1-Nov-2026, UNSEEN."
+HINT = translatable(
+    "Use words, or IMAP SEARCH keys such as FROM, SUBJECT, TEXT, SINCE 1-Nov-2026, UNSEEN."
+)
 
 
 def criteria(query: SearchQuery, *, today: date) -> list[Criterion]:
@@ -49,9 +52,7 @@ def criteria(query: SearchQuery, *, today: date) -> list[Criterion]:
     Unsupported.
     """
     if query.label_ids:
-        raise Unsupported(
-            "unsupported", "This mailbox has folders, no labels: leave label_ids out."
-        )
+        raise Unsupported("unsupported", "This mailbox has folders, not labels. Omit label_ids.")
     found: list[Criterion] = []
     for key, value in (
         ("FROM", query.from_),
@@ -80,7 +81,10 @@ def _raw(query: str) -> list[Criterion]:
     except ValueError:
         tokens = query.split()  # an unmatched quote is an ordinary word
     if len(tokens) > MAX_TOKENS:
-        raise Refused("invalid_query", f"The query has more than {MAX_TOKENS} words.")
+        raise Refused(
+            "invalid_query",
+            translatable("The query has more than %(max_tokens)s words.", max_tokens=MAX_TOKENS),
+        )
     if not tokens:
         return []
     if tokens[0].upper() not in KEYS and tokens[0] != "(":
@@ -96,7 +100,7 @@ def _raw(query: str) -> list[Criterion]:
 def _keys(rest: list[str], depth: int = 0) -> list[list[Criterion]]:
     """Take one search key with its arguments, or the keys of one group, from the end of `rest`."""
     if depth > 10:
-        raise Refused("invalid_query", "The query is nested too deep.")
+        raise Refused("invalid_query", "The query is nested too deeply.")
     word = _next(rest)
     if word != "(":
         return [_key(word.upper(), rest, depth)]
@@ -125,9 +129,13 @@ def _key(key: str, rest: list[str], depth: int) -> list[Criterion]:
     if key == "HEADER":
         name = _next(rest)
         if not HEADER_NAME.fullmatch(name):
-            raise Refused("invalid_query", f"HEADER needs a header's name. {HINT}")
+            raise Refused(
+                "invalid_query", join(translatable("HEADER needs a header's name."), HINT)
+            )
         return ["HEADER", name, Text(_next(rest))]
-    raise Refused("invalid_query", f"One of the words is no search key. {HINT}")
+    raise Refused(
+        "invalid_query", join(translatable("One of the words is not a search key."), HINT)
+    )
 
 
 def _all_of(keys: list[list[Criterion]]) -> list[Criterion]:
@@ -165,7 +173,7 @@ def _argument(part: Criterion) -> bytes:
 
 def _next(rest: list[str]) -> str:
     if not rest:
-        raise Refused("invalid_query", f"A search key lacks its value. {HINT}")
+        raise Refused("invalid_query", join(translatable("A search key lacks its value."), HINT))
     return rest.pop()
 
 

@@ -12,6 +12,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 
 from accounts.connect.imap import PinnedSmtp
+from accounts.infra.texts import translatable
 from tools.providers.base import Envelope, Receipt
 from tools.providers.errors import OutcomeUnknown, Refused, Unavailable
 
@@ -41,28 +42,36 @@ def hand_over(
        or any other, is unknown.
     """
     try:
+        _transmit(smtp, envelope, answer_seconds)
+        wire_started()
+    except BaseException:
+        smtp.close()  # without the dot the server drops the message
+        raise
+    code = _end_content(smtp, answer_seconds)
+    _leave(smtp)
+    return _judge(code)
+
+
+def _transmit(smtp: PinnedSmtp, envelope: Envelope, answer_seconds: float) -> None:
+    """Do every step before the final dot. Raises NotSent errors."""
+    try:
         _envelope(smtp, envelope)
         smtp.wait_for(DATA_SECONDS)
         code, _ = smtp.docmd("DATA")
         if code != 354:
             raise _refusal(code)
         smtp.wait_for(BLOCK_SECONDS)
-        content = memoryview(_dot_stuffed(envelope.source))
+        content = memoryview(_stuff_dots(envelope.source))
         for start in range(0, len(content), BLOCK_BYTES):
             smtp.send(content[start : start + BLOCK_BYTES])
         if not smtp.extend(answer_seconds):
             raise smtplib.SMTPServerDisconnected("the dialogue took too long")
     except (smtplib.SMTPServerDisconnected, OSError):
-        smtp.close()
         raise Unavailable("connection_lost") from None
-    except Exception:
-        smtp.close()
-        raise
-    try:
-        wire_started()
-    except BaseException:
-        smtp.close()  # without the dot the server drops the message
-        raise
+
+
+def _end_content(smtp: PinnedSmtp, answer_seconds: float) -> int:
+    """Send the final dot and return the number of the answer; raise OutcomeUnknown without one."""
     try:
         smtp.wait_for(answer_seconds)
         smtp.send(b".\r\n")
@@ -70,7 +79,11 @@ def hand_over(
     except (smtplib.SMTPException, OSError):
         smtp.close()
         raise OutcomeUnknown("no_answer") from None
-    _leave(smtp)
+    return code
+
+
+def _judge(code: int) -> Receipt:
+    """Return the receipt for the answer to the final dot, or raise its error."""
     match code // 100:
         case 2:
             return Receipt(at=datetime.now(UTC))
@@ -84,7 +97,9 @@ def _envelope(smtp: PinnedSmtp, envelope: Envelope) -> None:
         raise Refused("refused", "The message has line ends that a mail server could misread.")
     limit = smtp.esmtp_features.get("size", "")
     if limit.isdigit() and 0 < int(limit) < len(envelope.source):
-        raise Refused("too_large", f"The server takes at most {int(limit)} bytes.")
+        raise Refused(
+            "too_large", translatable("The server takes at most %(limit)s bytes.", limit=int(limit))
+        )
     code, _ = smtp.mail(envelope.sender, [f"size={len(envelope.source)}"] if limit else [])
     if code != 250:
         raise _refusal(code, "send_as_denied")
@@ -105,7 +120,10 @@ def _envelope(smtp: PinnedSmtp, envelope: Envelope) -> None:
             raise Unavailable(f"smtp_{refused[0][1]}")
         named = ", ".join(recipient for recipient, code in refused if code >= 500)
         raise Refused(
-            "invalid_recipient", f"The server refused {named}. Nobody has got the message."
+            "invalid_recipient",
+            translatable(
+                "The server refused %(addresses)s. Nobody received the message.", addresses=named
+            ),
         )
 
 
@@ -115,12 +133,16 @@ def _refusal(code: int, permanent: str = "") -> Refused | Unavailable:
         # 421 is about the service, not this message.
         return Unavailable(f"smtp_{code}", pauses=code == 421)
     if not 500 <= code < 600:
-        return Unavailable("smtp_protocol", "The mail server gave an answer that is none.")
+        return Unavailable(
+            "smtp_protocol", "The mail server gave an answer that mailhub cannot read."
+        )
     named = "too_large" if code == 552 else permanent or MESSAGE_REFUSED.get(code, "refused")
-    return Refused(named, f"The server refused it with code {code}.")
+    return Refused(
+        named, translatable("The server refused the request with code %(code)s.", code=code)
+    )
 
 
-def _dot_stuffed(source: bytes) -> bytes:
+def _stuff_dots(source: bytes) -> bytes:
     """Return the content with a second dot before each leading dot (RFC 5321 4.5.2), ending in
     CRLF.
     """

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
+from tools.mail.text.charsets import codec_of
+from tools.mail.text.decoding import text_of, without_controls
 from tools.providers import lenient
 
 PIECE = re.compile(r"[0-9]{1,4}\*?")
@@ -41,26 +43,31 @@ class Part:
         )
 
 
-def leaves(structure: Any, number: str = "", depth: int = 0) -> Iterator[Part]:
+def leaves(structure: Any) -> Iterator[Part]:
     """Yield the leaves of a BODYSTRUCTURE in order; parts nested too deep or over the limit are
     left out.
     """
+    return _leaves(structure, "", 0, iter(range(lenient.MOST_DETECTED)))
+
+
+def _leaves(structure: Any, number: str, depth: int, left: Iterator[int]) -> Iterator[Part]:
     if depth > MAX_DEPTH:
         return
     if structure.is_multipart:
         for index, part in enumerate(structure[0][:MAX_PARTS], start=1):
-            yield from leaves(part, f"{number}.{index}" if number else str(index), depth + 1)
+            inside = f"{number}.{index}" if number else str(index)
+            yield from _leaves(part, inside, depth + 1, left)
         return
     if len(structure) < 7:
         return  # a multipart without parts; some servers describe it as a type without a size
     kind = f"{_text(structure[0])}/{_text(structure[1])}".lower()
-    parameters = _parameters(structure[2])
+    parameters = _parameters(structure[2], left)
     # RFC 3501 7.4.2: before the extension data, text has a line count, message/rfc822 an envelope,
     # a body and lines.
     after = 8 if kind.startswith("text/") else 10 if kind == "message/rfc822" else 7
     disposition = structure[after + 1] if len(structure) > after + 1 else None
     named = (
-        _parameters(disposition[1])
+        _parameters(disposition[1], left)
         if isinstance(disposition, tuple) and len(disposition) > 1
         else {}
     )
@@ -70,10 +77,16 @@ def leaves(structure: Any, number: str = "", depth: int = 0) -> Iterator[Part]:
         charset=parameters.get("charset", ""),
         encoding=_text(structure[5]).lower(),
         size=structure[6] if isinstance(structure[6], int) else 0,
-        name=lenient.decoded(named.get("filename") or parameters.get("name") or ""),
+        name=lenient.decode_text(named.get("filename") or parameters.get("name") or ""),
         disposition=_text(disposition[0]).lower() if isinstance(disposition, tuple) else "",
         content_id=_text(structure[3]).strip(" <>"),
     )
+
+
+def charset_of(parts: list[Part]) -> str:
+    """Return the charset of the message's text, or an empty string."""
+    part = body_part(parts, "plain") or body_part(parts, "html")
+    return part.charset if part else ""
 
 
 def body_part(parts: list[Part], subtype: str) -> Part | None:
@@ -87,7 +100,9 @@ def part_text(content: bytes, part: Part, *, whole: bool = True) -> str:
     """Return the decoded text of a part; a wrong encoding or charset loses characters, never the
     message.
     """
-    return lenient.text_of(part_bytes(content, part), part.charset, whole=whole)
+    return text_of(
+        part_bytes(content, part), part.charset, whole=whole, is_page=part.type == "text/html"
+    )
 
 
 def part_bytes(content: bytes, part: Part) -> bytes:
@@ -112,34 +127,37 @@ def _last_group(clean: bytes) -> bytes:
 
 
 def _text(value: object) -> str:
-    return value.decode("ascii", "replace") if isinstance(value, bytes) else ""
+    return without_controls(value.decode("ascii", "replace")) if isinstance(value, bytes) else ""
 
 
-def _parameters(value: object) -> dict[str, str]:
+def _parameters(value: object, left: Iterator[int]) -> dict[str, str]:
     """Return parameters by name in lower case; values split or encoded by RFC 2231
     (`filename*0*=utf-8''…`) are joined.
     """
     if not isinstance(value, tuple):
         return {}
-    items = [v.decode("utf-8", "replace") if isinstance(v, bytes) else "" for v in value]
+    items = [item if isinstance(item, bytes) else b"" for item in value]
     found: dict[str, str] = {}
     pieces: dict[str, list[tuple[int, bytes]]] = {}
     charsets: dict[str, str] = {}
-    for name, text in zip(items[::2], items[1::2], strict=False):
-        base, star, place = name.lower().partition("*")
+    for name, content in zip(items[::2], items[1::2], strict=False):
+        base, star, place = _text(name).lower().partition("*")
         if not star:
-            found.setdefault(base, text)
+            found.setdefault(base, lenient.decode_raw(content, left))
             continue
         number = int(place.rstrip("*") or 0) if PIECE.fullmatch(place) else 0
         encoded = place == "" or place.endswith("*")
-        if encoded and number == 0 and text.count("'") >= 2:
-            charsets[base], _, text = text.split("'", 2)
+        if encoded and number == 0 and content.count(b"'") >= 2:
+            claimed, _, content = content.split(b"'", 2)
+            charsets[base] = _text(claimed)
         pieces.setdefault(base, []).append(
-            (number, unquote_to_bytes(text) if encoded else text.encode())
+            (number, unquote_to_bytes(content) if encoded else content)
         )
     for base, parts in pieces.items():
-        found[base] = lenient.text_of(
-            b"".join(content for _, content in sorted(parts)), charsets.get(base, "")
+        content = b"".join(piece for _, piece in sorted(parts))
+        label = charsets.get(base, "")
+        found[base] = (
+            text_of(content, label) if codec_of(label) else lenient.decode_raw(content, left)
         )
     return found
 

@@ -1,0 +1,46 @@
+"""The one way into a view for a signed-in person: three decorators, and the request they hand over.
+
+Django checks the CSRF token of each POST before a view runs. `mailhub.step_up` asks for a fresh
+sign-in before the views that it lists.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Concatenate, ParamSpec, TypeAlias, TypeVar, cast
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from accounts.models import User
+
+P = ParamSpec("P")
+R = TypeVar("R", bound=HttpResponseBase | Awaitable[HttpResponseBase])
+
+
+class AuthenticatedRequest(HttpRequest):
+    """A request of a signed-in person. Only the type checker sees this class."""
+
+    user: User
+    auser: Callable[[], Awaitable[User]]
+
+
+View: TypeAlias = Callable[Concatenate[HttpRequest, P], R]
+SignedInView: TypeAlias = Callable[Concatenate[AuthenticatedRequest, P], R]
+
+
+def signed_in_page(view: "SignedInView[P, R]") -> "View[P, R]":
+    """Let a signed-in person read a page by GET or HEAD."""
+    return cast("View[P, R]", login_required(never_cache(require_safe(view))))
+
+
+def signed_in_form(view: "SignedInView[P, R]") -> "View[P, R]":
+    """Let a signed-in person read a page with a form, and post the form to the same address."""
+    methods = require_http_methods(["GET", "HEAD", "POST"])
+    return cast("View[P, R]", login_required(never_cache(methods(view))))
+
+
+def signed_in_action(view: "SignedInView[P, R]") -> "View[P, R]":
+    """Let a signed-in person change something, by POST only."""
+    return cast("View[P, R]", login_required(require_POST(view)))

@@ -1,0 +1,68 @@
+"""Keyed signatures that prove that mailhub itself wrote a row.
+
+Somebody who can write to the database, but has no key, cannot make one.
+
+The signature of a decision covers the person, how they had signed in, and exactly the content that
+they decided about. The signature of an order to leave is made again each time an action becomes
+`approved`. It covers the fence, so it is good for one claim.
+"""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+from accounts.infra.keys import sign_values, verify_values
+
+DECISION = "mailhub decision"
+ORDER = "mailhub order to leave"
+
+
+def sign_decision(**said: Any) -> str:
+    """Return the signature of a decision; takes the arguments of `_decision_parts`."""
+    return sign_values(*_decision_parts(**said), purpose=DECISION)
+
+
+def verify_decision(signature: str, **said: Any) -> bool:
+    """Return True if mailhub wrote exactly this decision."""
+    return verify_values(signature, *_decision_parts(**said), purpose=DECISION)
+
+
+def sign_order(action: Any) -> str:
+    """Return the signature that lets an action leave once, from the state that it shows now."""
+    return sign_values(*_order_parts(action), purpose=ORDER)
+
+
+def verify_order(action: Any) -> bool:
+    """Return True if mailhub ordered this action to leave with its present content and fence.
+
+    A claim moves the fence, so an order is good for one claim.
+    """
+    return verify_values(action.order_seal, *_order_parts(action), purpose=ORDER)
+
+
+def _decision_parts(
+    *,
+    action: Any,
+    person: int,
+    method: str,
+    verdict: str,
+    revision: int,
+    approval_round: int,
+    digest: str,
+    created_at: datetime,
+) -> Iterable[Any]:
+    at = created_at.astimezone(UTC).isoformat(timespec="microseconds")
+    return str(action), person, method, str(verdict), revision, approval_round, digest, at
+
+
+def _order_parts(action: Any) -> Iterable[Any]:
+    return (
+        str(action.pk),
+        action.kind,
+        str(action.mailbox_id),
+        action.message_id,
+        action.digest,
+        action.revision,
+        action.approval_round,
+        action.fence,
+    )

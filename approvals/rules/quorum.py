@@ -1,0 +1,96 @@
+"""Whose approval counts: one definition, for decisions and for the claim's UPDATE.
+
+A database trigger says it once more (`approvals.guard_rules`), so that no code can count otherwise.
+"""
+
+from typing import Any
+
+from django.conf import settings
+from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Subquery
+from django.db.models.functions import Coalesce
+
+from accounts.models import Membership, Role
+from approvals.models import ApprovalPolicy, Decision, PendingAction, Revision
+
+
+def counted_approvals(action: PendingAction) -> QuerySet[Decision]:
+    """Return the approvals of an action's present content and round that count now."""
+    return _filter_counting(
+        stored_approvals(
+            action=action.pk,
+            revision=action.revision,
+            digest=action.digest,
+            approval_round=action.approval_round,
+        )
+    )
+
+
+def number_that_counts() -> Coalesce:
+    """Return how many people's approvals count, for an action of the outer query."""
+    people = _filter_counting(_stored_of_outer()).order_by().values("action")
+    count = people.annotate(people=Count("person", distinct=True)).values("people")
+    return Coalesce(Subquery(count), 0)
+
+
+def approval_count() -> Coalesce:
+    """Return how many approvals are written, for an action of the outer query.
+
+    Such rows are only ever added, so the same number means the same rows.
+    """
+    rows = _stored_of_outer().order_by().values("action")
+    return Coalesce(Subquery(rows.annotate(n=Count("pk")).values("n")), 0)
+
+
+def stored_approvals(
+    *, action: Any, revision: Any, digest: Any, approval_round: Any
+) -> QuerySet[Decision]:
+    """Return the approvals of this revision, digest and round, whether they count or not.
+
+    The arguments are values, slots, or references to an outer query.
+    """
+    return Decision.objects.filter(
+        action=action,
+        verdict=Decision.Verdict.APPROVED,
+        revision=revision,
+        digest=digest,
+        approval_round=approval_round,
+    )
+
+
+def _stored_of_outer() -> QuerySet[Decision]:
+    # References instead of a join: see the module text of `approvals.rules.conditions`.
+    return stored_approvals(
+        action=OuterRef("pk"),
+        revision=OuterRef("revision"),
+        digest=OuterRef("digest"),
+        approval_round=OuterRef("approval_round"),
+    )
+
+
+def _filter_counting(approvals: QuerySet[Decision]) -> QuerySet[Decision]:
+    """Return those of the approvals whose person may still approve.
+
+    An approval given before a person left the mailbox and came back does not count. The proposer
+    and the authors of revisions count only if one approval is enough and the mailbox allows it.
+    """
+    managers_only = ApprovalPolicy.objects.filter(
+        mailbox=OuterRef("mailbox"), approver_role=ApprovalPolicy.Approvers.MANAGER
+    )
+    still_may = Membership.objects.filter(
+        Q(role=Role.MANAGER)
+        | (Q(role__in=Role.at_least(Role.APPROVER)) & ~Q(Exists(managers_only))),
+        mailbox=OuterRef("action__mailbox"),
+        user=OuterRef("person"),
+        created_at__lte=OuterRef("created_at"),
+    )
+    four_eyes = ApprovalPolicy.objects.filter(
+        Q(self_approval=False) | Q(approvals_needed__gt=1), mailbox=OuterRef("action__mailbox")
+    )
+    wrote = Revision.objects.filter(action=OuterRef("action"), author=OuterRef("person"))
+    somebody_else = ~Q(person=F("action__proposer")) & ~Q(Exists(wrote))
+    return approvals.filter(
+        somebody_else | (Q(action__approvals_needed=1) & ~Q(Exists(four_eyes))),
+        ~Q(action__kind__in=settings.MAILHUB_STAFF_KINDS) | Q(person__is_staff=True),
+        person__is_active=True,
+        person__in=still_may.values("user"),
+    )

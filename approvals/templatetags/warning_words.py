@@ -1,0 +1,39 @@
+"""Short forms of warnings for the queue, where a row has room for a few words."""
+
+from django import template
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
+
+register = template.Library()
+
+SHORT: dict[str, Promise] = {
+    "external_recipient": _("outside the company"),
+    "first_time_recipient": _("first mail to this address"),
+    "lookalike_domain": _("looks like another domain"),
+    "many_recipients": _("many recipients"),
+    "reply_all": _("reply to all"),
+    "bcc": _("blind copy"),
+    "possible_duplicate": _("possible duplicate"),
+    "attachment_missing": _("attachment missing?"),
+    "attachment_type": _("file type does not match"),
+    "link_mismatch": _("link leads elsewhere"),
+    "long_query": _("long link"),
+    "hidden_text": _("hidden text"),
+    "alternatives_differ": _("two different texts"),
+    "hidden_part": _("part not shown"),
+    "remote_content": _("remote content"),
+    "reply_to_differs": _("replies go elsewhere"),
+    "secret": _("contains a secret"),
+    "injection": _("instructions to an AI"),
+    "bidi": _("reading order is changed"),
+    "thread_moved": _("newer mail in the conversation"),
+    "no_sent_copy": _("no copy in Sent"),
+    "may_have_been_sent": _("may have happened already"),
+    "content_removed": _("parts removed"),
+}
+
+
+@register.filter
+def short_form(code: str) -> str:
+    """Return the short form of the warning with this code, or an empty text."""
+    return str(SHORT.get(code, ""))

@@ -1,0 +1,192 @@
+"""Reply and forward on Microsoft 365, line by line of the seed list (docs/dev/seed-coverage.md)."""
+
+import pytest
+
+from accounts.models import Mailbox
+from tests.acceptance.mail_tools import (
+    JO,
+    SAM,
+    asked,
+    first_in,
+    message_id,
+    only_send,
+    proposed,
+    seeds_way,
+    without_marker,
+)
+from tests.conftest import Api, Reviewer, problem_of
+from tests.support.people.outlook import api, approved, graph, letter, mailbox, state
+from tests.support.servers.graph import GraphServer
+from tests.support.servers.sandbox import ADA, MIRA
+from tests.support.work import work
+
+__all__ = ["api", "graph", "mailbox", "message_id", "seeds_way"]
+pytestmark = pytest.mark.django_db
+
+
+@pytest.mark.parametrize("reply_all", [False, True])
+def test_reply_preview_needs_one_get_request(
+    api: Api, graph: GraphServer, seeds_way: Mailbox, message_id: str, reply_all: bool
+) -> None:
+    graph.hits.clear()
+    answer = api.tool(
+        "reply_email", message_id=message_id, comment="On Thursday.", reply_all=reply_all
+    ).json()
+    shown = answer["preview"]
+    assert (shown["original"]["subject"], shown["original"]["from"]) == (
+        "Delivery on Thursday?",
+        MIRA,
+    )
+    assert shown.get("cc", []) == ([JO, SAM] if reply_all else [])
+    assert shown["original"].get("to") == ([ADA, JO] if reply_all else None)
+    assert shown["original"].get("cc") == ([SAM] if reply_all else None)
+    assert {hit.method for hit in graph.hits} == {"GET"}
+    (hit,) = [
+        hit
+        for hit in graph.hits
+        if "internetMessageHeaders" in hit.query.get("$select", "") and hit.action != "list"
+    ]
+    assert {"subject", "from", "toRecipients", "ccRecipients"} <= set(
+        hit.query["$select"].split(",")
+    )
+    # The page does not show the quote that Microsoft 365 will add; a warning says so.
+    assert shown["body_excerpt"] == "On Thursday."
+    assert "quote_by_provider" in {warning["code"] for warning in answer["warnings"]}
+
+
+@pytest.mark.parametrize(("reply_all", "endpoint"), [(False, "reply"), (True, "replyAll")])
+def test_reply_sends_only_the_comment_to_its_endpoint(
+    api: Api,
+    reviewer: Reviewer,
+    graph: GraphServer,
+    seeds_way: Mailbox,
+    message_id: str,
+    reply_all: bool,
+    endpoint: str,
+) -> None:
+    action = proposed(api, reviewer, "reply_email", message_id, reply_all=reply_all)
+    hit = only_send(graph)
+    assert hit.path.endswith(f"/{endpoint}")
+    assert without_marker(hit.body) == {"comment": "On Thursday."}
+    (accepted,) = graph.ledger
+    assert (state(action), accepted.marker) == (("succeeded", None), action.message_id)
+    assert set(accepted.recipients) == ({MIRA, JO, SAM} if reply_all else {MIRA})
+
+
+@pytest.mark.parametrize("tool", ["reply_email", "forward_email"])
+def test_unknown_original_is_not_found(
+    api: Api, graph: GraphServer, message_id: str, tool: str
+) -> None:
+    for known in ("nonsense", "A" * 16, "\u00e4"):
+        problem = problem_of(api.tool(tool, **asked(tool, known)))
+        assert (problem["code"], problem["status"]) == ("not_found", 404)
+
+
+@pytest.mark.parametrize("way", ["drafts", "seeds"])
+@pytest.mark.parametrize("tool", ["reply_email", "forward_email"])
+def test_original_deleted_meanwhile_sends_nothing(
+    api: Api,
+    reviewer: Reviewer,
+    graph: GraphServer,
+    mailbox: Mailbox,
+    message_id: str,
+    tool: str,
+    way: str,
+) -> None:
+    if way == "seeds":
+        Mailbox.objects.update(scopes=["Mail.Read", "Mail.Send"])
+    action = approved(reviewer, api.tool(tool, **asked(tool, message_id, confirm=True)))
+    graph.store.of(ADA).clear()
+    work()
+    assert (state(action), graph.ledger) == (("failed", "not_found"), [])
+
+
+@pytest.mark.parametrize("tool", ["reply_email", "forward_email"])
+def test_permission_lost_after_approval_sends_nothing(
+    api: Api, reviewer: Reviewer, graph: GraphServer, mailbox: Mailbox, message_id: str, tool: str
+) -> None:
+    action = approved(reviewer, api.tool(tool, **asked(tool, message_id, confirm=True)))
+    Mailbox.objects.update(scopes=["Mail.Read", "Mail.Send"])
+    work()
+    error = api.get(f"/actions/{action.pk}").json()["error"]
+    assert (error["code"], error["required_scope"]) == ("auth_error", "Mail.ReadWrite")
+    assert (graph.sends(), graph.ledger) == ([], [])
+
+
+# forward_email
+
+
+@pytest.mark.parametrize("with_file", [False, True])
+def test_forward_preview_says_if_files_go_along(
+    api: Api, graph: GraphServer, with_file: bool
+) -> None:
+    message = letter()
+    if with_file:
+        message.add_attachment(b"%PDF", "application", "pdf", filename="a.pdf")
+    graph.deliver(ADA, message.as_bytes())
+    shown = api.tool("forward_email", message_id=first_in(api, "inbox"), to=[JO]).json()["preview"]
+    assert shown["original"] == {
+        "subject": "Delivery on Thursday?",
+        "from": MIRA,
+        "has_attachments": with_file,
+    }
+    assert f"to: {JO}. Attachments: {'yes' if with_file else 'no'}." in shown["text"]
+
+
+@pytest.mark.parametrize("comment", [None, "For you."])
+@pytest.mark.parametrize("to", [[JO], [JO, SAM], [ADA]], ids=["one", "several", "oneself"])
+def test_forward_names_recipients_and_no_empty_comment(
+    api: Api,
+    reviewer: Reviewer,
+    graph: GraphServer,
+    seeds_way: Mailbox,
+    to: list[str],
+    comment: str | None,
+) -> None:
+    message = letter()
+    message.add_attachment(b"%PDF", "application", "pdf", filename="a.pdf")
+    graph.deliver(ADA, message.as_bytes())
+    action = proposed(
+        api, reviewer, "forward_email", first_in(api, "inbox"), to=to, comment=comment
+    )
+    assert only_send(graph).path.endswith("/forward")
+    assert without_marker(only_send(graph).body) == {
+        "toRecipients": [{"emailAddress": {"address": address}} for address in to],
+        **({"comment": comment} if comment else {}),
+    }
+    assert (state(action), graph.ledger[0].recipients) == (("succeeded", None), tuple(to))
+    assert b"a.pdf" in graph.ledger[0].source
+
+
+# By drafts: the reply stays in its thread, and the whole text is the approved text
+
+
+def test_reply_by_a_draft_is_sent_as_approved_in_its_thread(
+    api: Api, reviewer: Reviewer, graph: GraphServer, message_id: str
+) -> None:
+    action = proposed(api, reviewer, "reply_email", message_id, reply_all=True)
+    assert state(action) == ("succeeded", None)
+    (item,) = graph.sent(ADA)
+    assert item.references == ("<question@northwind.example>",)
+    assert (
+        item.shown["conversationId"]
+        == next(iter(graph.store.of(ADA).values())).shown["conversationId"]
+    )
+    assert item.shown["subject"] == "Re: Delivery on Thursday?"
+    assert item.shown["body"]["content"].startswith("On Thursday.\n\nOn Mon, 02 Nov 2026")
+    assert "> When do you come?" in item.shown["body"]["content"]
+    assert "____" not in item.shown["body"]["content"]
+    assert graph.ledger[0].recipients == (MIRA, JO, SAM)
+
+
+def test_forward_draft_keeps_the_original_files(
+    api: Api, reviewer: Reviewer, graph: GraphServer
+) -> None:
+    message = letter()
+    message.add_attachment(b"%PDF" * 100, "application", "pdf", filename="a.pdf")
+    message.add_attachment("one\n", filename="b.txt")
+    graph.deliver(ADA, message.as_bytes())
+    action = proposed(api, reviewer, "forward_email", first_in(api, "inbox"))
+    assert state(action) == ("succeeded", None)
+    assert [file["name"] for file in graph.sent(ADA)[0].files] == ["a.pdf", "b.txt"]
+    assert not [hit for hit in graph.hits if hit.action == "attachments" and hit.method == "POST"]

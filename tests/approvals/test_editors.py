@@ -1,0 +1,96 @@
+"""A reviewer who edits an action becomes an author: earlier approvals are void."""
+
+import pytest
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from accounts.infra.problems import Problem
+from accounts.models import Mailbox, Membership, Role, User
+from approvals.models import ApprovalPolicy, Decision, PendingAction
+from tests.approvals.conftest import approve
+from tests.approvals.revisions import edit
+from tests.conftest import Api
+from tests.support.work import work
+from tools.providers.memory import MemoryServer
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def test_edit_voids_earlier_decisions(api: Api, mailbox: Mailbox, bob: User, charlie: User) -> None:
+    ApprovalPolicy.objects.create(mailbox=mailbox, approvals_needed=2)
+    dora = User.objects.create_user("dora@lovelace.example")
+    for person in (charlie, dora):
+        Membership.objects.create(mailbox=mailbox, user=person, role=Role.APPROVER)
+    action_id = api.propose()
+    approve(action_id, bob)
+    edit(action_id, charlie, subject="Changed")
+
+    assert PendingAction.objects.get().approvals_given == 0
+    approve(action_id, dora)
+    assert PendingAction.objects.get().status == "pending"
+    approve(action_id, bob)
+    assert PendingAction.objects.get().status == "approved"
+
+
+@pytest.mark.fault(10)
+@pytest.mark.parametrize(("needed", "alone"), [(2, True), (1, False)])
+def test_editor_is_an_author_and_cannot_approve_if_forbidden(
+    api: Api, mailbox: Mailbox, bob: User, needed: int, alone: bool
+) -> None:
+    ApprovalPolicy.objects.create(mailbox=mailbox, approvals_needed=needed, self_approval=alone)
+    action_id = api.propose()
+    edit(action_id, bob, subject="Changed")
+
+    with pytest.raises(Problem) as refused:
+        approve(action_id, bob)
+
+    assert refused.value.code == "forbidden"
+    assert not Decision.objects.exists()
+
+
+@pytest.mark.fault(17)
+def test_approval_by_a_later_editor_is_void(
+    api: Api, mailbox: Mailbox, bob: User, server: MemoryServer
+) -> None:
+    """Tighten the policy between the approval and the claim."""
+    action_id = api.propose()
+    edit(action_id, bob, subject="Changed")
+    approve(action_id, bob)
+    ApprovalPolicy.objects.create(mailbox=mailbox, self_approval=False)
+
+    work()
+
+    assert server.ledger == []
+    assert PendingAction.objects.get().status != "succeeded"
+
+
+def test_editor_can_approve_by_default(api: Api, bob: User, server: MemoryServer) -> None:
+    action_id = api.propose()
+    edit(action_id, bob, subject="Changed")
+
+    approve(action_id, bob)
+    work()
+
+    assert len(server.ledger) == 1
+
+
+@pytest.mark.fault(18)
+def test_database_counts_no_approval_of_an_editor_in_a_quorum(
+    api: Api, mailbox: Mailbox, bob: User, charlie: User
+) -> None:
+    ApprovalPolicy.objects.create(mailbox=mailbox, approvals_needed=2)
+    Membership.objects.create(mailbox=mailbox, user=charlie, role=Role.APPROVER)
+    edit(api.propose(), bob, subject="Changed")
+    action = approve(PendingAction.objects.get().pk, charlie)
+    Decision.objects.create(
+        action=action,
+        person=bob,
+        verdict="approved",
+        revision=2,
+        approval_round=2,
+        digest=action.digest,
+        created_at=timezone.now(),
+    )
+
+    with pytest.raises(IntegrityError, match="action_needs_decisions"), transaction.atomic():
+        PendingAction.objects.update(status="approved", approvals_given=2)

@@ -1,0 +1,127 @@
+"""The late answer of a provider closes its action, whatever happened meanwhile."""
+
+from typing import Any
+
+import pytest
+
+from accounts.models import User
+from approvals.core.types import ApprovedAction, Outcome
+from approvals.decisions import rulings, verdicts
+from approvals.lifecycle.outcomes import record_outcome
+from approvals.models import Attempt, AuditEvent, PendingAction
+from tests.approvals.kinds import Script
+from tests.approvals.lost_answers import ACCEPTED, lost, order_again, text_of
+from tests.conftest import Api, Reviewer
+from tests.support.work import work
+from tools.providers.memory import MemoryServer
+
+__all__ = ["lost"]
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.mark.parametrize("where", ["approved", "pending"])
+def test_late_acceptance_closes_an_action_sent_again(
+    lost: PendingAction, bob: User, api: Api, settings: Any, server: MemoryServer, where: str
+) -> None:
+    settings.MAILHUB_UNDO_SECONDS = 60
+    order_again(lost, bob)
+    if where == "pending":
+        verdicts.undo(action_id=lost.pk, person=bob)
+
+    assert record_outcome(lost.pk, 1, ACCEPTED, evidence="answer")
+
+    told = api.get(f"/actions/{lost.pk}").json()
+    assert (told["state"], told["receipt"]) == ("succeeded", ACCEPTED.receipt)
+    assert "may_have_been_sent_at" not in told
+    PendingAction.objects.update(not_before=None)
+    work()
+    assert len(server.ledger) == 1
+    assert not record_outcome(lost.pk, 1, ACCEPTED, evidence="answer")
+    assert AuditEvent.objects.filter(event="outcome_accepted").count() == 1
+
+
+def test_late_acceptance_stops_a_second_copy_before_the_wire(
+    lost: PendingAction, bob: User, script: Script, server: MemoryServer
+) -> None:
+    order_again(lost, bob)
+
+    def told_late(approved: ApprovedAction) -> None:
+        record_outcome(lost.pk, 1, ACCEPTED, evidence="answer")
+
+    script.before = told_late
+    work()
+
+    lost.refresh_from_db()
+    assert (lost.status, len(server.ledger)) == ("succeeded", 1)
+    ended = list(Attempt.objects.values_list("verdict", "code"))
+    assert ended == [("accepted", ""), ("not_sent", "sent_after_all")]
+
+
+def test_no_second_copy_after_an_accepted_attempt(
+    lost: PendingAction, bob: User, script: Script, server: MemoryServer
+) -> None:
+    """Check an attempt of an older version: it records only the attempt, and leaves the action
+    unchanged.
+    """
+    order_again(lost, bob)
+
+    def noted(approved: ApprovedAction) -> None:
+        Attempt.objects.filter(fence=1).update(verdict="accepted", evidence="answer")
+
+    script.before = noted
+    work()
+
+    assert len(server.ledger) == 1
+    assert Attempt.objects.get(fence=2).phase == "prepared"
+
+
+def test_ruling_of_sent_is_final(lost: PendingAction, bob: User) -> None:
+    rulings.resolve(action_id=lost.pk, person=bob, ruling="sent", fence=1)
+
+    assert not record_outcome(
+        lost.pk, 1, Outcome(verdict="refused", code="refused"), evidence="answer"
+    )
+
+    lost.refresh_from_db()
+    assert (lost.status, Attempt.objects.get().verdict) == ("succeeded", "accepted")
+    assert not AuditEvent.objects.filter(event="late_outcome").exists()
+
+
+def test_two_accepted_copies_are_both_reported(
+    lost: PendingAction,
+    bob: User,
+    api: Api,
+    reviewer: Reviewer,
+    script: Script,
+    server: MemoryServer,
+) -> None:
+    order_again(lost, bob)
+    work()
+    assert len(server.ledger) == 2
+    assert "May have been sent (" in text_of(reviewer.page(str(lost.pk)))
+
+    record_outcome(lost.pk, 1, ACCEPTED, evidence="answer")
+
+    told = api.get(f"/actions/{lost.pk}").json()
+    assert (told["state"], "also_sent_at" in told, "may_have_been_sent_at" in told) == (
+        "succeeded",
+        True,
+        False,
+    )
+    assert "It was sent twice." in text_of(reviewer.page(str(lost.pk)))
+
+
+def test_late_acceptance_is_reported_after_the_end_too(
+    lost: PendingAction, bob: User, api: Api, reviewer: Reviewer, settings: Any
+) -> None:
+    settings.MAILHUB_UNDO_SECONDS = 60
+    order_again(lost, bob)
+    api.post(f"/actions/{lost.pk}/cancel")
+
+    record_outcome(lost.pk, 1, ACCEPTED, evidence="answer")
+
+    told = api.get(f"/actions/{lost.pk}").json()
+    assert (told["state"], "also_sent_at" in told) == ("cancelled", True)
+    page = text_of(reviewer.page(str(lost.pk)))
+    assert "It was sent all the same." in page
+    assert "Nothing was sent" not in page

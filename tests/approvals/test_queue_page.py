@@ -1,0 +1,130 @@
+"""The queue in a browser without scripts: its rows, its pages and its forms."""
+
+import json
+import re
+
+import pytest
+from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
+
+from accounts.models import Mailbox, User
+from approvals.decisions import verdicts
+from approvals.models import PendingAction
+from tests.approvals.review_pages import filled, seal_of, text_of
+from tests.conftest import Api, Reviewer, make_mailbox
+from tools.providers.memory import MemoryServer
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.mark.goal("P9")
+def test_queue_page_uses_an_index_and_constant_queries(
+    mailbox: Mailbox,
+    foreign_mailbox: Mailbox,
+    alice: User,
+    charlie: User,
+    reviewer: Reviewer,
+    server: MemoryServer,
+) -> None:
+    second = make_mailbox("second@lovelace.example", server, alice)
+    filled(mailbox, alice, 10)
+    reviewer.client.get("/")
+    few = {}
+    for address in ("/", "/?tab=sent", "/?q=Number+5"):
+        with CaptureQueriesContext(connection) as queries:
+            reviewer.client.get(address)
+        few[address] = len(queries)
+    assert few["/?q=Number+5"] <= few["/"] + 1  # a search reads the rows of its window again
+    filled(second, alice, 60)
+    filled(foreign_mailbox, charlie, 300)
+    for address in few:
+        with CaptureQueriesContext(connection) as many:
+            shown = reviewer.client.get(address)
+        assert shown.status_code == 200
+        assert len(many) <= few[address], [query["sql"] for query in many]
+        assert not any("payload" in query["sql"] or "OFFSET" in query["sql"] for query in many)
+        with transaction.atomic(), connection.cursor() as cursor:
+            if connection.vendor == "postgresql":
+                # A full scan of so small a table is right. From now on the planner scans only if no
+                # index can serve.
+                cursor.execute("SET LOCAL enable_seqscan = off")
+            for query in many:
+                if not query["sql"].startswith("SELECT"):
+                    continue
+                explain = "EXPLAIN QUERY PLAN " if connection.vendor == "sqlite" else "EXPLAIN "
+                cursor.execute(explain + query["sql"].replace("%", "%%"))
+                plan = "\n".join(str(row) for row in cursor.fetchall())
+                whole = re.search(
+                    r"SCAN approvals_(pendingaction|revision)\b(?! USING (COVERING )?INDEX)|"
+                    r"Seq Scan on approvals_(pendingaction|revision)",
+                    plan,
+                )
+                assert not whole, (query["sql"], plan)
+
+
+def test_pages_follow_each_other_and_a_search_names_its_reach(
+    mailbox: Mailbox, alice: User, reviewer: Reviewer
+) -> None:
+    filled(mailbox, alice, 60)
+    first = text_of(reviewer.client.get("/"))
+    following = re.search(r'href="([^"]+)"\s+rel="next"', first)
+    assert following
+    second = text_of(reviewer.client.get(following[1].replace("&amp;", "&")))
+    titles = (
+        re.findall(r"<bdi>(Number \d+)</bdi></a>", first),
+        re.findall(r"<bdi>(Number \d+)</bdi></a>", second),
+    )
+    assert [len(each) for each in titles] == [50, 10]
+    assert not set(titles[0]) & set(titles[1])
+    for words, expected in (
+        ("p7@", 1),
+        ("to:p59", 1),
+        ("from:agent Number", 50),
+        ("from:nobody", 0),
+        ('"Number 5"', 11),
+    ):
+        found = text_of(reviewer.client.get("/", {"q": words}))
+        assert len(re.findall(r'<li\s+id="row-', found)) == expected, words
+    assert "Nothing matches" in text_of(reviewer.client.get("/", {"q": "nobody"}))
+    assert reviewer.client.get("/?cursor=elsewhere").status_code == 302
+
+
+def test_only_similar_mails_are_approved_together(
+    api: Api, reviewer: Reviewer, mailbox: Mailbox
+) -> None:
+    alike = [api.propose(subject=name) for name in ("One", "Two")]
+    other = api.propose(subject="Three", to=["bob@lovelace.example"])
+
+    def items(ids: list[str]) -> list[str]:
+        return [f"{each}:{seal_of(each)['digest']}:1" for each in ids]
+
+    reviewer.client.get("/")
+    token = {"csrfmiddlewaretoken": reviewer.client.cookies["csrftoken"].value}
+    for ids in ([*alike, other], []):
+        for step in ("/bulk/", "/bulk/approve/"):
+            assert reviewer.client.post(step, {"item": items(ids), **token}).status_code == 409
+    confirm = reviewer.client.post("/bulk/", {"item": items(alike), **token})
+    assert confirm.status_code == 200
+    assert text_of(confirm).count("mira@northwind.example") == 2
+    assert PendingAction.objects.filter(status="pending").count() == 3
+
+    verdicts.reject(action_id=PendingAction.objects.get(pk=alike[1]).pk, person=reviewer.user)
+    assert (
+        reviewer.client.post("/bulk/approve/", {"item": items(alike), **token}).status_code == 200
+    )
+    assert PendingAction.objects.get(pk=alike[0]).status == "approved"
+    assert PendingAction.objects.get(pk=alike[1]).status == "rejected"
+
+
+def test_updated_rows_are_those_of_the_page(api: Api, reviewer: Reviewer) -> None:
+    """Check that an unchanged row has the same text, because the page swaps every row that
+    differs.
+    """
+    api.propose()
+    page = text_of(reviewer.client.get("/"))
+    told = json.loads(reviewer.client.get("/live/changes/?since=0").content)["rows"][0]["html"]
+
+    def bare(html: str) -> str:
+        return re.sub(r"\s+", " ", re.sub(r"<time.*?</time>", "", html, flags=re.DOTALL)).strip()
+
+    assert bare(told) in bare(page)

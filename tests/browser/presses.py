@@ -1,0 +1,89 @@
+"""Steps on a page that a link cannot do: they press a button or change a form.
+
+They find forms and fields by name, so that they work in every language.
+"""
+
+from playwright.sync_api import Page
+
+from accounts.models import User
+from approvals.decisions import edits
+from approvals.models import PendingAction
+
+# A form as another site would send it; a page of an old tab has the same result.
+UNSEALED = """() => { document.querySelector("[name=csrfmiddlewaretoken]").form.remove();
+  const form = document.querySelector("main form"); form.querySelector("[name=csrfmiddlewaretoken]").value = "none";
+  form.submit(); }"""
+
+
+def pressed(page: Page, action: str) -> None:
+    """Press the first button of the form that does this."""
+    with page.expect_navigation():
+        page.locator(f"form[data-action={action}] button").first.click()
+
+
+def fill(page: Page, name: str, value: str) -> None:
+    page.locator(f"main form:not([role=search]) [name={name}]").fill(value)
+
+
+def framed(page: Page, review: str) -> None:
+    """Show the message of the frame in a page that lets axe run."""
+    page.set_content(page.context.request.get(f"{review}body/").text())
+
+
+def make_token(page: Page) -> None:
+    fill(page, "name", "desk")
+    for box in page.get_by_role("checkbox").all():
+        box.check()
+    pressed(page, "create-token")
+
+
+def add_webhook(page: Page) -> None:
+    fill(page, "url", "http://192.0.2.7/hook")
+    pressed(page, "create-webhook")
+
+
+def refused_mail(page: Page) -> None:
+    fill(page, "to", "mira@northwind.example, nobody")
+    fill(page, "subject", "Refused")
+    fill(page, "body", "Hello")
+    pressed(page, "compose")
+
+
+def invite(page: Page) -> None:
+    fill(page, "email", "another@northwind.example")
+    pressed(page, "invite")
+
+
+def wrong_rules(page: Page) -> None:
+    fill(page, "approvals_needed", "4")
+    pressed(page, "rules")
+
+
+def wrong_edit(page: Page) -> None:
+    fill(page, "to", "nobody")
+    pressed(page, "edit")
+
+
+def stale(page: Page, bob: User) -> None:
+    action = PendingAction.objects.get(pk=page.url.split("/")[-2])
+    edits.edit(
+        action_id=action.pk,
+        person=bob,
+        digest=action.digest,
+        revision=action.revision,
+        changes={"subject": f"Changed {action.revision} times"},
+    )
+    pressed(page, "approve")
+
+
+def several(page: Page) -> None:
+    for box in page.locator(".pick input").all():
+        box.check()
+    pressed(page, "bulk")
+
+
+def several_approved(page: Page) -> None:
+    if page.locator(".pick").count():
+        page.locator(".pick input").first.check()
+        pressed(page, "bulk")
+        pressed(page, "bulk-approve")

@@ -1,0 +1,287 @@
+"""The draft at Microsoft 365 was changed, sent or lost: nothing but the approved mail leaves."""
+
+import pytest
+
+from approvals.models import PendingAction
+from approvals.worker import maintenance
+from tests.conftest import Api, Reviewer
+from tests.faults.graph_road import (
+    Tamper,
+    approve,
+    approved,
+    created,
+    now_it_is_time,
+    probe,
+    throttled_with_a_draft,
+)
+from tests.support.people.outlook import api, graph, letter, mailbox, state
+from tests.support.servers.graph import GraphServer
+from tests.support.servers.graph_store import Item, as_recipient
+from tests.support.servers.sandbox import ADA
+from tests.support.work import work
+
+__all__ = ["api", "approved", "graph", "mailbox"]
+pytestmark = pytest.mark.django_db
+
+
+@pytest.mark.fault(37)
+def test_draft_edited_by_the_owner_is_not_sent(approved: PendingAction, graph: GraphServer) -> None:
+    draft = throttled_with_a_draft(graph)
+    graph.store.patch(draft, {"subject": "Something else"})
+    work()
+    assert state(approved) == ("failed", "draft_changed")
+    assert (len(graph.sends()), graph.ledger) == (1, [])
+
+
+@pytest.mark.fault(37)
+def test_draft_deleted_by_the_owner_is_not_sent(
+    approved: PendingAction, graph: GraphServer
+) -> None:
+    draft = throttled_with_a_draft(graph)
+    graph.store.move(ADA, draft, "deleteditems")
+    work()
+    assert state(approved) == ("failed", "draft_changed")
+    assert (len(graph.sends()), graph.ledger) == (1, [])
+
+
+@pytest.mark.fault(37)
+def test_missing_draft_is_unknown_and_not_remade(
+    approved: PendingAction, graph: GraphServer
+) -> None:
+    graph.store.of(ADA).pop(throttled_with_a_draft(graph).id)
+    work()
+    assert state(approved) == ("unknown", "draft_gone")
+    for _ in range(5):
+        probe()
+        work()
+    assert state(approved)[0] == "unknown"
+    assert (len(graph.sends()), graph.ledger, created(graph)) == (1, [], 1)
+
+
+@pytest.mark.fault(37)
+def test_draft_sent_by_owner_is_found_in_sent(approved: PendingAction, graph: GraphServer) -> None:
+    graph.accept(ADA, throttled_with_a_draft(graph), "by hand", save=True)
+    work()
+    probe()
+    assert state(approved) == ("succeeded", None)
+    assert (len(graph.sends()), len(graph.ledger)) == (1, 1)
+
+
+def test_draft_sent_by_a_slow_first_attempt_is_found_in_sent(
+    approved: PendingAction, graph: GraphServer
+) -> None:
+    throttled_with_a_draft(graph)
+
+    def carried_out_late(action: str) -> None:
+        if action == "send":
+            graph.chooser = lambda action: None
+            graph.accept(ADA, graph.drafts(ADA)[0], "send", save=True)
+
+    graph.chooser = carried_out_late
+    now_it_is_time()
+    work()
+    assert state(approved) == ("unknown", "draft_gone")
+    probe()
+    assert state(approved) == ("succeeded", None)
+    assert [accepted.message_id for accepted in graph.ledger] == [approved.message_id]
+
+
+def test_draft_the_owner_is_sending_survives_a_cancellation(
+    approved: PendingAction, graph: GraphServer, api: Api
+) -> None:
+    draft = throttled_with_a_draft(graph)
+    graph.store.move(ADA, draft, "sentitems")  # in transit: already moved, and still a draft
+    assert api.post(f"/actions/{approved.pk}/cancel").json()["state"] == "cancelled"
+    now_it_is_time()
+    maintenance.tidy()
+    assert draft.folder == "sentitems"
+
+
+# A draft whose id nobody knows: the worker died, or the answer was lost, right after its creation
+
+
+@pytest.fixture(params=["create", "createReply"])
+def unconfirmed(
+    api: Api, reviewer: Reviewer, graph: GraphServer, request: pytest.FixtureRequest
+) -> PendingAction:
+    if request.param == "create":
+        action = approve(api, reviewer)
+    else:
+        graph.deliver(ADA, letter().as_bytes())
+        original = api.tool("list_emails").json()["emails"][0]["id"]
+        answer = api.tool("reply_email", message_id=original, comment="Yes.", confirm=True).json()
+        assert reviewer.decide(answer["action"]["id"], "approve").status_code == 302
+        action = PendingAction.objects.get(pk=answer["action"]["id"])
+    graph.fault("drop_after_effect", on=request.param)
+    work()
+    assert (state(action)[0], len(graph.drafts(ADA))) == ("approved", 1)
+    return action
+
+
+def test_unconfirmed_draft_is_removed_before_another_is_made(
+    unconfirmed: PendingAction, graph: GraphServer
+) -> None:
+    now_it_is_time()
+    work()
+    assert state(unconfirmed) == ("succeeded", None)
+    assert (len(graph.ledger), graph.drafts(ADA)) == (1, [])
+
+
+def test_unconfirmed_draft_sent_by_the_owner_is_not_repeated(
+    unconfirmed: PendingAction, graph: GraphServer
+) -> None:
+    graph.accept(ADA, graph.drafts(ADA)[0], "by hand", save=True)
+    now_it_is_time()
+    work()
+    # A reply is returned to its person before that, because its conversation has moved on.
+    answers = unconfirmed.tool == "reply_email"
+    assert state(unconfirmed) == (("pending", None) if answers else ("unknown", "draft_gone"))
+    assert (graph.sends(), len(graph.ledger)) == ([], 1)
+
+
+@pytest.mark.parametrize(
+    "then", ["stays in Sent", "is filed elsewhere", "is thrown away", "is on its way"]
+)
+def test_incomplete_draft_sent_by_the_owner_is_not_repeated(
+    approved: PendingAction, graph: GraphServer, then: str
+) -> None:
+    graph.fault("answer", on="get")
+    work()
+    (draft,) = graph.drafts(ADA)
+    graph.accept(ADA, draft, "by hand", save=True)
+    match then:
+        case "is filed elsewhere":
+            graph.store.move(ADA, draft, "archive")
+        case "is thrown away":
+            graph.store.of(ADA).pop(draft.id)
+        case "is on its way":
+            draft.shown["isDraft"] = True
+    now_it_is_time()
+    work()
+    assert state(approved) == ("unknown", "draft_gone")
+    assert (graph.sends(), len(graph.ledger)) == ([], 1)
+
+
+def test_unconfirmed_draft_is_removed_if_nothing_leaves(
+    unconfirmed: PendingAction, graph: GraphServer, api: Api
+) -> None:
+    own = graph.store.new(ADA, "drafts", {"subject": "The person's own"})
+    api.post(f"/actions/{unconfirmed.pk}/cancel")
+    now_it_is_time()
+    maintenance.tidy()
+    assert (graph.drafts(ADA), graph.ledger) == ([own], [])
+
+
+def one_more_bcc(item: Item) -> None:
+    item.shown["bccRecipients"] = [
+        *item.shown["bccRecipients"],
+        as_recipient("spy@elsewhere.example"),
+    ]
+
+
+def another_recipient(item: Item) -> None:
+    item.shown["toRecipients"] = [as_recipient("mira@n0rthwind.example")]
+
+
+def another_file(item: Item) -> None:
+    for file in item.files:
+        file["contentBytes"] = "AAAA"
+
+
+def another_text(item: Item) -> None:
+    item.shown["body"]["content"] = item.shown["body"]["content"].replace("Thursday", "Friday")
+
+
+def another_link(item: Item) -> None:
+    item.shown["body"]["content"] = item.shown["body"]["content"].replace(
+        "good.example", "evil.example"
+    )
+
+
+@pytest.mark.fault(38)
+@pytest.mark.parametrize(
+    ("tamper", "of", "what"),
+    [
+        pytest.param(one_more_bcc, "create", "bcc", id="extra-bcc"),
+        pytest.param(another_recipient, "create", "to", id="changed-recipient"),
+        pytest.param(another_file, "attachments", "attachments", id="swapped-attachment"),
+        pytest.param(another_text, "create", "body", id="changed-text"),
+        pytest.param(another_link, "create", "body", id="changed-link"),
+    ],
+)
+def test_draft_with_other_content_is_never_sent(
+    api: Api, reviewer: Reviewer, graph: GraphServer, tamper: Tamper, of: str, what: str
+) -> None:
+    file = {"name": "a.pdf", "content_base64": "JVBERi0xLjQK"}
+    body = {
+        "body": '<p>Until Thursday, <a href="https://good.example/">here</a></p>',
+        "body_type": "html",
+    }
+    action = approve(api, reviewer, attachments=[file], **body)
+    graph.tamper = tamper
+    graph.on_attach = tamper if of == "attachments" else graph.on_attach
+    work()
+    assert state(action) == ("failed", "readback_mismatch")
+    assert what in (action.error or {})["detail"]
+    assert (graph.sends(), graph.ledger) == ([], [])
+    maintenance.tidy()
+    assert graph.drafts(ADA) == []
+
+
+def test_html_rewritten_without_a_change_of_meaning_is_sent(
+    api: Api, reviewer: Reviewer, graph: GraphServer
+) -> None:
+    def rewritten(item: Item) -> None:
+        content = item.shown["body"]["content"]
+        item.shown["body"]["content"] = (
+            f"<html><head><meta charset=utf-8></head><body>\r\n{content}\r\n</body></html>"
+        )
+
+    graph.tamper = rewritten
+    action = approve(
+        api, reviewer, body='<p>See <a href="https://good.example/">here</a></p>', body_type="html"
+    )
+    work()
+    assert state(action) == ("succeeded", None)
+
+
+TEXT = "Hello Mira,\n  a < b & c: https://good.example/?x=1&y=2\n\nAlice"
+
+
+def test_text_shown_by_exchange_as_html_is_sent_as_text(
+    api: Api, reviewer: Reviewer, graph: GraphServer
+) -> None:
+    graph.shows_html = True
+    action = approve(api, reviewer, body=TEXT)
+    work()
+    assert state(action) == ("succeeded", None)
+    assert graph.sent(ADA)[0].shown["body"] == {"contentType": "text", "content": f"{TEXT}\n"}
+
+
+def misled(item: Item) -> None:
+    item.shown["body"] = {
+        "contentType": "html",
+        "content": '<a href="https://evil.example/">Hello Mira.</a>',
+    }
+    item.changed()
+
+
+@pytest.mark.fault(38)
+@pytest.mark.parametrize("at_read", [0, 2])
+def test_text_that_became_a_link_is_never_sent(
+    api: Api, reviewer: Reviewer, graph: GraphServer, at_read: int
+) -> None:
+    reads: list[Item] = []
+
+    def changed_between_the_looks(item: Item) -> None:
+        reads.append(item)
+        if len(reads) == at_read:
+            misled(item)
+
+    graph.shows_html, graph.on_read = True, changed_between_the_looks
+    graph.tamper = graph.tamper if at_read else misled
+    action = approve(api, reviewer, body="Hello Mira.")
+    work()
+    assert state(action) == ("failed", "readback_mismatch")
+    assert len(reads) == 2
+    assert (graph.sends(), graph.ledger) == ([], [])

@@ -1,0 +1,167 @@
+"""A whole mailhub in its own home: a web server, workers, and a mailbox whose SMTP server the test
+controls.
+
+with Installation(tmp_path, smtp, sandbox) as installation:
+    action_id = installation.approved("Hello")
+    with installation.worker() as worker: ...
+"""
+
+import json
+import os
+import signal
+from base64 import b64encode
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from tests.support.processes.person import Answer, Person, request
+from tests.support.processes.programs import Program, manage, session_of, until
+from tests.support.servers.dovecot import Dovecot
+from tests.support.servers.sandbox import ADA, SandboxServer
+from tests.support.servers.services import free_port
+from tests.support.servers.smtp import FaultySmtp
+
+OWNER = "owner@lovelace.example"
+KEYS = {"SECRET_KEY": "k" * 40, "MAILHUB_ENCRYPTION_KEYS": b64encode(b"k" * 32).decode()}
+
+
+class Installation:
+    """An installation; `changes` are settings of all its processes.
+
+    `prepare()` creates the database, the owner and the mailbox.
+    """
+
+    def __init__(
+        self, home: Path, smtp: FaultySmtp, sandbox: SandboxServer | Dovecot, **changes: object
+    ) -> None:
+        self.home = home
+        self.changes: dict[str, object] = {
+            **KEYS,
+            "MAILHUB_ALLOW_LOOPBACK_HOSTS": 1,
+            "MAILHUB_UNDO_SECONDS": 0,
+            "MAILHUB_LEASE_SECONDS": 3,
+            **changes,
+        }
+        self._smtp, self._sandbox = smtp, sandbox
+        self._running = ExitStack()
+        self.url = self._token = ""
+        self._person: Person | None = None
+
+    def prepare(self) -> None:
+        access = self._sandbox.access(ADA)
+        self.command("migrate", "--verbosity=0")
+        self.command("create_user", "--email", OWNER, "--name", "Olive Owner")
+        self.command(
+            "connect_mailbox",
+            "imap",
+            "--address",
+            ADA,
+            "--owner",
+            OWNER,
+            "--password-stdin",
+            "--imap",
+            f"127.0.0.1:{access.imap.port}:plain",
+            "--smtp",
+            f"127.0.0.1:{self._smtp.port}:plain",
+            stdin=access.password,
+        )
+        named = ("--name", "agent", "--scopes", "mail:read,mail:propose", "--mailboxes", ADA)
+        self._token = self.command("create_token", "--user", OWNER, *named)
+
+    def command(self, *arguments: str, stdin: str = "", **changes: object) -> str:
+        """Run a command on this installation, and return its output. Fail if the command fails."""
+        done = manage(self.home, *arguments, stdin=stdin, **{**self.changes, **changes})
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    def serve(self, **changes: object) -> Program:
+        """Start the web server and return once it answers."""
+        port = free_port()
+        self.url, self._person = f"http://127.0.0.1:{port}", None
+        given = {**self.changes, "MAILHUB_PUBLIC_URL": self.url, **changes}
+        web = self._running.enter_context(Program(self.home, "web", "--port", str(port), **given))
+
+        def answers() -> bool:
+            try:
+                return request(f"{self.url}/healthz").status == 200
+            except OSError:
+                return False
+
+        until(answers, say=web.log)
+        return web
+
+    def worker(self, **changes: object) -> Program:
+        """Start one more worker; it ends with the installation."""
+        return self._running.enter_context(
+            Program(self.home, "worker", **{**self.changes, **changes})
+        )
+
+    def rest(self, method: str, path: str, body: object = None) -> Answer:
+        content = None if body is None else json.dumps(body).encode()
+        headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
+        return request(f"{self.url}/api/v1{path}", method, body=content, headers=headers)
+
+    def page(self, path: str) -> Answer:
+        return self.person().get(path)
+
+    def person(self) -> Person:
+        if self._person is None:
+            person = Person(self.url)
+            link = self.command("sign_in_link", "--user", OWNER, MAILHUB_PUBLIC_URL=self.url)
+            assert person.submit(link, "sign-in").status == 302
+            self._person = person
+        return self._person
+
+    def proposed(self, subject: str) -> str:
+        mail = {
+            "to": ["mira@northwind.example"],
+            "subject": subject,
+            "body": f"About {subject}.",
+            "confirm": True,
+        }
+        answer = self.rest("POST", "/tools/send_email", mail)
+        assert answer.status == 202, answer.text
+        return str(answer.json()["action"]["id"])
+
+    def approve(self, action_id: str) -> None:
+        answer = self.person().submit(f"/actions/{action_id}/", "approve")
+        assert answer.status == 302, answer.text
+
+    def approved(self, subject: str) -> str:
+        action_id = self.proposed(subject)
+        self.approve(action_id)
+        return action_id
+
+    def action(self, action_id: str) -> dict[str, Any]:
+        action: dict[str, Any] = self.rest("GET", f"/actions/{action_id}").json()
+        return action
+
+    def reaches(self, action_id: str, *states: str) -> dict[str, Any]:
+        until(
+            lambda: self.action(action_id)["state"] in states,
+            say=lambda: str(self.action(action_id)),
+        )
+        return self.action(action_id)
+
+    def stop(self) -> None:
+        """Kill all of its processes at once."""
+        self._running.close()
+        self._running = ExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+
+def cut_off(program: Program) -> None:
+    """Kill a process and everything it has started, as a power cut does."""
+    for pid in session_of(program.pid):
+        os.kill(pid, signal.SIGKILL)

@@ -1,0 +1,83 @@
+"""Every requirement is used: something imports it, names it in the settings, or runs its program."""
+
+import ast
+import re
+from importlib.metadata import distribution, packages_distributions
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.static
+ROOT = Path(__file__).parent.parent
+SOURCES = ("accounts", "approvals", "tools", "mailhub", "tests", "bin")
+# Requirements that no module names: a file that uses each, and the word by which it does.
+USED_ELSEWHERE = {
+    "gunicorn": ("Dockerfile", '"gunicorn"'),
+    "mypy": ("Makefile", "-m mypy"),
+    "ruff": ("Makefile", "bin/ruff"),
+    "import-linter": ("Makefile", "lint-imports"),
+    "djangofmt": ("Makefile", "bin/djangofmt"),
+    "pytest-xdist": ("bin/test", '"-n"'),
+    "pytest-timeout": ("pyproject.toml", "timeout ="),
+    "pytest-django": ("pyproject.toml", "DJANGO_SETTINGS_MODULE"),
+    "langchain-anthropic": ("docs/use/agent.md", "anthropic:"),
+}
+STUBS = ("types-", "django-stubs")
+
+
+def required() -> set[str]:
+    """Return the names in requirements/*.in, without extras, versions and included files."""
+    lines = (
+        line
+        for path in (ROOT / "requirements").glob("*.in")
+        for line in path.read_text().splitlines()
+    )
+    return {
+        found[0].lower() for line in lines if (found := re.match(r"[A-Za-z][A-Za-z0-9._-]*", line))
+    }
+
+
+def named_modules() -> set[str]:
+    """Return the top-level modules that code imports or names in a string, such as the settings."""
+    found = set()
+    for folder in SOURCES:
+        for path in (ROOT / folder).rglob("*"):
+            if path.suffix == ".py" or (folder == "bin" and path.is_file()):
+                text = path.read_text()
+                if path.suffix == ".py" or "python" in text.split("\n", 1)[0]:
+                    found |= _named_in(ast.parse(text))
+    return found
+
+
+def _named_in(tree: ast.AST) -> set[str]:
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            found.add(node.value)
+    return {name.partition(".")[0] for name in found}
+
+
+def test_every_requirement_is_used() -> None:
+    modules: dict[str, set[str]] = {}
+    for module, names in packages_distributions().items():
+        for name in names:
+            modules.setdefault(name.lower(), set()).add(module)
+    named = named_modules()
+    unused = {
+        name
+        for name in required()
+        if name not in USED_ELSEWHERE
+        and not name.startswith(STUBS)
+        and not modules.get(distribution(name).name.lower(), set()) & named
+    }
+    assert unused == set()
+
+
+@pytest.mark.parametrize("name", sorted(USED_ELSEWHERE))
+def test_requirement_is_used_where_the_table_says(name: str) -> None:
+    place, word = USED_ELSEWHERE[name]
+    assert word in (ROOT / place).read_text()

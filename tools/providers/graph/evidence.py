@@ -1,0 +1,202 @@
+"""Whether a mail has left: the search in Sent, and the state of the prepared draft."""
+
+from collections.abc import Iterator, Mapping
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import quote
+
+from tools.mail.message.compose import MESSAGE_ID
+from tools.providers import lenient
+from tools.providers.base import Envelope, StoredDraft
+from tools.providers.errors import NotFound, NotPermitted, ProviderError, Refused
+from tools.providers.graph.attachments import GraphAttachments
+from tools.providers.graph.client import WRITE
+from tools.providers.graph.mailbox import STATE, GraphMailbox, path_of
+from tools.providers.graph.outgoing import (
+    MARKER,
+    Outgoing,
+    differences,
+    is_comment_alone,
+    leads_elsewhere,
+    parse_outgoing,
+)
+from tools.providers.graph.queries import quote_text
+from tools.providers.notes import DraftNotes
+
+BACK = "id,subject,body,toRecipients,ccRecipients,bccRecipients,importance,isDraft,changeKey,parentFolderId"
+AS_TEXT = 'outlook.body-content-type="text"'
+OUR_MARK = f"singleValueExtendedProperties($filter=id eq '{MARKER}')"
+
+
+class GraphEvidence:
+    """The evidence in one mailbox. Our id of a mail is in its Message-ID or in a property of it."""
+
+    def __init__(self, mailbox: GraphMailbox, attachments: GraphAttachments) -> None:
+        self._mailbox = mailbox
+        self._client = mailbox.client
+        self._attachments = attachments
+
+    def find_sent(self, message_id: str) -> str | None:
+        if not MESSAGE_ID.fullmatch(message_id) or not self._mailbox.can_read:
+            return None
+        row = self._find_in_sent(message_id)
+        return str(row.get("internetMessageId") or message_id) if row else None
+
+    def differs_in_sent(self, message_id: str, envelope: Envelope) -> tuple[str, ...]:
+        row = self._find_in_sent(message_id)
+        if row is None:
+            raise NotFound()
+        outgoing = parse_outgoing(envelope.source, recipients=envelope.recipients)
+        wrong = self.compare(str(row["id"]), outgoing)[1]
+        # Microsoft may have written subject and quote: then only recipients can be compared.
+        if envelope.kind != "send" and is_comment_alone(outgoing, envelope):
+            wrong = [name for name in wrong if name in ("to", "cc", "bcc")]
+        return tuple(wrong)
+
+    def is_unsent(self, prepared: DraftNotes) -> bool:
+        if not prepared.version:
+            return False
+        try:
+            state = self.read_state(prepared.draft)
+        except Refused:
+            return False
+        return bool(state.get("isDraft")) and is_unchanged(state, prepared)
+
+    def discard(self, prepared: DraftNotes) -> None:
+        """Remove the draft. If the notes name only a marker, the answer to the draft's creation was
+        lost, so remove every draft with that marker.
+        """
+        if not prepared.draft:
+            marker = prepared.marker
+            drafts = (
+                list(self._find_marked("drafts", marker)) if MESSAGE_ID.fullmatch(marker) else []
+            )
+            for row in drafts:
+                self._discard_unfinished(str(row["id"]))
+        elif not prepared.is_compared:
+            self._discard_unfinished(prepared.draft)
+        else:
+            self.destroy(prepared)
+
+    def destroy(self, prepared: DraftNotes) -> bool:
+        """Destroy the draft permanently. DELETE would move it to Deleted Items, where its immutable
+        id stays valid and an order still finds it.
+
+        The address names the folder too: a draft that is on its way to Sent is not found there.
+        https://learn.microsoft.com/en-us/graph/api/message-permanentdelete
+        """
+        if not self.is_unsent(prepared):
+            return False
+        folder, draft = (quote(str(name), safe="") for name in (prepared.folder, prepared.draft))
+        try:
+            answer = self._client.call(
+                "POST", f"/mailFolders/{folder}/messages/{draft}/permanentDelete", scope=WRITE
+            )
+        except Refused as error:
+            if isinstance(error, NotPermitted):
+                raise
+            return False  # gone, on its way, or a cloud without this call: unknown
+        return answer.status == HTTPStatus.NO_CONTENT
+
+    def is_prepared(self, prepared: DraftNotes, draft: StoredDraft) -> bool:
+        if prepared.draft and self._mailbox.find_message(draft.id) == path_of(prepared.draft):
+            return True
+        message_id = lenient.decode_text(lenient.headers(draft.source)["Message-ID"])
+        return bool(prepared.marker) and message_id == prepared.marker
+
+    def read_state(self, draft: str) -> dict[str, Any]:
+        """Return the state of the draft. Raises NotFound."""
+        found = self._client.get(path_of(draft), {"$select": STATE}).body
+        return found if isinstance(found, dict) else {}
+
+    def is_still_a_draft(self, prepared: DraftNotes) -> bool:
+        """Return True if a refusal is about the draft itself; False if the draft may have left."""
+        try:
+            return bool(self.read_state(prepared.draft).get("isDraft"))
+        except ProviderError:
+            return False
+
+    def was_sent(self, message_id: str, prepared: DraftNotes) -> bool:
+        """Return True if it may have left: it is in Sent, on its way or finally, or not where it
+        was created.
+        """
+        if prepared.draft:
+            try:
+                state = self.read_state(prepared.draft)
+            except NotFound:
+                return True
+            if not state.get("isDraft"):
+                return True
+        return any(True for _ in self._find_marked("sentitems", message_id))
+
+    def compare(self, message: str, outgoing: Outgoing) -> tuple[dict[str, Any], list[str]]:
+        """Return the stored message and the names of its differences from the approved one."""
+        read = self._read_back(message, outgoing)
+        files = self._attachments.list_digests(path_of(message))
+        return read, differences(outgoing, read, files)
+
+    def _read_back(self, message: str, outgoing: Outgoing) -> dict[str, Any]:
+        """Return the stored message.
+
+        Microsoft's documentation says that every body is shown as HTML. If a text is, the message
+        is read again as text. The HTML is checked too, because the text hides where a link leads.
+        """
+        read = dict(self._client.get(path_of(message), {"$select": BACK}).body)
+        body = read.get("body") or {}
+        if outgoing.html is not None or str(body.get("contentType")).lower() != "html":
+            return read
+        as_text = self._client.get(path_of(message), {"$select": BACK}, prefer=AS_TEXT).body
+        same = as_text.get("changeKey") == read.get("changeKey")
+        leads = leads_elsewhere(str(body.get("content")), outgoing.text)
+        return dict(as_text) if same and not leads else read
+
+    def _find_in_sent(self, message_id: str) -> dict[str, Any] | None:
+        # A draft in Sent is on its way and may come back.
+        return next(
+            (row for row in self._find_marked("sentitems", message_id) if not row.get("isDraft")),
+            None,
+        )
+
+    def _find_marked(self, folder: str, message_id: str) -> Iterator[dict[str, Any]]:
+        """Yield the messages in a folder that have our id, or another id with our mark.
+
+        The rows are compared here, because a server that does not know a filter may return
+        everything.
+        """
+        marked = f"singleValueExtendedProperties/Any(ep: ep/id eq '{MARKER}' and ep/value eq {quote_text(message_id)})"
+        for condition in (f"internetMessageId eq {quote_text(message_id)}", marked):
+            params: dict[str, str | int] = {
+                "$filter": condition,
+                "$select": "id,internetMessageId,isDraft",
+                "$expand": OUR_MARK,
+                "$top": 5,
+            }
+            for row in self._client.rows(f"/mailFolders/{folder}/messages", params, enough=5):
+                if message_id in (row.get("internetMessageId"), *_marks(row)):
+                    yield row
+
+    def _discard_unfinished(self, draft: str) -> None:
+        """Delete a draft that was never compared, so no order names it.
+
+        The mailbox owner finds it in Deleted Items.
+        """
+        try:
+            state = self.read_state(draft)
+            # A draft in Sent: the mailbox owner is sending it.
+            if state.get("isDraft") and state.get("parentFolderId") != self._mailbox.find_role(
+                "sent"
+            ):
+                self._client.call("DELETE", path_of(draft), scope=WRITE)
+        except NotFound:
+            return
+
+
+def is_unchanged(state: Mapping[str, Any], prepared: DraftNotes) -> bool:
+    return (state.get("changeKey"), state.get("parentFolderId")) == (
+        prepared.version,
+        prepared.folder,
+    )
+
+
+def _marks(row: Mapping[str, Any]) -> list[str]:
+    return [str(each.get("value")) for each in row.get("singleValueExtendedProperties") or []]

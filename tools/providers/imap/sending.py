@@ -1,0 +1,40 @@
+"""Sending over SMTP, and the traces of it in the IMAP folders."""
+
+from typing import Literal
+
+from django.conf import settings
+
+from accounts.connect.imap import open_smtp
+from tools.providers.base import Envelope, Handover, Receipt
+from tools.providers.imap.mailbox import ImapMailbox, map_errors
+from tools.providers.imap.smtp import hand_over
+
+FLAGS = {"answered": rb"\Answered", "forwarded": rb"$Forwarded"}
+
+
+class ImapSender:
+    """The sending part: one SMTP dialogue. There is no draft to compare, so it has no `send_draft`."""
+
+    def __init__(self, mailbox: ImapMailbox) -> None:
+        self._mailbox = mailbox
+
+    def check(self, envelope: Envelope) -> None:
+        """Do nothing, because only the server can refuse it."""
+
+    def send(self, envelope: Envelope, handover: Handover) -> Receipt:
+        seconds = settings.MAILHUB_WIRE_TIMEOUT_SECONDS
+        with map_errors():
+            smtp = open_smtp(self._mailbox.access, seconds=seconds)
+        return hand_over(smtp, envelope, wire_started=handover.wire_started, answer_seconds=seconds)
+
+    def mark(self, message_id: str, flag: Literal["answered", "forwarded"]) -> None:
+        with self._mailbox.session() as session:
+            place = self._mailbox.open_message(session, message_id)
+            session.client.add_flags([place.uid], [FLAGS[flag]])
+
+    def save_sent_copy(self, source: bytes, message_id: str) -> None:
+        with self._mailbox.session(uploaded=len(source)) as session:
+            folder = self._mailbox.find_folder(session, "sent")
+            self._mailbox.select(session, folder)
+            if self._mailbox.find_sent_as(session, message_id) is None:
+                session.client.append(folder, source, flags=(rb"\Seen",))

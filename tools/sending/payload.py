@@ -1,0 +1,97 @@
+"""The payload of a mail: everything that determines its effect, as the digest covers it."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field
+
+from tools.mail.message.compose import OutgoingMessage
+from tools.stored import Stored
+
+Sort = Literal["send", "reply", "forward"]
+Kind = Literal["mail.send", "mail.reply", "mail.forward"]
+KINDS: dict[Sort, Kind] = {"send": "mail.send", "reply": "mail.reply", "forward": "mail.forward"}
+SORTS: dict[Kind, Sort] = {kind: sort for sort, kind in KINDS.items()}
+VERSION: Literal[1] = 1
+
+
+class FileDigest(Stored):
+    """An attachment of a mail, as the digest covers it."""
+
+    name: str
+    type: str
+    size: int
+    sha256: str
+
+
+class ProposedDraft(Stored):
+    """The draft that a mail sends, in the version that was proposed."""
+
+    id: str
+    sha256: str
+
+
+# JSON has no tuples, so these members take lists too.
+Texts = Annotated[tuple[str, ...], Field(strict=False)]
+FileDigests = Annotated[tuple[FileDigest, ...], Field(strict=False)]
+
+
+class MailPayload(Stored):
+    """The payload of mail.send, mail.reply and mail.forward.
+
+    The members with a default may be missing in what is stored. Another set of members needs
+    another version.
+    """
+
+    version: Literal[1] = VERSION
+    kind: Kind
+    mailbox: str
+    sender: str = Field(alias="from")
+    to: Texts
+    cc: Texts
+    bcc: Texts
+    subject: str
+    text: str
+    html: str | None
+    attachments: FileDigests
+    importance: Literal["low", "normal", "high"]
+    in_reply_to: str
+    references: Texts
+    original: str
+    reply_all: bool = False
+    comment: str = ""
+    draft: ProposedDraft | None
+    send_at: str | None
+    save_to_sent_items: bool
+    message_id: str
+    source_sha256: str
+    revised: bool = False  # a reviewer has edited it
+
+    @property
+    def sort(self) -> Sort:
+        return SORTS[self.kind]
+
+    @property
+    def recipients(self) -> tuple[str, ...]:
+        """Return the recipients of the envelope, Bcc included."""
+        return (*self.to, *self.cc, *self.bcc)
+
+    def with_content(self, message: OutgoingMessage) -> Self:
+        """Return the payload of the same mail after a reviewer's edit."""
+        request = message.request
+        edited = {
+            "to": request.to,
+            "cc": request.cc,
+            "bcc": request.bcc,
+            "subject": request.subject,
+            "text": request.content.text,
+            "html": request.content.html,
+            "attachments": file_digests(message),
+            "source_sha256": message.sha256,
+            "revised": True,
+        }
+        return self.model_copy(update=edited)
+
+
+def file_digests(message: OutgoingMessage) -> tuple[FileDigest, ...]:
+    """Return the attachments of the message, in their order."""
+    return tuple(FileDigest.from_json(file.as_json()) for file in message.request.attachments)
