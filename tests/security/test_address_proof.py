@@ -138,7 +138,8 @@ def test_mailed_code_proves_an_address(
     )
     assert right["Location"].startswith("/mailboxes/connect/imap/?address=president")
 
-    assert connect(window, provider.form(victim)).status_code == 302
+    connected = connect(window, provider.form(victim))
+    assert connected.status_code == 302, connected.content.decode()
     assert Mailbox.objects.get().address == victim
     assert proofs() == ["code"]
 

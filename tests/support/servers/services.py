@@ -7,8 +7,10 @@ block.
 `stop()` and `start()` in between simulate an outage: same address, same data.
 """
 
+import contextlib
 import os
 import pwd
+import random
 import shutil
 import signal
 import socket
@@ -21,6 +23,9 @@ from types import TracebackType
 from typing import Any, ClassVar, Self
 
 START_SECONDS = 30
+# Linux starts at this port (net.ipv4.ip_local_port_range), other systems at higher ones.
+EPHEMERAL_START = 32_768
+_given: set[int] = set()
 STOP_SECONDS = 20
 
 
@@ -311,11 +316,20 @@ class RabbitMQ(Service):
 
 
 def free_port() -> int:
-    """Return a loopback port that nobody listens on at the moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """Return a loopback port that nobody listens on at the moment.
+
+    It lies below the range from which the kernel gives ports to sockets that name none. The port is
+    closed until the caller's server opens it, and no other socket takes it meanwhile.
+    """
+    for _ in range(1000):
+        port = random.SystemRandom().randrange(10_000, EPHEMERAL_START)
+        if port in _given:
+            continue
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+            _given.add(port)
+            return port
+    raise ServiceError("no free port")
 
 
 def find_postgres() -> Path:
