@@ -14,6 +14,7 @@ import pytest
 from accounts.infra.problems import Problem
 from tests.security import corpus
 from tools import warnings
+from tools.mail.message import lenient
 from tools.mail.message.compose import ComposeError, Request, new_message, reply_subject
 from tools.mail.message.content import Content
 from tools.mail.message.draft_source import read_draft
@@ -22,7 +23,6 @@ from tools.mail.message.markup import answer_content, author_content, page_for_r
 from tools.mail.message.page_text import make_readable
 from tools.mail.parsers import run
 from tools.mail.text.decoding import text_of
-from tools.providers import lenient
 from tools.providers.base import Message, SearchQuery
 from tools.providers.errors import Refused
 from tools.providers.imap.search import criteria

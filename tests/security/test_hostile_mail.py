@@ -8,7 +8,7 @@ import pytest
 from tests.support.people.office import Office, letter, office
 from tests.support.servers.dovecot import dovecot
 from tools.mail.html.tags import TOO_COMPLEX
-from tools.providers.lenient import MORE_ADDRESSES, UNREADABLE
+from tools.mail.message.lenient import MORE_ADDRESSES, UNREADABLE
 
 __all__ = ["dovecot", "office"]
 pytestmark = pytest.mark.django_db(transaction=True)

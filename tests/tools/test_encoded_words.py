@@ -6,8 +6,8 @@ import time
 import pytest
 from imapclient.response_parser import parse_fetch_response
 
+from tools.mail.message import lenient
 from tools.mail.text.decoding import REPLACED
-from tools.providers import lenient
 from tools.providers.imap import structure
 
 

@@ -13,8 +13,8 @@ from typing import Literal, Self, cast
 from accounts.infra import credentials
 from accounts.infra.texts import translatable
 from accounts.models import Mailbox
+from tools.mail.message import lenient
 from tools.mail.text.decoding import text_of
-from tools.providers import lenient
 from tools.providers.base import (
     NOT_A_DRAFT,
     AttachmentInfo,

@@ -13,7 +13,8 @@ from accounts.infra.problems import Problem
 from accounts.infra.texts import translatable
 from accounts.models import Mailbox
 from accounts.people import own_mail
-from tools.providers import lenient, provider_for
+from tools.mail.message import lenient
+from tools.providers import provider_for
 from tools.providers.base import (
     AttachmentInfo,
     Card,

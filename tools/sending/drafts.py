@@ -14,6 +14,7 @@ from accounts.infra.texts import translatable
 from accounts.models import Mailbox
 from approvals.audit import chain as audit
 from approvals.lifecycle import proposals
+from tools.mail.message import lenient
 from tools.mail.message.compose import (
     MESSAGE_ID,
     OutgoingMessage,
@@ -26,7 +27,6 @@ from tools.mail.message.compose import (
 from tools.mail.message.content import Original
 from tools.mail.message.markup import answer_content, author_content
 from tools.models import Draft
-from tools.providers import lenient
 from tools.providers.base import NOT_A_DRAFT, MailProvider, StoredDraft
 from tools.providers.errors import Refused
 from tools.providers.failures import map_errors

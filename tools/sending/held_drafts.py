@@ -20,13 +20,14 @@ from accounts.models import Mailbox
 from approvals.core.digest import digest_of
 from approvals.core.types import ApprovedAction, Outcome, Preview, Proposal, Rendered, Target
 from approvals.lifecycle import proposals
+from tools.mail.message import lenient
 from tools.mail.message.compose import OutgoingMessage, add_date
 from tools.mail.message.hidden import as_parts
 from tools.mail.message.markup import compare_texts, find_hidden
 from tools.mail.message.page_text import make_readable
 from tools.mail.text.addresses import domain_of
 from tools.models import Draft
-from tools.providers import lenient, provider_for
+from tools.providers import provider_for
 from tools.providers.base import MailProvider, StoredDraft
 from tools.providers.errors import NotAuthorized, NotSent, ProviderError, Refused, Unavailable
 from tools.providers.failures import map_errors

@@ -9,10 +9,10 @@ from contextlib import suppress
 import pytest
 
 from tests.support.servers.sandbox import ADA, ImapTap, SandboxServer
+from tools.mail.message.lenient import ORIGINAL_ID_HEADERS
 from tools.providers.errors import Refused
 from tools.providers.imap import ImapProvider
 from tools.providers.imap.message_ids import Place, encode
-from tools.providers.lenient import ORIGINAL_ID_HEADERS
 
 MAILBOX = uuid.uuid4()
 EVIL = [

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from imapclient.response_parser import parse_fetch_response
 
-from tools.providers import lenient
+from tools.mail.message import lenient
 from tools.providers.imap import structure
 from tools.providers.imap.structure import Part
 

@@ -9,8 +9,8 @@ from email.message import Message as Block
 from hashlib import sha256
 from typing import Any
 
+from tools.mail.message import lenient
 from tools.mail.message.compose import REPLY_PREFIX
-from tools.providers import lenient
 from tools.providers.base import Envelope
 
 # Gmail may give a mail from its API another Message-ID and keep no copy of ours; it leaves headers

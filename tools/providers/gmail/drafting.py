@@ -5,7 +5,7 @@ from email.message import Message as Block
 from typing import Any
 
 from accounts.infra.texts import translatable
-from tools.providers import lenient
+from tools.mail.message import lenient
 from tools.providers.base import NOT_A_DRAFT, StoredDraft
 from tools.providers.errors import NotFound, Refused
 from tools.providers.gmail import payload, queries

@@ -5,7 +5,7 @@ The draft proves that nothing went out: as long as it is there unchanged, it was
 
 from typing import Any
 
-from tools.providers import lenient
+from tools.mail.message import lenient
 from tools.providers.base import Envelope, StoredDraft
 from tools.providers.errors import NotFound, ProviderError, Refused
 from tools.providers.gmail import payload, queries

@@ -13,8 +13,8 @@ from email.message import Message as Block
 from html import unescape
 from typing import Any
 
+from tools.mail.message import lenient
 from tools.mail.text.decoding import REPLACED, read_as, text_of, without_controls
-from tools.providers import lenient
 from tools.providers.base import READ_LIMIT, AttachmentInfo, Card, Message
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -14,7 +14,7 @@ import structlog
 
 from accounts.infra.texts import translatable
 from accounts.people import own_mail
-from tools.providers import lenient
+from tools.mail.message import lenient
 from tools.providers.base import AttachmentInfo, Card, Folder, Message, Page, SearchQuery, role_of
 from tools.providers.errors import NotFound, ProviderError, Refused
 from tools.providers.gmail import metrics, payload, queries

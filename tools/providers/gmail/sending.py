@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from accounts.infra.texts import translatable
-from tools.providers import lenient
+from tools.mail.message import lenient
 from tools.providers.base import Envelope, Handover, Receipt
 from tools.providers.errors import NotFound, NotSent, OutcomeUnknown, Refused, Unsupported
 from tools.providers.gmail import payload

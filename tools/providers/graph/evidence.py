@@ -5,8 +5,8 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
 
+from tools.mail.message import lenient
 from tools.mail.message.compose import MESSAGE_ID
-from tools.providers import lenient
 from tools.providers.base import Envelope, StoredDraft
 from tools.providers.errors import NotFound, NotPermitted, ProviderError, Refused
 from tools.providers.graph.attachments import GraphAttachments

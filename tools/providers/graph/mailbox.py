@@ -10,7 +10,8 @@ from uuid import UUID
 
 from accounts.connect import microsoft
 from accounts.infra.texts import translatable
-from tools.providers import handles, lenient
+from tools.mail.message import lenient
+from tools.providers import handles
 from tools.providers.base import AttachmentInfo, role_of
 from tools.providers.errors import NotFound
 from tools.providers.graph.client import GraphClient

@@ -5,8 +5,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from accounts.infra.texts import translatable
+from tools.mail.message import lenient
 from tools.mail.text.decoding import without_controls
-from tools.providers import handles, lenient
+from tools.providers import handles
 from tools.providers.base import AttachmentInfo, Card, Folder, Message, Page, SearchQuery
 from tools.providers.errors import NotFound, Refused
 from tools.providers.graph.answers import Answer

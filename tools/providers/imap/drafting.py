@@ -3,7 +3,7 @@
 """
 
 from accounts.infra.texts import translatable
-from tools.providers import lenient
+from tools.mail.message import lenient
 from tools.providers.base import NOT_A_DRAFT, StoredDraft
 from tools.providers.errors import NotFound, Refused
 from tools.providers.imap.mailbox import SAFE_MESSAGE_ID, ImapMailbox, body_of

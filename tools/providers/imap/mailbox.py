@@ -12,7 +12,7 @@ from imapclient.response_parser import parse_message_list
 
 from accounts.connect.imap import ConnectError, ImapAccess, LoginRefused, conversation, open_imap
 from accounts.infra.texts import translatable
-from tools.providers import lenient
+from tools.mail.message import lenient
 from tools.providers.base import role_of
 from tools.providers.errors import NotAuthorized, NotFound, Refused, Unavailable
 from tools.providers.imap import message_ids

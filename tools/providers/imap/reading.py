@@ -8,8 +8,8 @@ from imapclient import IMAPClient
 
 from accounts.infra.texts import translatable
 from accounts.people import own_mail
+from tools.mail.message import lenient
 from tools.mail.text.decoding import without_controls
-from tools.providers import lenient
 from tools.providers.base import (
     READ_LIMIT,
     AttachmentInfo,

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
+from tools.mail.message import lenient
 from tools.mail.text.charsets import codec_of
 from tools.mail.text.decoding import text_of, without_controls
-from tools.providers import lenient
 
 PIECE = re.compile(r"[0-9]{1,4}\*?")
 MAX_DEPTH = 50
