@@ -241,6 +241,38 @@ RULES = (
         refused_when=_child("OLD", _ENDED),
         says="bytes are deleted after the end",
     ),
+    *(
+        rule
+        for table in ("proposernote", "metadatapair")
+        for rule in (
+            Rule(
+                name=f"{table}_with_the_proposal",
+                table=f"approvals_{table}",
+                event="INSERT",
+                refused_when=_child("NEW", "a.status = 'pending' AND a.revision = 1"),
+                says="a proposer says something about an action only with the proposal",
+            ),
+            Rule(
+                name=f"{table}_deleted_after_the_end",
+                table=f"approvals_{table}",
+                event="DELETE",
+                refused_when=_child("OLD", _ENDED),
+                says="this is deleted after the end",
+            ),
+        )
+    ),
+    Rule(
+        name="proposernote_never_changed",
+        table="approvals_proposernote",
+        event="UPDATE",
+        refused_when=_is_changed("action_id")
+        + "".join(
+            f" OR (({_is_changed(column)}) AND substr(NEW.{column}, 1, {len(TEXT_MARK)}) <> '{TEXT_MARK}')"
+            for column in ("reason", "callback_url")
+        ),
+        says="the words of the proposer are never changed, only encrypted",
+    ),
+    _forbid("metadatapair", "UPDATE"),
     Rule(
         name="decision_of_what_is_there",
         table="approvals_decision",

@@ -33,7 +33,7 @@ POSTGRESQL = {
     "hex": "encode(",
     "end": ", 'hex')",
 }
-NEWEST_COLUMN = "sealed_payload"  # the newest column of the revisions that a rule names
+NEWEST_TABLE = "approvals_metadatapair"  # the newest table that a rule names
 
 
 def statements(vendor: str) -> tuple[list[str], list[str]]:
@@ -106,18 +106,13 @@ def _run(connection: BaseDatabaseWrapper, sql: list[str]) -> None:
 
 
 def install_in_migration(apps: Any, schema_editor: Any) -> None:
-    """Install the guards if the tables have the columns that the rules name.
+    """Install the guards if all tables that the rules name are there.
 
-    A later migration that adds such a column installs them again. Until then SQLite would refuse
-    every rename of a table.
+    A later migration that adds such a table or column installs them again. Until then SQLite would
+    refuse every rename of a table.
     """
     connection = schema_editor.connection
-    with connection.cursor() as cursor:
-        columns = {
-            each.name
-            for each in connection.introspection.get_table_description(cursor, "approvals_revision")
-        }
-    if NEWEST_COLUMN in columns:
+    if NEWEST_TABLE in connection.introspection.table_names():
         install(connection)
 
 

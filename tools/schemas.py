@@ -1,5 +1,6 @@
 """Parameters of the tools: the public contract. Unknown fields are errors; nothing is coerced."""
 
+import unicodedata
 from datetime import date
 from typing import Annotated, Any, Literal, Self
 
@@ -220,7 +221,26 @@ class DeleteDraft(_DraftNamed):
     pass
 
 
+def _plain_reason(value: str) -> str:
+    """Return the text if an approver can read all of it: no hidden or reordering characters."""
+    for character in body_text(value):
+        if character not in "\n\t" and unicodedata.category(character) in ("Cc", "Cf"):
+            raise ValueError(f"must not hold the character U+{ord(character):04X}")
+    return body_text(value)
+
+
+MetadataName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,39}$")]
+MetadataValue = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(header_text)]
+Metadata = Annotated[dict[MetadataName, MetadataValue], Field(max_length=16)]
+
+
 class SendingParameters(MailboxParameters):
+    reason: (
+        Annotated[str, Field(min_length=1, max_length=1000), AfterValidator(_plain_reason)] | None
+    ) = Field(None, description="why; the approver reads it as your claim")
+    metadata: Metadata | None = Field(
+        None, description="up to 16 short texts by name, for you; list_actions filters by them"
+    )
     replaces: str | None = Field(None, min_length=1, max_length=64)
     idempotency_key: str | None = Field(None, min_length=1, max_length=255)
     confirm: bool = Field(
@@ -271,6 +291,7 @@ class ActionParameters(Parameters):
 
 class ListActions(MailboxParameters):
     state: Status | None = Field(None, strict=False)
+    metadata: Metadata | None = Field(None, description="only actions with these pairs")
     limit: int = Field(20, ge=1, le=100)
     cursor: str | None = Field(None, max_length=200)
 

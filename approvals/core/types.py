@@ -78,6 +78,18 @@ class Proposal:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Remarks:
+    """The words of the proposer about a proposal: a claim, of which nothing leaves.
+
+    `metadata` is for the proposer's own use. `callback_url` gets the events of the action.
+    """
+
+    reason: str = ""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    callback_url: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class ApprovedAction:
     """The frozen payload that a kind executes, and the call that marks the point of no return.
 

@@ -17,8 +17,8 @@ from accounts.models import Mailbox, User
 from approvals.audit import chain
 from approvals.core.digest import digest_of
 from approvals.core.states import SENTENCES, Status
-from approvals.core.types import Proposal
-from approvals.lifecycle import queries
+from approvals.core.types import Proposal, Remarks
+from approvals.lifecycle import notes, queries
 from approvals.models import ApprovalPolicy, Blob, IdempotencyRecord, PendingAction, Revision
 from approvals.rules.policy import lifetime_of, policy_of, refusal_by_lists
 
@@ -62,8 +62,11 @@ def propose(
     key: str | None,
     request_digest: str,
     replaces: str | None = None,
+    remarks: Remarks | None = None,
 ) -> tuple[PendingAction, bool]:
     """Store a proposal for a person to decide, and supersede the action that it replaces, if any.
+
+    `remarks` is what the proposer says about it.
 
     Returns the action, and True if the key had led to it before. Raises `policy_blocked` if the
     rules of the mailbox refuse one of its targets, and `rate_limited` if too many proposals of this
@@ -92,6 +95,7 @@ def propose(
             raise
         return earlier, True
     _store_content(action, proposal, author=caller.user, at=now)
+    said = notes.store(action, remarks) if remarks is not None else {}
     if replaced is not None:
         _supersede(replaced, action, actor=actor_of(caller), at=now)
     chain.record(
@@ -101,6 +105,7 @@ def propose(
         action_id=action.id,
         digest=digest,
         tool=tool,
+        **said,
     )
     return action, False
 

@@ -20,7 +20,7 @@ from accounts.infra.texts import without_sources
 from accounts.models import Mailbox, User
 from approvals.core.at_rest import open_part
 from approvals.core.states import FINAL, Status
-from approvals.lifecycle import reconcile
+from approvals.lifecycle import notes, reconcile
 from approvals.models import AuditEvent, Blob, Decision, PendingAction, Revision
 from approvals.rules import sentences
 
@@ -103,6 +103,8 @@ def describe_action(action: PendingAction) -> dict[str, Any]:
         "created_at": _rfc3339(action.created_at),
         "expires_at": _rfc3339(action.expires_at),
     }
+    if pairs := notes.metadata_of(action):
+        members["metadata"] = pairs
     if action.receipt:
         members["receipt"] = action.receipt
     if action.unsettled_at:
@@ -183,7 +185,8 @@ def page(
     """
     order = ("-created_at", "-id") if newest_first else ("created_at", "id")
     actions = actions.filter(after_cursor(cursor, newest_first=newest_first))
-    rows = list(actions.select_related("mailbox", "proposer").order_by(*order)[: limit + 1])
+    found = actions.select_related("mailbox", "proposer").prefetch_related("metadata")
+    rows = list(found.order_by(*order)[: limit + 1])
     if len(rows) <= limit:
         return rows, None
     last = rows[limit - 1]

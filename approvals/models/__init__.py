@@ -3,6 +3,7 @@
 from approvals.models.action import Blob, IdempotencyRecord, PendingAction, Revision
 from approvals.models.audit import AuditChain, AuditEvent
 from approvals.models.execution import Attempt, DeadLetter, Heartbeat, Preparation
+from approvals.models.notes import MetadataPair, ProposerNote
 from approvals.models.pages import Presence, SavedView
 from approvals.models.pauses import Instance, Pause, Rest
 from approvals.models.people import ApprovalPolicy, Decision, Seen
@@ -19,10 +20,12 @@ __all__ = [
     "Heartbeat",
     "IdempotencyRecord",
     "Instance",
+    "MetadataPair",
     "Pause",
     "PendingAction",
     "Preparation",
     "Presence",
+    "ProposerNote",
     "Rest",
     "Revision",
     "SavedView",

@@ -17,7 +17,7 @@ from approvals.core.kinds import get_kind
 from approvals.core.states import Status
 from approvals.core.types import Rendered
 from approvals.decisions import edits, rulings, verdicts
-from approvals.lifecycle import queries, reconcile
+from approvals.lifecycle import notes, queries, reconcile
 from approvals.lifecycle.changes import FieldChange
 from approvals.models import PendingAction
 from approvals.pages import history, listing, live
@@ -131,6 +131,7 @@ def review_context(request: AuthenticatedRequest, action: PendingAction) -> dict
         "content": content,
         "cut": SHOWN_CHARACTERS,
         "cut_slice": f":{SHOWN_CHARACTERS}",
+        "remarks": notes.remarks_of(action),
         "kind_template": f"approvals/previews/{action.kind}.html",
         "aside_template": _aside_template(action) if content else None,
         "view": view if view in VIEWS else "preview",

@@ -27,6 +27,7 @@ from approvals.core.kinds import get_kind
 from approvals.core.queue import queue
 from approvals.core.states import FINAL, Status
 from approvals.core.types import Outcome
+from approvals.lifecycle import notes
 from approvals.lifecycle.backoff import PROBES, lookup_wait, retry_wait
 from approvals.lifecycle.load import load_approved, read_action
 from approvals.lifecycle.outcomes import record_outcome
@@ -327,6 +328,7 @@ def _purge(action_id: UUID) -> None:
     Blob.objects.filter(action=action_id).delete()
     Preparation.objects.filter(action=action_id).delete()
     Decision.objects.filter(action=action_id).exclude(note="").update(note="")
+    notes.delete(action_id)
     mine.update(purged_at=Now(), settle_at=None, returned=None)
 
 

@@ -7,7 +7,7 @@ from accounts.access.caller import Caller
 from accounts.infra.problems import not_found
 from accounts.models import Role
 from approvals.decisions import verdicts
-from approvals.lifecycle import queries
+from approvals.lifecycle import notes, queries
 from tools.schemas import ActionParameters, ListActions
 
 
@@ -34,6 +34,7 @@ def list_actions(caller: Caller, parameters: ListActions) -> dict[str, Any]:
         )
     if parameters.state is not None:
         actions = actions.filter(status=parameters.state)
+    actions = notes.with_metadata(actions, parameters.metadata or {})
     page, next_cursor = queries.page(
         actions, cursor=parameters.cursor, limit=parameters.limit, newest_first=True
     )

@@ -73,7 +73,7 @@ AnyTool = MailboxTool[Any] | CallerTool[Any]  # each entry binds its own class o
 # The toolsets for a client that asks for no particular ones.
 DEFAULT_TOOLSETS = ("mail", "drafts", "send", "actions")
 
-HELD = "confirm=true holds it for a person: that is success, do not send again."
+HELD = "confirm=true holds it for a person: a success."
 
 TOOLS: dict[str, AnyTool] = {
     tool.name: tool

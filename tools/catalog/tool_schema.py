@@ -24,12 +24,14 @@ EXPLAINED_ONCE = frozenset(
         "attachments",
         "in_reply_to",
         "confirm",
+        "reason",
         "idempotency_key",
         "replaces",
     }
 )
-# Other names of a parameter: accepted, but not shown.
-SYNONYMS = frozenset({"user_id", "uid"})
+# Accepted, but not shown: other names of a parameter, and parameters for programs, which read the
+# documents.
+NOT_SHOWN = frozenset({"user_id", "uid", "metadata"})
 FAR_AWAY = 1000  # a limit that nobody reaches by accident
 MANY_CHOICES = 6  # from this number on, only the answer to a wrong one lists them
 
@@ -43,7 +45,7 @@ def published_parameters(parameters: type[Parameters]) -> Mapping[str, Any]:
     members = {
         name: {**member, "description": None} if name in EXPLAINED_ONCE else member
         for name, member in schema.get("properties", {}).items()
-        if name not in SYNONYMS
+        if name not in NOT_SHOWN
     }
     definitions = schema.get("$defs", {})
     published = {

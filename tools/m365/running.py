@@ -34,7 +34,7 @@ from tools.m365.reduce import reduce_output
 from tools.mail.text.addresses import domain_of
 from tools.schemas import M365RunCommand
 from tools.sending.preview import as_warnings
-from tools.sending.proposals import Proposed, build_proposed, request_digest
+from tools.sending.proposals import Proposed, build_proposed, remarks_of, request_digest
 
 log = structlog.get_logger(__name__)
 
@@ -175,6 +175,7 @@ def _propose_command(
             kind="m365.command", payload=payload, preview=preview, message_id=f"m365-{uuid4()}"
         ),
         replaces=parameters.replaces,
+        remarks=remarks_of(parameters),
     )
     return build_proposed(action, replayed=replayed)
 

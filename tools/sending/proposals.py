@@ -17,7 +17,7 @@ from accounts.infra.texts import translatable
 from accounts.models import Mailbox
 from approvals.core.digest import digest_of
 from approvals.core.states import Status
-from approvals.core.types import Proposal
+from approvals.core.types import Proposal, Remarks
 from approvals.lifecycle import proposals
 from approvals.lifecycle.queries import describe_action, warnings_of
 from approvals.rules import policy
@@ -247,8 +247,14 @@ def _propose(
         request_digest=asked,
         proposal=proposal,
         replaces=parameters.replaces,
+        remarks=remarks_of(parameters),
     )
     return build_proposed(action, replayed=replayed)
+
+
+def remarks_of(parameters: SendingParameters) -> Remarks:
+    """Return what the caller says about the proposal, beside its content."""
+    return Remarks(reason=parameters.reason or "", metadata=parameters.metadata or {})
 
 
 def _find_earlier(
@@ -363,8 +369,11 @@ def request_digest(tool: str, parameters: SendingParameters) -> str:
     named.
     """
     asked = parameters.model_dump(mode="json", exclude={"mailbox", "idempotency_key", "confirm"})
-    if parameters.replaces is None:
-        del asked["replaces"]
+    # A member that was added later counts only if it is given: the digests of keys that are stored
+    # stay valid.
+    for name in ("replaces", "reason", "metadata"):
+        if not asked[name]:
+            del asked[name]
     return digest_of({"tool": tool, "parameters": asked})
 
 

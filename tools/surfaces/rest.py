@@ -3,6 +3,7 @@
 There are no rules here.
 """
 
+import re
 from typing import Any
 from uuid import UUID
 
@@ -32,6 +33,7 @@ from tools.sending import uploads
 log = structlog.get_logger(__name__)
 
 RETRY_AFTER_SECONDS = "5"
+METADATA = re.compile(r"metadata\[([^\[\]]*)\]")  # OpenAPI's style deepObject
 router = Router()
 
 
@@ -82,6 +84,13 @@ def list_tools(request: HttpRequest) -> HttpResponse:
 @router.get("/actions", summary="What you have proposed")
 def list_actions(request: HttpRequest) -> HttpResponse:
     arguments: dict[str, Any] = dict(request.GET.items())
+    pairs = {
+        found[1]: arguments.pop(name)
+        for name in list(arguments)
+        if (found := METADATA.fullmatch(name))
+    }
+    if pairs:
+        arguments["metadata"] = pairs
     if arguments.get("limit", "").isdecimal():
         arguments["limit"] = int(arguments["limit"])
     return _answer(request, "list_actions", arguments)
