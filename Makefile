@@ -1,7 +1,7 @@
 # The two commands for a fresh machine are "make run" and "make test"; each installs what it needs first.
 # ARGS is handed on: make test ARGS="-k approve", make lock ARGS=--upgrade.
 
-.PHONY: help run test test-all check bench faults docs messages lock clean
+.PHONY: help run test test-all check bench faults fuzz docs messages lock clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -45,6 +45,10 @@ faults: ## kills, floods and cuts off everything, on every queue; writes docs/op
 	@bin/bootstrap test
 	@bin/system-packages long
 	@exec env SEED="$(SEED)" MINUTES="$(MINUTES)" .venv/bin/python -m pytest tests/faults/prove_all.py -q -p no:xdist
+
+fuzz: ## changes mails at random and reads them, for MINUTES (TARGET: mail, page, header or structure)
+	@bin/bootstrap test
+	@exec .venv/bin/python -m tests.fuzz "$(or $(TARGET),mail)" "$(or $(MINUTES),10)"
 
 docs: ## writes docs/use/tools.md from the catalogue
 	@bin/bootstrap test

@@ -6,6 +6,7 @@ from importlib.metadata import distribution, packages_distributions
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 pytestmark = pytest.mark.static
 ROOT = Path(__file__).parent.parent
@@ -26,15 +27,14 @@ STUBS = ("types-", "django-stubs")
 
 
 def required() -> set[str]:
-    """Return the names in requirements/*.in, without extras, versions and included files."""
+    """Return the names in requirements/*.in that apply to this system, in lower case."""
     lines = (
         line
         for path in (ROOT / "requirements").glob("*.in")
         for line in path.read_text().splitlines()
     )
-    return {
-        found[0].lower() for line in lines if (found := re.match(r"[A-Za-z][A-Za-z0-9._-]*", line))
-    }
+    found = [Requirement(line) for line in lines if re.match(r"[A-Za-z]", line)]
+    return {each.name.lower() for each in found if each.marker is None or each.marker.evaluate()}
 
 
 def named_modules() -> set[str]:

@@ -8,7 +8,6 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from html.parser import HTMLParser
 from urllib.parse import unquote
 
 from ada_url import URL
@@ -16,6 +15,7 @@ from ada_url import URL
 from accounts.infra.texts import join, ntranslatable, translatable
 from approvals.core.types import PreviewWarning
 from tools.mail.html.clean import normalize
+from tools.mail.html.parser import HtmlParser
 from tools.mail.message.compose import OutgoingMessage
 from tools.mail.text.characters import without_invisible
 from tools.warnings.context import HTML_CHARACTERS, Context, own_words
@@ -194,7 +194,7 @@ def _judged_html(message: OutgoingMessage) -> str:
     return content.proposed_html + (content.html or "" if message.request.kind == "forward" else "")
 
 
-class _Reader(HTMLParser):
+class _Reader(HtmlParser):
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
         self.links: list[Link] = []

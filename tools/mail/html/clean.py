@@ -8,13 +8,13 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 from html import escape
-from html.parser import HTMLParser
 
 import nh3
 from inscriptis import get_text
 from inscriptis.model.config import ParserConfig
 
 from tools.mail.html.legibility import make_legible
+from tools.mail.html.parser import HtmlParser
 from tools.mail.html.visibility import VOID, Seen, remove_hidden
 
 # Attributes by name; tools.mail.html.properties decides which values may stay.
@@ -167,7 +167,7 @@ def _with_body_as_block(html: str) -> str:
     return f"<div{attributes}>{html}"
 
 
-class _Bodies(HTMLParser):
+class _Bodies(HtmlParser):
     """A parser that collects the attributes of all bodies."""
 
     def __init__(self) -> None:
@@ -199,7 +199,7 @@ def attribute_values(html: str) -> list[str]:
     return reader.found
 
 
-class _Values(HTMLParser):
+class _Values(HtmlParser):
     """A parser that collects the attributes that a plain-text version of HTML writes out."""
 
     def __init__(self) -> None:
@@ -220,7 +220,7 @@ def _has_lost_something(before: str, after: str) -> bool:
     return bool(tallies[0] - tallies[1])
 
 
-class _Tally(HTMLParser):
+class _Tally(HtmlParser):
     """A parser that counts tags, attributes and comments."""
 
     def __init__(self) -> None:

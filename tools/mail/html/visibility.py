@@ -9,7 +9,6 @@ element. Pure.
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from html import unescape
-from html.parser import HTMLParser
 
 from tools.mail.html.looks import (
     Attributes,
@@ -20,6 +19,7 @@ from tools.mail.html.looks import (
     paint,
     size_of,
 )
+from tools.mail.html.parser import HtmlParser
 from tools.mail.html.properties import (
     CELLS,
 )
@@ -82,7 +82,7 @@ class Box:
     opacity: float = 1.0
 
 
-class Reader(HTMLParser):
+class Reader(HtmlParser):
     """A parser that hands over each text as a whole, with its entities unchanged."""
 
     def __init__(self) -> None:

@@ -7,11 +7,11 @@ its words were meant to stay hidden.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import unescape
-from html.parser import HTMLParser
 from typing import Any, Literal
 
 from approvals.core.types import Passage
 from tools.mail.html.clean import split_hidden, text_of
+from tools.mail.html.parser import HtmlParser
 from tools.mail.html.tags import TAG
 from tools.mail.message.alternatives import passages
 from tools.mail.message.content import Content
@@ -95,7 +95,7 @@ def _find_removed(html: str) -> list[str]:
     return reader.found
 
 
-class _Removed(HTMLParser):
+class _Removed(HtmlParser):
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
         self.found: list[str] = []

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from email import message_from_bytes, policy
 from email.message import EmailMessage
-from html.parser import HTMLParser
 from typing import Any
 
 from tools.mail.html.clean import text_of
+from tools.mail.html.parser import HtmlParser
 from tools.mail.message.content import in_html, is_same_in_html
 from tools.providers.base import Envelope
 
@@ -223,7 +223,7 @@ def _files(message: EmailMessage) -> list[File]:
     return found
 
 
-class _Targets(HTMLParser):
+class _Targets(HtmlParser):
     """A parser that counts the links and pictures of HTML."""
 
     def __init__(self) -> None:

@@ -1,0 +1,1 @@
+"""Fuzzed mail: changes of real messages, what reads them, and the coverage-guided fuzzer."""

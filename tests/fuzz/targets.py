@@ -1,0 +1,117 @@
+"""The functions that read foreign bytes, each for an input of the fuzzer, and the cost of one call."""
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from imapclient.response_parser import parse_fetch_response
+
+from accounts.infra.problems import Problem
+from tools.mail.html.nesting import TooDeep
+from tools.mail.message import lenient
+from tools.mail.message.markup import clean_page, page_and_text
+from tools.mail.message.page_text import HTML_CHARACTERS, page_text
+from tools.mail.text.decoding import text_of
+from tools.mail.text.encoded_words import decode_words
+from tools.providers.imap import structure
+from tools.providers.memory import MemoryProvider, MemoryServer
+
+ADDRESS = "ada@lovelace.example"
+ATTACHMENT_BYTES = 10 * 1024**2
+FETCHED = 5
+MEGABYTE = 1024**2
+MOST_SECONDS = 1.0  # of processor time
+MOST_MEMORY = 50 * MEGABYTE
+
+
+def read_mail(source: bytes) -> None:
+    """List and read a message with everything in it, as the tools do."""
+    if not source:
+        return
+    server = MemoryServer()
+    server.deliver(ADDRESS, source)
+    provider = MemoryProvider(server, ADDRESS)
+    (card,) = provider.list_messages(folder="inbox", unread=None, limit=1, page_token=None).cards
+    message = provider.read_message(card.id, body=True)
+    for each in message.attachments[:FETCHED]:
+        provider.fetch_attachment(card.id, each.id, limit=ATTACHMENT_BYTES)
+    check_text(message.subject, message.from_name, message.text or "")
+    if message.html is not None:
+        read_html(message.html)
+
+
+def read_page(source: bytes) -> None:
+    """Read a page in the charset that it names."""
+    read_html(text_of(source, "", is_page=True))
+
+
+def read_html(html: str) -> None:
+    # Directly, not in a limited process: the fuzzer must see what the code does.
+    for read in (page_text, clean_page, page_and_text):
+        with suppress(TooDeep):
+            read(html[:HTML_CHARACTERS])
+
+
+def read_structure(source: bytes) -> None:
+    """Read the answer of an IMAP server that describes a message."""
+    try:
+        found = parse_fetch_response([b"1 (BODYSTRUCTURE " + source + b")"])[1][b"BODYSTRUCTURE"]
+    except Exception:  # of the library: no such answer reaches mailhub
+        return
+    check_text(*(part.name for part in structure.leaves(found)))
+
+
+def read_header(source: bytes) -> None:
+    """Read a block of headers."""
+    block = lenient.headers(source, "windows-1251")
+    for name in ("From", "To"):
+        lenient.addresses(block, name)
+    check_text(lenient.decode_text(block["Subject"]), decode_words(text_of(source, "")))
+    lenient.references(block)
+    lenient.date_of(block, None)
+
+
+def check_text(*texts: str) -> None:
+    """Fail if a text holds characters that cannot be written, or control something."""
+    for text in texts:
+        text.encode()
+        assert not {*text} & {"\0", "\x1b", "\r"}
+
+
+TARGETS: dict[str, Callable[[bytes], None]] = {
+    "mail": read_mail,
+    "page": read_page,
+    "structure": read_structure,
+    "header": read_header,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    seconds: float
+    memory: int  # bytes, above those in use before
+
+    @property
+    def is_too_high(self) -> bool:
+        return self.seconds > MOST_SECONDS or self.memory > MOST_MEMORY
+
+
+def measure(read: Callable[[bytes], None], source: bytes) -> Cost:
+    """Return the cost of reading. Raises what the function raises, except a documented refusal."""
+    Path("/proc/self/clear_refs").write_text("5")  # the peak begins again: `man 5 proc`
+    before, _ = _read_memory()
+    started = time.process_time()
+    with suppress(Problem):
+        read(source)
+    return Cost(seconds=time.process_time() - started, memory=_read_memory()[1] - before)
+
+
+def _read_memory() -> tuple[int, int]:
+    """Return the bytes in use, and their peak."""
+    status = Path("/proc/self/status").read_text()
+    used, peak = (
+        int(status.partition(f"{name}:")[2].split()[0]) * 1024 for name in ("VmRSS", "VmHWM")
+    )
+    return used, peak
