@@ -1,0 +1,78 @@
+"""Every message of tests/corpus/mail over REST, from four servers: read as expected, and alike."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.acceptance.letter_checks import Seen, list_failures, see
+from tests.support.letters import Letter, list_classes, read_letters
+from tests.support.people.four_mailboxes import Door, doors
+from tests.support.servers.dovecot import dovecot
+
+__all__ = ["doors", "dovecot"]
+
+# Messages that are not read correctly yet, with the reason. One that is read correctly must leave.
+OPEN: dict[str, str] = {
+    "address-with-quoted-local-part": "the blank is lost",
+    "blank-continuation-line": "the sandbox ends the headers there",
+    "blanks-before-the-colon": "the headers are not found",
+    "byte-order-mark-before-the-headers": "the first header is not found",
+    "date-of-unknown-zone": "the date is not used",
+    "line-without-colon-in-the-headers": "the headers end there",
+    "name-with-an-unquoted-comma": "the name is taken for the address",
+    "no-body": "the sandbox shows the headers as body",
+}
+
+
+@pytest.mark.static
+def test_corpus_has_at_least_200_messages() -> None:
+    letters = [letter for name in list_classes() for letter in read_letters(name)]
+    ids = [letter.id for letter in letters]
+    assert len(set(ids)) == len(ids)
+    assert len(ids) >= 120
+    assert not [letter.id for letter in letters if len(letter.fact) < 20]
+    assert OPEN.keys() <= set(ids)
+
+
+@pytest.mark.parametrize("name", list_classes())
+def test_each_message_is_read_alike_everywhere(doors: list[Door], name: str) -> None:
+    letters = read_letters(name)
+    cards = [door.receive([letter.source for letter in letters]) for door in doors]
+    failed: dict[str, list[str]] = {}
+    for letter, *listed in zip(letters, *cards, strict=True):
+        seen = {
+            door.name: see(door, letter, card) for door, card in zip(doors, listed, strict=True)
+        }
+        if wrong := _list_wrong(letter, seen):
+            failed[letter.id] = wrong
+    lines = [f"{id_}: {each}" for id_ in failed.keys() - OPEN.keys() for each in failed[id_]]
+    lines += [
+        f"{each.id} is open, but read correctly"
+        for each in letters
+        if each.id in OPEN and each.id not in failed
+    ]
+    assert not lines, "\n".join(sorted(lines))
+
+
+def _list_wrong(letter: Letter, seen: dict[str, Seen]) -> list[str]:
+    """Return each failure with the providers that have it."""
+    found: dict[str, list[str]] = {}
+    for name, each in seen.items():
+        for failure in list_failures(letter, each):
+            found.setdefault(failure, []).append(name)
+    wrong = [
+        failure if len(names) == len(seen) else f"{', '.join(names)}: {failure}"
+        for failure, names in found.items()
+    ]
+    first, *others = ((name, each.common()) for name, each in seen.items())
+    return [*wrong, *(line for name, each in others for line in _compare(*first, name, each))]
+
+
+def _compare(first: str, left: Any, second: str, right: Any, place: str = "") -> Iterator[str]:
+    """Yield the places in which two results differ."""
+    if isinstance(left, dict) and isinstance(right, dict):
+        for key in left.keys() | right.keys():
+            yield from _compare(first, left.get(key), second, right.get(key), f"{place} {key}")
+    elif left != right:
+        yield f"{first} and {second} differ in{place}: {left!r}, {right!r}"
