@@ -142,9 +142,13 @@ RULES = (
             "replaces_id",
             "message_id",
             "approvals_needed",
-            "send_at",
         ),
         "what an action is never changes",
+    ),
+    _action(
+        "action_send_time",
+        f"{_is_changed('send_at')} AND NEW.revision = OLD.revision",
+        "the time at which it leaves changes only by a new revision",
     ),
     _action(
         "action_transition",

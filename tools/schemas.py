@@ -75,13 +75,11 @@ class ReadEmail(MailboxParameters):
 
 
 class SearchEmails(MailboxParameters):
-    query: str | None = Field(
-        None, max_length=2000, description="words, or the provider's own search language"
-    )
+    query: str | None = Field(None, max_length=2000, description="words, or the provider's syntax")
     from_: str | None = Field(None, alias="from", max_length=254)
     to: str | None = Field(None, max_length=254)
     subject: str | None = Field(None, max_length=255)
-    text: str | None = Field(None, max_length=500, description="anywhere in the mail")
+    text: str | None = Field(None, max_length=500)
     since: Day | None = None
     before: Day | None = None
     newer_than_days: int | None = Field(None, ge=1, le=3650)
@@ -248,7 +246,13 @@ class SendingParameters(MailboxParameters):
     )
 
 
-class SendEmail(SendingParameters):
+class MailParameters(SendingParameters):
+    """Parameters of the tools that send a mail."""
+
+    send_at: Moment | None = Field(None, description="RFC 3339; not before this, once approved")
+
+
+class SendEmail(MailParameters):
     to: Recipients
     cc: CopyRecipients = []
     bcc: CopyRecipients = []
@@ -258,7 +262,6 @@ class SendEmail(SendingParameters):
     importance: Literal["low", "normal", "high"] = "normal"
     save_to_sent_items: bool = True
     attachments: Attachments = []
-    send_at: Moment | None = Field(None, description="RFC 3339; not before this, once approved")
 
     @model_validator(mode="after")
     def _refuse_duplicates(self) -> Self:
@@ -268,20 +271,20 @@ class SendEmail(SendingParameters):
         return self
 
 
-class ReplyEmail(SendingParameters):
+class ReplyEmail(MailParameters):
     message_id: MessageId
     comment: Body
     reply_all: bool = False
     attachments: Attachments = []
 
 
-class ForwardEmail(SendingParameters):
+class ForwardEmail(MailParameters):
     message_id: MessageId
     to: Recipients
     comment: Annotated[str, Field(max_length=100_000), AfterValidator(body_text)] | None = None
 
 
-class SendDraft(SendingParameters):
+class SendDraft(MailParameters):
     draft_id: MessageId
 
 

@@ -66,7 +66,7 @@ class Proposal:
 
     `payload` is JSON and complete: nothing is worked out again after the approval. `blobs` are
     bytes that it names by SHA-256. `message_id` is the marker by which the effect can be found
-    again. `send_at` is the earliest time at which the action may leave.
+    again. `send_at` is the earliest time at which the action may leave; a revision may change it.
     """
 
     kind: str
@@ -141,16 +141,16 @@ class FilesGiven:
     added: tuple[GivenFile, ...] = ()
 
 
-FieldSort = Literal["addresses", "line", "text", "choice", "files"]
+FieldSort = Literal["addresses", "line", "text", "choice", "files", "moment"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class EditField:
     """A field that a reviewer may change: its name, its input and its present value.
 
-    `value` is the text in the input (one address in each line). `reading` is the text that a person
-    reads, if it differs, such as the text of HTML. `choices` are the values and labels of a choice.
-    `files` are the present files of a field of sort "files".
+    `value` is the text in the input: one address in each line, a moment by RFC 3339. `reading` is
+    the text that a person reads, if it differs, such as the text of HTML. `choices` are the values
+    and labels of a choice. `files` are the present files of a field of sort "files".
     """
 
     name: str

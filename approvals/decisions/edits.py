@@ -87,6 +87,7 @@ def _store_edit(
         preview=proposal.preview.as_json(),
         changed=changed,
         blobs=proposal.blobs,
+        send_at=proposal.send_at,
         approval_round=action.approval_round + 1,
     )
     chain.record(

@@ -3,16 +3,19 @@
 Only a POST changes anything.
 """
 
+from datetime import datetime, tzinfo
 from typing import Any
 from uuid import UUID
 
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils import timezone
 
 from accounts.access.auth import sign_in_method
 from accounts.access.signed_in import AuthenticatedRequest, signed_in_action, signed_in_form
 from accounts.infra.problems import Problem
+from accounts.infra.time_zones import get_zone
 from approvals.core.types import Changes, EditField, FilesGiven, GivenFile
 from approvals.decisions import edits
 from approvals.models import PendingAction
@@ -77,8 +80,14 @@ def ask_back(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse:
 def _changes(request: AuthenticatedRequest, fields: tuple[EditField, ...]) -> Changes:
     """Return the typed values. A field that the form did not send stays as it is."""
     found: dict[str, str | FilesGiven] = {}
+    zone = get_zone(request.POST.get("zone", ""))
     for field in fields:
-        if field.sort != "files":
+        if field.sort == "moment":
+            # The input has no part of a second: compare what it shows.
+            typed = request.POST.get(field.name)
+            if typed is not None and typed != _local_moment(field.value, zone):
+                found[field.name] = _moment(typed, zone)
+        elif field.sort != "files":
             if field.name in request.POST:
                 found[field.name] = request.POST[field.name]
         elif field.name in request.POST or field.name in request.FILES:
@@ -91,6 +100,26 @@ def _changes(request: AuthenticatedRequest, fields: tuple[EditField, ...]) -> Ch
     return found
 
 
+def _shown(value: str, field: EditField, zone: tzinfo) -> str:
+    return _local_moment(value, zone) if field.sort == "moment" else value
+
+
+def _local_moment(value: str, zone: tzinfo) -> str:
+    """Return a moment by RFC 3339 as an input of local time shows it; other texts as they are."""
+    try:
+        return f"{datetime.fromisoformat(value).astimezone(zone):%Y-%m-%dT%H:%M}" if value else ""
+    except ValueError:
+        return value
+
+
+def _moment(typed: str, zone: tzinfo) -> str:
+    """Return the moment by RFC 3339, or the text itself if it is not a time."""
+    try:
+        return datetime.fromisoformat(typed).replace(tzinfo=zone).isoformat() if typed else ""
+    except ValueError:
+        return typed
+
+
 def _form(
     request: AuthenticatedRequest,
     action: PendingAction,
@@ -101,12 +130,13 @@ def _form(
     """Render the form, with the typed values and errors after a refusal."""
     errors = {error.field: error.message for error in problem.errors} if problem else {}
     rows: list[dict[str, Any]] = []
+    zone = get_zone(request.POST.get("zone", timezone.get_current_timezone_name()))
     for field in edits.edit_fields(action):
         given = (typed or {}).get(field.name)
         rows.append(
             {
                 "field": field,
-                "value": given if isinstance(given, str) else field.value,
+                "value": _shown(given if isinstance(given, str) else field.value, field, zone),
                 "error": errors.get(field.name, ""),
                 "lines": min(
                     max(field.value.count("\n") + 2, 2 if field.sort == "addresses" else 14), 24
@@ -120,6 +150,7 @@ def _form(
         "action": action,
         "rows": rows,
         "problem": problem,
+        "zone": zone,
         "waiting": listing.count_waiting(request.user),
         # The digest of the revision that the form shows, so that another person's later edit is not
         # overwritten.

@@ -1,11 +1,13 @@
 """Replies, forwards and drafts that are sent: from the tool to the provider's mailbox."""
 
 import base64
+from datetime import timedelta
 from email.message import EmailMessage
 from io import BytesIO
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from approvals.models import PendingAction
 from tests.support.people.office import SENT, Office, letter, office
@@ -336,3 +338,20 @@ def test_draft_that_cannot_be_sent_unchanged_is_refused(office: Office, source: 
         office.refused("send_draft", draft_id=draft["id"], confirm=True)["code"] == "invalid_input"
     )
     assert not PendingAction.objects.exists()
+
+
+def test_every_sending_tool_takes_a_send_time(office: Office) -> None:
+    message_id = office.receive(letter(to=office.ada))
+    draft = office.tool("create_draft", to=[office.mira], subject="Later", body="Hello")["id"]
+    later = timezone.now() + timedelta(days=2)
+    calls: dict[str, dict[str, Any]] = {
+        "send_email": {"to": [office.mira], "subject": "Later", "body": "Hello"},
+        "reply_email": {"message_id": message_id, "comment": "Yes."},
+        "forward_email": {"message_id": message_id, "to": [office.mira]},
+        "send_draft": {"draft_id": draft},
+    }
+    for tool, given in calls.items():
+        action = office.approve(office.tool(tool, **given, send_at=later.isoformat(), confirm=True))
+        assert action["state"] == "approved", tool
+        assert PendingAction.objects.get(pk=action["id"]).not_before == later
+    assert office.inbox(office.mira) == []

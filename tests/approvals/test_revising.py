@@ -1,9 +1,12 @@
 """A reviewer edits an action; the proposer and other reviewers see the changes."""
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from django.db import IntegrityError, transaction
+from django.utils import timezone
 
 from accounts.access.caller import Caller
 from accounts.infra.problems import Problem
@@ -170,9 +173,8 @@ def test_files_are_kept_removed_and_added(api: Api, alice: User, server: MemoryS
     ]
     given += [{"name": "b.txt", "type": "text/plain", "content_base64": "d29ybGQ="}]
     action_id = api.propose(attachments=given)
-    held = {
-        file.name: file.sha256 for file in edits.edit_fields(PendingAction.objects.get())[-1].files
-    }
+    fields = edits.edit_fields(PendingAction.objects.get())
+    held = {file.name: file.sha256 for field in fields for file in field.files}
 
     new = GivenFile(name="c.txt", type="text/plain", content=b"!")
     edit(action_id, alice, attachments=FilesGiven(kept=(held["b.txt"],), added=(new,)))
@@ -324,3 +326,68 @@ def test_revisions_and_replacements_are_never_rewritten(api: Api, alice: User) -
         Revision.objects.filter(number=2).update(changed=[])
     with pytest.raises(IntegrityError, match="action_frozen"), transaction.atomic():
         PendingAction.objects.filter(pk=second).update(replaces=None)
+
+
+def test_reviewer_sets_and_clears_the_send_time(
+    api: Api, alice: User, reviewer: Reviewer, server: MemoryServer
+) -> None:
+    action_id = api.propose()
+    later = timezone.now() + timedelta(days=3)
+    edit(action_id, alice, send_at=later.isoformat())
+    assert review(api, action_id)["changed"] == ["send_at"]
+    assert f"{later.astimezone(UTC):%Y-%m-%d %H:%M} UTC" in [
+        piece.text for piece in changes_since(PendingAction.objects.get(), 1)[0].pieces
+    ]
+    reviewer.decide(action_id, "approve")
+    work()
+    assert server.ledger == []
+    assert PendingAction.objects.get().not_before == later
+
+    action_id = api.propose(send_at=later.isoformat(), subject="Another")
+    edit(action_id, alice, send_at="")
+    reviewer.decide(action_id, "approve")
+    work()
+    assert [envelope.source.count(b"Subject: Another") for envelope in server.ledger] == [1]
+
+
+@pytest.mark.parametrize(
+    ("typed", "says"),
+    [
+        ("tomorrow", "Input should be a valid datetime"),
+        (f"{timezone.now() + timedelta(days=40):%Y-%m-%dT%H:%M}", "is more than 30 days away"),
+    ],
+)
+def test_invalid_send_time_is_shown_again(
+    api: Api, alice: User, reviewer: Reviewer, typed: str, says: str
+) -> None:
+    action_id = api.propose()
+
+    answer = reviewer.decide(action_id, "edit", send_at=typed, zone="Europe/Berlin")
+
+    assert answer.status_code == 422
+    assert says in answer.content.decode()
+    assert f'value="{typed}"' in answer.content.decode()
+    assert PendingAction.objects.get().revision == 1
+
+
+def test_typed_send_time_is_in_the_zone_of_the_page(
+    api: Api, alice: User, reviewer: Reviewer
+) -> None:
+    day = timezone.now() + timedelta(days=3)
+    moment = datetime(day.year, day.month, day.day, 9, 0, 30, tzinfo=ZoneInfo("Europe/Berlin"))
+    action_id = api.propose(send_at=moment.isoformat())
+    typed = f"{moment:%Y-%m-%dT%H:%M}"
+
+    reviewer.decide(action_id, "edit", send_at=typed, zone="Europe/Berlin")
+    assert PendingAction.objects.get().revision == 1, "the same minute is no change"
+    reviewer.decide(action_id, "edit", send_at=f"{typed[:-2]}45", zone="Europe/Berlin")
+
+    action = PendingAction.objects.get()
+    assert action.send_at == moment.replace(minute=45, second=0)
+    assert datetime.fromisoformat(action.current.payload["send_at"]) == action.send_at
+
+
+def test_send_time_changes_only_with_a_revision(api: Api) -> None:
+    api.propose()
+    with pytest.raises(IntegrityError, match="action_send_time"), transaction.atomic():
+        PendingAction.objects.update(send_at=timezone.now())

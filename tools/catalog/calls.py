@@ -15,7 +15,7 @@ from accounts.infra.problems import Problem, invalid
 from accounts.infra.texts import translatable
 from tools.catalog.entries import TOOLS, AnyTool, CallerTool, M, MailboxTool, P, Result, Tool
 from tools.schemas import IDEMPOTENCY_KEY, SendingParameters
-from tools.sending.proposals import Proposed
+from tools.sending.answers import Proposed
 
 log = structlog.get_logger(__name__)
 

@@ -10,7 +10,7 @@ from tools import m365, schemas
 from tools.catalog import actions
 from tools.reading import gmail_search, reads
 from tools.sending import drafts, held_drafts, proposals
-from tools.sending.proposals import Proposed
+from tools.sending.answers import Proposed
 
 Result = dict[str, Any] | Proposed
 
@@ -80,7 +80,7 @@ TOOLS: dict[str, AnyTool] = {
     for tool in (
         CallerTool(
             name="list_mailboxes",
-            description="The mailboxes you may use, with address and status.",
+            description="The mailboxes you may use.",
             read_only=True,
             open_world=False,
             toolset="mail",
@@ -100,7 +100,7 @@ TOOLS: dict[str, AnyTool] = {
         ),
         MailboxTool(
             name="list_emails",
-            description="The newest mails of a folder, as short cards. read_email gives the text.",
+            description="The newest mails of a folder, as short cards.",
             read_only=True,
             toolset="mail",
             scope="mail:read",
@@ -183,7 +183,7 @@ TOOLS: dict[str, AnyTool] = {
         ),
         MailboxTool(
             name="create_draft",
-            description="Write a new draft into the mailbox. Nothing is sent.",
+            description="Write a draft. Nothing is sent.",
             destructive=False,
             toolset="drafts",
             scope="mail:draft",
@@ -292,7 +292,7 @@ TOOLS: dict[str, AnyTool] = {
         ),
         CallerTool(
             name="cancel_action",
-            description="Withdraw a mail you proposed, as long as it has not left.",
+            description="Withdraw a mail you proposed, unless it has left.",
             idempotent=True,
             open_world=False,
             toolset="actions",

@@ -27,6 +27,7 @@ EXPLAINED_ONCE = frozenset(
         "reason",
         "idempotency_key",
         "replaces",
+        "send_at",
     }
 )
 # Accepted, but not shown: other names of a parameter, and parameters for programs, which read the

@@ -33,8 +33,9 @@ from tools.m365.commands import known_commands
 from tools.m365.reduce import reduce_output
 from tools.mail.text.addresses import domain_of
 from tools.schemas import M365RunCommand
+from tools.sending.answers import Proposed, build_proposed
 from tools.sending.preview import as_warnings
-from tools.sending.proposals import Proposed, build_proposed, remarks_of, request_digest
+from tools.sending.proposals import remarks_of, request_digest
 
 log = structlog.get_logger(__name__)
 

@@ -34,10 +34,10 @@ from tools.providers.failures import map_errors
 from tools.reading.own_mail import provider_of
 from tools.schemas import DeleteDraft, UpdateDraft
 from tools.sending import drafts
+from tools.sending.answers import Proposed, build_proposed
 from tools.sending.encoding import encode
 from tools.sending.prepared import refuse_prepared
 from tools.sending.preview import EXCERPT
-from tools.sending.proposals import Proposed, build_proposed
 
 KIND = "draft.change"
 PAYLOAD_VERSION = 1

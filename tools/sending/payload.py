@@ -1,5 +1,6 @@
 """The payload of a mail: everything that determines its effect, as the digest covers it."""
 
+from datetime import datetime
 from typing import Annotated, Literal, Self
 
 from pydantic import Field
@@ -71,11 +72,16 @@ class MailPayload(Stored):
         return SORTS[self.kind]
 
     @property
+    def leaves_from(self) -> datetime | None:
+        """Return the time before which the mail does not leave, or None."""
+        return datetime.fromisoformat(self.send_at) if self.send_at else None
+
+    @property
     def recipients(self) -> tuple[str, ...]:
         """Return the recipients of the envelope, Bcc included."""
         return (*self.to, *self.cc, *self.bcc)
 
-    def with_content(self, message: OutgoingMessage) -> Self:
+    def with_content(self, message: OutgoingMessage, *, send_at: datetime | None) -> Self:
         """Return the payload of the same mail after a reviewer's edit."""
         request = message.request
         edited = {
@@ -86,6 +92,7 @@ class MailPayload(Stored):
             "text": request.content.text,
             "html": request.content.html,
             "attachments": file_digests(message),
+            "send_at": send_at.isoformat() if send_at else None,
             "source_sha256": message.sha256,
             "revised": True,
         }

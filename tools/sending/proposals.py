@@ -5,7 +5,7 @@ No mail leaves here.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
@@ -16,10 +16,8 @@ from accounts.infra.problems import FieldError, Problem
 from accounts.infra.texts import translatable
 from accounts.models import Mailbox
 from approvals.core.digest import digest_of
-from approvals.core.states import Status
 from approvals.core.types import Proposal, Remarks
 from approvals.lifecycle import proposals
-from approvals.lifecycle.queries import describe_action, warnings_of
 from approvals.rules import policy
 from tools.mail.message.compose import (
     OutgoingMessage,
@@ -35,34 +33,28 @@ from tools.providers import provider_for
 from tools.providers.failures import map_errors
 from tools.reading.originals import answer_recipients, as_original, forwarded_attachments
 from tools.reading.own_mail import provider_of
-from tools.schemas import ForwardEmail, ReplyEmail, SendDraft, SendEmail, SendingParameters
+from tools.schemas import (
+    ForwardEmail,
+    MailParameters,
+    ReplyEmail,
+    SendDraft,
+    SendEmail,
+    SendingParameters,
+)
 from tools.sending import preview as previews
+from tools.sending.answers import Proposed, build_proposed
 from tools.sending.encoding import encode
 from tools.sending.kinds import refuse_what_cannot_leave
 from tools.sending.payload import KINDS, VERSION, MailPayload, ProposedDraft, file_digests
 from tools.sending.prepared import refuse_prepared
+from tools.sending.send_time import check_send_time
 from tools.sending.snapshot import request_of_draft
 from tools.sending.surroundings import all_text, find_later, surroundings
 from tools.sending.uploads import load_attachments
 from tools.warnings import Context, Later
 
 if TYPE_CHECKING:
-    from approvals.models import PendingAction
-
-LONGEST_DELAY = timedelta(days=30)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Proposed:
-    """The answer to a proposal. `result` is the contract's `proposal`.
-
-    `final`: no decision of a person is open. `replayed`: the key had led to the action before.
-    """
-
-    result: dict[str, Any]
-    action_id: str
-    final: bool
-    replayed: bool
+    pass
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +71,6 @@ class Composed:
     comment: str = ""
     draft: ProposedDraft | None = None
     quote_by_provider: bool = False
-    send_at: datetime | None = None
     later: Later | None = None
 
 
@@ -103,7 +94,7 @@ def send_email(
             attachments=load_attachments(caller, parameters.attachments),
             save_to_sent=parameters.save_to_sent_items,
         )
-        return Composed(request=request, send_at=_check_moment(parameters.send_at))
+        return Composed(request=request)
 
     return _propose(caller, mailbox, "send_email", parameters, compose)
 
@@ -203,7 +194,7 @@ def _propose(
     caller: Caller,
     mailbox: Mailbox,
     tool: str,
-    parameters: SendingParameters,
+    parameters: MailParameters,
     compose: Callable[[], Composed],
 ) -> dict[str, Any] | Proposed:
     """Run the steps that all sending tools share.
@@ -216,10 +207,11 @@ def _propose(
     earlier = _find_earlier(caller, mailbox, tool, parameters, asked)
     if earlier is not None:
         return earlier
+    send_at = check_send_time(parameters.send_at)
     composed = compose()
     message = encode(composed.request)
     preview = previews.of_message(message, _context(mailbox, composed, parameters))
-    payload = _payload(message, mailbox, composed)
+    payload = _payload(message, mailbox, composed, send_at)
     refuse_what_cannot_leave(mailbox, payload, message.source)
     policy.judge(mailbox, message.recipients)  # the preview also reports forbidden recipients
     proposal = Proposal(
@@ -228,7 +220,7 @@ def _propose(
         preview=preview,
         message_id=message.message_id,
         blobs=(message.source,),
-        send_at=composed.send_at,
+        send_at=send_at,
     )
     if not parameters.confirm:
         return previews.as_result(
@@ -279,7 +271,9 @@ def _find_earlier(
     return None
 
 
-def _payload(message: OutgoingMessage, mailbox: Mailbox, composed: Composed) -> MailPayload:
+def _payload(
+    message: OutgoingMessage, mailbox: Mailbox, composed: Composed, send_at: datetime | None
+) -> MailPayload:
     request = message.request
     return MailPayload(
         version=VERSION,
@@ -300,7 +294,7 @@ def _payload(message: OutgoingMessage, mailbox: Mailbox, composed: Composed) -> 
         reply_all=composed.reply_all,
         comment=composed.comment,
         draft=composed.draft,
-        send_at=composed.send_at.isoformat() if composed.send_at else None,
+        send_at=send_at.isoformat() if send_at else None,
         save_to_sent_items=request.save_to_sent,
         message_id=message.message_id,
         source_sha256=message.sha256,
@@ -322,18 +316,6 @@ def _without_copy(mailbox: Mailbox) -> None:
                 ),
             ),
         )
-
-
-def _check_moment(send_at: datetime | None) -> datetime | None:
-    if send_at is not None and send_at > datetime.now(UTC) + LONGEST_DELAY:
-        raise Problem(
-            "invalid_input",
-            "The send time can be at most 30 days ahead.",
-            errors=(
-                FieldError(field="send_at", message=translatable("is more than 30 days away")),
-            ),
-        )
-    return send_at
 
 
 def _context(mailbox: Mailbox, composed: Composed, parameters: SendingParameters) -> Context:
@@ -371,35 +353,7 @@ def request_digest(tool: str, parameters: SendingParameters) -> str:
     asked = parameters.model_dump(mode="json", exclude={"mailbox", "idempotency_key", "confirm"})
     # A member that was added later counts only if it is given: the digests of keys that are stored
     # stay valid.
-    for name in ("replaces", "reason", "metadata"):
-        if not asked[name]:
-            del asked[name]
+    for name in ("replaces", "reason", "metadata", "send_at"):
+        if not asked.get(name, "") and (tool, name) != ("send_email", "send_at"):
+            asked.pop(name, None)
     return digest_of({"tool": tool, "parameters": asked})
-
-
-# The message for a repeated request with the same key if the action has ended.
-REPEATED: dict[str, str] = {
-    Status.SUCCEEDED: "Already executed",
-    Status.FAILED: "Already refused by the mail server",
-    Status.REJECTED: "Already rejected by a person",
-    Status.CANCELLED: "Already withdrawn",
-    Status.EXPIRED: "Already expired",
-    Status.SUPERSEDED: "Already replaced by another proposal",
-}
-
-
-def build_proposed(action: "PendingAction", *, replayed: bool) -> Proposed:
-    """Return the answer. It is the same for the first request and every repetition, except for the
-    state.
-    """
-    shown = describe_action(action)
-    if replayed and action.is_final:
-        shown["message"] = REPEATED.get(
-            action.status, f"Already ended: {Status(action.status).label}"
-        )
-    return Proposed(
-        result={"status": shown["state"], "action": shown, "warnings": warnings_of(action)},
-        action_id=str(action.pk),
-        final=action.is_final,
-        replayed=replayed,
-    )

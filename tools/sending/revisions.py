@@ -5,6 +5,7 @@ checked again.
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -37,6 +38,7 @@ from tools.schemas import (
     BodyType,
     CopyRecipients,
     FileName,
+    Moment,
     Recipients,
     RevisedBody,
     Subject,
@@ -44,6 +46,7 @@ from tools.schemas import (
 from tools.sending import preview as previews
 from tools.sending.encoding import encode
 from tools.sending.payload import FileDigest, MailPayload
+from tools.sending.send_time import check_send_time
 from tools.sending.surroundings import surroundings
 from tools.sending.uploads import TOO_LARGE
 
@@ -63,6 +66,7 @@ LABELS = {
     "body_type": translatable("Written as"),
     "body": translatable("Text"),
     "attachments": translatable("Attachments"),
+    "send_at": translatable("Send later"),
 }
 ENVELOPE = ("to", "cc", "bcc")
 RULES: dict[str, TypeAdapter[Any]] = {
@@ -72,6 +76,7 @@ RULES: dict[str, TypeAdapter[Any]] = {
     "subject": TypeAdapter(Subject),
     "body_type": TypeAdapter(BodyType),
     "body": TypeAdapter(RevisedBody),
+    "send_at": TypeAdapter(Moment | None),
 }
 NAME_OF_FILE: TypeAdapter[str] = TypeAdapter(FileName)
 
@@ -114,7 +119,18 @@ def fields(payload: MailPayload) -> tuple[EditField, ...]:
             sort="files",
             files=tuple(HeldFile(**file.as_json()) for file in payload.attachments),
         ),
+        EditField(
+            name="send_at",
+            label=LABELS["send_at"],
+            sort="moment",
+            value=payload.send_at or "",
+            reading=_in_words(payload.leaves_from),
+        ),
     )
+
+
+def _in_words(moment: datetime | None) -> str:
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC" if moment else ""
 
 
 def revise_mail(current: Revisable, changes: Changes) -> Proposal:
@@ -125,7 +141,11 @@ def revise_mail(current: Revisable, changes: Changes) -> Proposal:
     mailbox = Mailbox.objects.get(pk=payload.mailbox)
     if payload.original and provider_for(mailbox).writes_quote:
         raise Problem("invalid_input", COMPLETED)
-    request = _request(payload, mailbox, current.blob, _filter_changed(payload, changes))
+    changed = _filter_changed(payload, changes)
+    send_at = payload.leaves_from
+    if "send_at" in changed:
+        send_at = check_send_time(changed["send_at"])
+    request = _request(payload, mailbox, current.blob, changed)
     message = encode(request, message_id=payload.message_id)
     preview = previews.of_message(message, surroundings(mailbox, message.recipients))
     domains = {domain_of(address) for address in message.recipients}
@@ -136,10 +156,11 @@ def revise_mail(current: Revisable, changes: Changes) -> Proposal:
     ]
     return Proposal(
         kind=payload.kind,
-        payload=payload.with_content(message).as_json(),
+        payload=payload.with_content(message, send_at=send_at).as_json(),
         preview=replace(preview, warnings=(*preview.warnings, *carried)),
         message_id=message.message_id,
         blobs=(message.source,),
+        send_at=send_at,
     )
 
 
@@ -171,8 +192,11 @@ def _filter_changed(payload: MailPayload, changes: Changes) -> dict[str, Any]:
             field.value.split() if field.sort == "addresses" else _normalize_newlines(field.value)
         ):
             continue
+        is_moment = field.sort == "moment"
         try:
-            found[name] = RULES[name].validate_python(value, strict=True)
+            found[name] = RULES[name].validate_python(
+                (value or None) if is_moment else value, strict=not is_moment
+            )
         except ValidationError as error:
             errors += (
                 _error(name, value, one)

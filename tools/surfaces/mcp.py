@@ -53,8 +53,8 @@ INSTRUCTIONS = (
     "only unread and false for only read mails; in_reply_to is a message_id; attachments are "
     '{"handle"} or {"name","type","content_base64"}; '
     "confirm=false previews and stores nothing, confirm=true proposes; with an idempotency_key a repeated call "
-    "proposes once; reason tells the approver why; replaces is the id of an own pending action that this one takes "
-    "the place of."
+    "proposes once; reason tells the approver why; send_at (RFC 3339) is the time before which an approved mail does "
+    "not leave; replaces is the id of an own pending action that this one takes the place of."
 )
 Context = ServerRequestContext[Any, Any]
 

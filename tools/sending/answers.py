@@ -1,0 +1,51 @@
+"""The answer to a proposal, as the program gets it."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from approvals.core.states import Status
+from approvals.lifecycle.queries import describe_action, warnings_of
+
+if TYPE_CHECKING:
+    from approvals.models import PendingAction
+
+
+# The message for a repeated request with the same key if the action has ended.
+REPEATED: dict[str, str] = {
+    Status.SUCCEEDED: "Already executed",
+    Status.FAILED: "Already refused by the mail server",
+    Status.REJECTED: "Already rejected by a person",
+    Status.CANCELLED: "Already withdrawn",
+    Status.EXPIRED: "Already expired",
+    Status.SUPERSEDED: "Already replaced by another proposal",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proposed:
+    """The answer to a proposal. `result` is the contract's `proposal`.
+
+    `final`: no decision of a person is open. `replayed`: the key had led to the action before.
+    """
+
+    result: dict[str, Any]
+    action_id: str
+    final: bool
+    replayed: bool
+
+
+def build_proposed(action: "PendingAction", *, replayed: bool) -> Proposed:
+    """Return the answer. It is the same for the first request and every repetition, except for the
+    state.
+    """
+    shown = describe_action(action)
+    if replayed and action.is_final:
+        shown["message"] = REPEATED.get(
+            action.status, f"Already ended: {Status(action.status).label}"
+        )
+    return Proposed(
+        result={"status": shown["state"], "action": shown, "warnings": warnings_of(action)},
+        action_id=str(action.pk),
+        final=action.is_final,
+        replayed=replayed,
+    )
