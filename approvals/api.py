@@ -58,13 +58,20 @@ def create_webhook(request: HttpRequest) -> HttpResponse:
 
 
 @router.delete("/webhooks/{webhook_id}", summary="Tell it nothing more")
-def delete_webhook(request: HttpRequest, webhook_id: UUID) -> HttpResponse:
+def delete_webhook(request: HttpRequest, webhook_id: str) -> HttpResponse:
     caller, token = _caller(request)
-    webhook = Webhook.objects.filter(token=token, pk=webhook_id).first()
+    webhook = _find(token, webhook_id)
     if webhook is None:
         raise not_found("The webhook does not exist, or you may not see it.")
     remove_webhook(caller, webhook)
     return HttpResponse(status=204)
+
+
+def _find(token: ApiToken, webhook_id: str) -> Webhook | None:
+    try:
+        return Webhook.objects.filter(token=token, pk=UUID(webhook_id)).first()
+    except ValueError:
+        return None
 
 
 def _caller(request: HttpRequest) -> tuple[Caller, ApiToken]:

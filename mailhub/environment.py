@@ -22,6 +22,7 @@ from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource
 from mailhub.endpoints import check_base_url, check_mail_server, is_loopback
 from mailhub.endpoints import mail_settings as mail_settings
 from mailhub.environment_agent import AgentEnvironment
+from mailhub.environment_api import ApiEnvironment
 from mailhub.environment_people import PeopleEnvironment
 from mailhub.home import KEY_BYTES, close_to_others, env_file, lock_home, new_key
 
@@ -30,7 +31,7 @@ REDIS_SCHEMES = ("redis://", "rediss://")
 AMQP_SCHEMES = ("amqp://", "amqps://")
 
 
-class Environment(AgentEnvironment, PeopleEnvironment):
+class Environment(AgentEnvironment, ApiEnvironment, PeopleEnvironment):
     """One field for each variable; the field's description is the line in `.env.example`."""
 
     model_config = SettingsConfigDict(case_sensitive=True, extra="ignore", env_ignore_empty=True)

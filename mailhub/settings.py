@@ -158,10 +158,13 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    # Before all others, because a browser must be able to read their refusals, too.
+    *(["corsheaders.middleware.CorsMiddleware"] if ENV.MAILHUB_CORS_ORIGINS else []),
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "mailhub.no_store.forbid_caching",
     "django_structlog.middlewares.RequestMiddleware",
+    "tools.surfaces.api_answers.answer_with_problems",
     "accounts.people.sessions.SessionMiddleware",
     "django.middleware.locale.LocaleMiddleware",
     "accounts.infra.time_zones.in_their_zone",
@@ -176,6 +179,21 @@ MIDDLEWARE = [
     "csp.middleware.CSPMiddleware",
     "mailhub.second_factor.ask_for_second_factor",
     "mailhub.step_up.ask_for_fresh_sign_in",
+]
+
+# A script in another origin may call the API with a token. No cookie goes with it, and the API reads
+# none.
+CORS_ALLOWED_ORIGINS = ENV.MAILHUB_CORS_ORIGINS
+CORS_URLS_REGEX = "^/api/"
+CORS_ALLOW_CREDENTIALS = False
+CORS_ALLOW_METHODS = ["GET", "POST", "DELETE"]
+CORS_ALLOW_HEADERS = [
+    *("authorization", "x-api-key", "content-type", "accept", "idempotency-key", "if-none-match"),
+    "prefer",
+]
+CORS_EXPOSE_HEADERS = [
+    *("Location", "Retry-After", "ETag", "Allow", "WWW-Authenticate", "X-Request-ID"),
+    *("Idempotency-Replayed", "RateLimit", "RateLimit-Policy"),
 ]
 
 ROOT_URLCONF = "mailhub.urls"

@@ -4,7 +4,15 @@ import unicodedata
 from datetime import date
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    model_validator,
+)
 
 from accounts.infra.idn import BadValue
 from approvals.core.states import Status
@@ -13,8 +21,8 @@ from tools.mail.text.addresses import bare_address, body_text, file_name, header
 Address = Annotated[str, Field(max_length=254), AfterValidator(bare_address)]
 MessageId = Annotated[str, Field(min_length=1, max_length=1000)]
 IDEMPOTENCY_KEY = r"[\x20-\x7e]{1,255}"
-Recipients = Annotated[list[Address], Field(min_length=1, max_length=500)]
-CopyRecipients = Annotated[list[Address], Field(max_length=500)]
+_Recipients = Annotated[list[Address], Field(min_length=1, max_length=500)]
+_CopyRecipients = Annotated[list[Address], Field(max_length=500)]
 Subject = Annotated[str, Field(min_length=1, max_length=255), AfterValidator(header_text)]
 Body = Annotated[str, Field(min_length=1, max_length=100_000), AfterValidator(body_text)]
 # The body that a reviewer edits includes the quoted original.
@@ -26,6 +34,19 @@ Day = Annotated[date, Field(strict=False)]
 Moment = Annotated[AwareDatetime, Field(strict=False)]
 MAX_ATTACHMENT_BYTES = 4 * 1024 * 1024 - 1  # under 4 MB each
 MAX_BASE64 = 6 * 1024 * 1024  # large enough that the decoded size is refused, in clear words
+
+
+def _as_list(value: Any) -> Any:
+    """Return a list for one address that is given as a text."""
+    return [value] if isinstance(value, str) else value
+
+
+Recipients = Annotated[
+    _Recipients, BeforeValidator(_as_list, json_schema_input_type=_Recipients | Address)
+]
+CopyRecipients = Annotated[
+    _CopyRecipients, BeforeValidator(_as_list, json_schema_input_type=_CopyRecipients | Address)
+]
 
 
 class Parameters(BaseModel):

@@ -16,6 +16,14 @@ from accounts.infra.texts import translatable
 # `receive` for it.
 READ_BODY = "mailhub.read_body"
 MAX_DEPTH = 50
+# The types that programs declare for JSON. The second line has the types that curl and `fetch` declare
+# if the program names none.
+JSON_TYPES = frozenset(
+    {
+        "application/json", "text/json", "",
+        "text/plain", "application/octet-stream", "application/x-www-form-urlencoded",
+    }
+)  # fmt: skip
 # Lists, objects, members and items, counted by the characters between them. So a string of 100,000
 # commas counts, too, but is below the limit.
 MAX_PARTS = 300_000
@@ -24,7 +32,10 @@ _STRING_OR_BRACKET = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[{\]}]', re.DOTALL)
 
 
 def read_json(request: HttpRequest) -> dict[str, Any]:
-    """Return the JSON object in the body, or an empty one; raise Problem 400 or 413."""
+    """Return the JSON object in the body, or an empty one; raise Problem 400, 413 or 415."""
+    declared = (request.content_type or "").lower()
+    if declared not in JSON_TYPES and not declared.endswith("+json"):
+        raise Problem("unsupported_media_type", "Send the body as application/json.")
     try:
         content = request.body
     except RequestDataTooBig:

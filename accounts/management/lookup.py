@@ -1,19 +1,40 @@
-"""People and mailboxes that a command line names."""
+"""People and mailboxes that a command line names: by address, or by the id that a command printed."""
+
+from uuid import UUID
 
 from django.core.management.base import CommandError
 
 from accounts.models import Mailbox, User
 
+DIGITS_OF_AN_ID = 18  # more do not fit into the database's column
 
-def find_user(email: str) -> User:
-    user = User.objects.filter(email=email.strip().lower()).first()
+
+def find_user(name: str) -> User:
+    """Return the person with this address or id; raise CommandError if it is unknown."""
+    name = name.strip()
+    user = User.objects.filter(email=name.lower()).first()
+    if user is None and name.isascii() and name.isdecimal() and len(name) <= DIGITS_OF_AN_ID:
+        user = User.objects.filter(pk=int(name)).first()
     if user is None:
-        raise CommandError("No user with this address. Run `manage.py create_user`.")
+        raise CommandError("No user with this address or id. Run `manage.py create_user`.")
     return user
 
 
-def find_mailbox(address: str) -> Mailbox:
-    mailbox = Mailbox.objects.filter(address__iexact=address.strip()).first()
+def find_mailbox(name: str) -> Mailbox:
+    """Return the mailbox with this address or id; raise CommandError if it is unknown."""
+    name = name.strip()
+    mailbox = Mailbox.objects.filter(address__iexact=name).first()
+    if mailbox is None and (key := _uuid_in(name)):
+        mailbox = Mailbox.objects.filter(pk=key).first()
     if mailbox is None:
-        raise CommandError("There is no mailbox with this address; connect_mailbox connects it.")
+        raise CommandError(
+            "There is no mailbox with this address or id; connect_mailbox connects it."
+        )
     return mailbox
+
+
+def _uuid_in(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except ValueError:
+        return None

@@ -8,7 +8,7 @@ and the page says where the search stopped.
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
@@ -16,8 +16,8 @@ from django.db import connection
 from django.db.models import Q
 from django.utils.translation import gettext as _
 
-from accounts.infra.problems import Problem
 from accounts.models import ApiToken, Mailbox, Role, User
+from approvals.core.cursors import foreign_cursor, read_cursor, write_cursor
 from approvals.models import AuditEvent
 from approvals.models.audit import NO_MAILBOX
 
@@ -194,20 +194,15 @@ def _newest(chains: Collection[UUID], conditions: Q, take: int) -> list[tuple[da
 
 
 def _cursor(at: datetime, key: int) -> str:
-    return f"{at.isoformat()}~{key}"
+    return write_cursor(at, str(key))
 
 
 def _after_cursor(cursor: str | None) -> Q:
     if not cursor:
         return Q()
-    text, _, key = cursor.partition("~")
-    try:
-        at = datetime.fromisoformat(text)
-        known = at.tzinfo is not None and at.astimezone(UTC) is not None and _is_key(key)
-    except (ValueError, OverflowError):
-        known = False
-    if not known:
-        raise Problem("invalid_input", "The cursor is not one that this list gave.")
+    at, key = read_cursor(cursor)
+    if not _is_key(key):
+        raise foreign_cursor()
     # Both conditions, because the index serves only the first.
     return Q(at__lte=at) & (Q(at__lt=at) | Q(id__lt=int(key)))
 

@@ -15,10 +15,10 @@ from django.urls import reverse
 from accounts.access import roles
 from accounts.access.caller import Caller
 from accounts.infra.credentials import CannotDecrypt
-from accounts.infra.problems import Problem
 from accounts.infra.texts import without_sources
 from accounts.models import Mailbox, User
 from approvals.core.at_rest import open_part
+from approvals.core.cursors import foreign_cursor, read_cursor, write_cursor
 from approvals.core.states import FINAL, Status
 from approvals.lifecycle import notes, reconcile
 from approvals.models import AuditEvent, Blob, Decision, PendingAction, Revision
@@ -195,7 +195,7 @@ def page(
 
 def cursor_of(at: datetime, action_id: UUID) -> str:
     """Return the cursor of a page that ends with this action."""
-    return f"{at.isoformat()}~{action_id.hex}"
+    return write_cursor(at, action_id.hex)
 
 
 def after_cursor(cursor: str | None, *, newest_first: bool, by: str = "created_at") -> Q:
@@ -205,13 +205,11 @@ def after_cursor(cursor: str | None, *, newest_first: bool, by: str = "created_a
     """
     if not cursor:
         return Q()
-    text, _, key = cursor.partition("~")
+    at, key = read_cursor(cursor)
     try:
-        at, action_id = datetime.fromisoformat(text), UUID(key)
+        action_id = UUID(key)
     except ValueError:
-        at, action_id = None, None
-    if at is None or at.tzinfo is None:
-        raise Problem("invalid_input", "The cursor is not one that this list gave.")
+        raise foreign_cursor() from None
     further = "lt" if newest_first else "gt"
     return Q(**{f"{by}__{further}": at}) | Q(**{by: at, f"id__{further}": action_id})
 

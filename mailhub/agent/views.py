@@ -30,7 +30,7 @@ from approvals.pages import listing
 from mailhub.agent import stream, threads
 from mailhub.agent.models import Message, Thread
 from mailhub.agent.policy import MODES, Mode
-from tools.surfaces.rest import problem_response
+from tools.surfaces.api_answers import problem_response
 
 PROMPT_CHARS = 20_000
 SHOWN_THREADS = 30

@@ -6,6 +6,9 @@ from http import HTTPStatus
 from uuid import uuid4
 
 import structlog
+from corsheaders.middleware import CorsMiddleware
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 
 from accounts.infra.problems import Problem
@@ -25,8 +28,11 @@ class Refusal:
     content: bytes
 
 
-def refuse(path: str, problem: Problem) -> Refusal:
-    """Return the answer for a problem, and log it."""
+def refuse(path: str, problem: Problem, origin: str = "") -> Refusal:
+    """Return the answer for a problem, and log it.
+
+    `origin` is the origin of the script that asks, if a browser does.
+    """
     request_id = str(uuid4())
     log.info(
         "request_refused",
@@ -56,12 +62,23 @@ def refuse(path: str, problem: Problem) -> Refusal:
         ),
         ("X-Request-ID", request_id),
         *problem.headers.items(),
+        *_for_origin(path, origin),
     ]
     if problem.retry_after is not None:
         headers.append(("Retry-After", str(problem.retry_after)))
     if problem.status == HTTPStatus.UNAUTHORIZED:
         headers.append(("WWW-Authenticate", "Bearer"))
     return Refusal(status=problem.status, reason=reason, headers=headers, content=content)
+
+
+def _for_origin(path: str, origin: str) -> list[tuple[str, str]]:
+    """Return the headers that let a script of an allowed origin read the answer."""
+    if not settings.CORS_ALLOWED_ORIGINS:
+        return []
+    request, response = HttpRequest(), HttpResponse()
+    request.path_info, request.META["HTTP_ORIGIN"] = path, origin
+    CorsMiddleware(lambda _: response)(request)
+    return [pair for pair in response.items() if pair[0] != "Content-Type"]
 
 
 def fault(error: Exception) -> Problem:

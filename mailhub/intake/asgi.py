@@ -67,7 +67,7 @@ async def _with_body(
     except Exception as error:
         problem = error if isinstance(error, Problem) else fault(error)
         await sync_to_async(close_old_connections)()
-        await _answer(refuse(asked.path, problem), receive, send)
+        await _answer(refuse(asked.path, problem, asked.origin), receive, send)
         return
     await app({**scope, ADMITTED: admitted.caller}, receive, send)
 

@@ -92,6 +92,11 @@ class Asked:
         return self.length != 0
 
     @property
+    def origin(self) -> str:
+        """Return the origin of the script that sends the request, or an empty text."""
+        return self.headers.get("Origin", "")
+
+    @property
     def is_multipart(self) -> bool:
         return self.headers.get("Content-Type", "").lstrip().lower().startswith("multipart/")
 

@@ -67,7 +67,7 @@ def _with_body(app: App, asked: Asked, environ: Environ, start_response: Any) ->
         stack.close()
         close_old_connections()
         problem = error if isinstance(error, Problem) else fault(error)
-        return _answer(environ, refuse(asked.path, problem), start_response)
+        return _answer(environ, refuse(asked.path, problem, asked.origin), start_response)
     environ["wsgi.input"] = BytesIO(body)
     environ["CONTENT_LENGTH"] = str(len(body))
     environ.pop("HTTP_TRANSFER_ENCODING", None)

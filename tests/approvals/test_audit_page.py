@@ -1,6 +1,7 @@
 """The audit page: its content for each reader, its filters, its pages and its words."""
 
 import ast
+import base64
 import json
 import re
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from accounts.models import Mailbox, Membership, User
 from approvals import guards
 from approvals.audit import chain, log
 from approvals.audit import words as audit_words
+from approvals.core.cursors import write_cursor
 from approvals.core.types import Verdict
 from approvals.models import AuditEvent, PendingAction
 from approvals.models.audit import NO_MAILBOX
@@ -200,8 +202,17 @@ def test_unreadable_filter_is_reported_and_finds_nothing(
     ) == (302, True)
 
 
+def encoded(text: str) -> str:
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
 @pytest.mark.parametrize(
-    "cursor", ["x", "2026-01-01~1", "2026-01-01T00:00:00+00:00~x", "0001-01-01T00:00:00%2B23:00~1"]
+    "cursor",
+    [
+        *("x", "%C3%A9", "2026-01-01~1"),
+        *(encoded("2026-01-01~1"), encoded("2026-01-01T00:00:00+00:00~x")),
+        encoded("0001-01-01T00:00:00+23:00~1"),
+    ],
 )
 def test_unknown_cursor_leads_to_the_first_page(alice: User, mailbox: Mailbox, cursor: str) -> None:
     answer = browser(alice).get(f"/audit/?event=paused&cursor={cursor}")
@@ -270,7 +281,7 @@ def test_page_is_read_by_index_among_many_events(
     for box, count in ((mailbox, 60), (second, 30), (foreign_mailbox, 200)):
         many(box, count)
     day = timezone.localdate()
-    cursor = f"{timezone.now().isoformat()}~999999".replace("+", "%2B")
+    cursor = write_cursor(timezone.now(), "999999")
     for query in (
         "",
         f"?since={day}",

@@ -35,6 +35,9 @@ WRONG = [
     ("EMAIL_URL", "smtp://mailhub:secret@mail.example"),
     ("DEFAULT_FROM_EMAIL", "a.person"),
     ("GOOGLE_TOKEN_URI", "ftp://127.0.0.1/token"),
+    ("MAILHUB_CORS_ORIGINS", "*"),
+    ("MAILHUB_CORS_ORIGINS", "https://app.example/path"),
+    ("MAILHUB_CORS_ORIGINS", "app.invalid"),
 ]
 
 

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from accounts.models import Mailbox
 from approvals.models import PendingAction
 from tests.conftest import HELLO, Api, problem_of
 from tools.catalog.entries import TOOLS
@@ -17,7 +18,9 @@ pytestmark = pytest.mark.django_db
     [
         pytest.param({"to": []}, "to", id="nobody"),
         pytest.param({"to": ["nicht-eine-email"]}, "to.0", id="no-address"),
-        pytest.param({"to": "mira@northwind.example"}, "to", id="not-a-list"),
+        pytest.param({"to": 7}, "to", id="not-a-list"),
+        pytest.param({"to": "mira"}, "to.0", id="text-that-is-no-address"),
+        pytest.param({"cc": "a@x.example, b@x.example"}, "cc.0", id="two-addresses-in-a-text"),
         pytest.param(
             {"to": [f"p{i}@northwind.example" for i in range(501)]}, "to", id="501-recipients"
         ),
@@ -109,6 +112,18 @@ def test_five_hundred_recipients_are_accepted_with_a_warning(api: Api) -> None:
     assert answer.status_code == 200
     assert answer.json()["preview"]["to"] == everybody
     assert "many_recipients" in {warning["code"] for warning in answer.json()["warnings"]}
+
+
+def test_one_address_may_be_given_as_a_text(api: Api, mailbox: Mailbox) -> None:
+    alone = {"to": "mira@northwind.example", "cc": "ada@x.example", "bcc": "bo@x.example"}
+    listed = {name: [address] for name, address in alone.items()}
+
+    shown = api.tool("send_email", **{**HELLO, **alone}).json()["preview"]
+    assert {name: shown[name] for name in alone} == listed
+    first = api.tool("send_email", key="k", **{**HELLO, **alone, "confirm": True})
+    again = api.tool("send_email", key="k", **{**HELLO, **listed, "confirm": True})
+    assert again.json()["action"]["id"] == first.json()["action"]["id"]
+    assert api.tool("create_draft", **{**HELLO, **alone}).json()["to"] == listed["to"]
 
 
 def test_international_domain_is_shown_and_used_as_ascii(api: Api) -> None:

@@ -33,6 +33,8 @@ EXPLAINED_ONCE = frozenset(
 # Accepted, but not shown: other names of a parameter, and parameters for programs, which read the
 # documents.
 NOT_SHOWN = frozenset({"user_id", "uid", "metadata"})
+# An IMAP UID for a message id, and one address for a list of one: the first type is shown.
+SYNONYMOUS_TYPES = (["string", "integer"], ["array", "string"])
 FAR_AWAY = 1000  # a limit that nobody reaches by accident
 MANY_CHOICES = 6  # from this number on, only the answer to a wrong one lists them
 
@@ -84,8 +86,8 @@ def _plain(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[st
         )
     for union in ("anyOf", "oneOf"):
         choices = [choice for choice in schema.get(union, ()) if choice.get("type") != "null"]
-        if [choice.get("type") for choice in choices] == ["string", "integer"]:
-            choices = choices[:1]  # the number is a synonym too: an IMAP UID for a message id
+        if [choice.get("type") for choice in choices] in SYNONYMOUS_TYPES:
+            choices = choices[:1]
         if len(choices) == 1:
             beside = {name: value for name, value in schema.items() if name != union}
             return _plain({**choices[0], **beside}, definitions)

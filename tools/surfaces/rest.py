@@ -5,20 +5,20 @@ There are no rules here.
 
 import re
 from typing import Any
-from uuid import UUID
 
 import structlog
+from django.core.exceptions import BadRequest, SuspiciousOperation
 from django.core.files.uploadedfile import UploadedFile
 from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http.multipartparser import MultiPartParserError
 from django.shortcuts import render
 from django.utils.http import content_disposition_header
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_safe
 from ninja import NinjaAPI, Router
 
-from accounts.access.auth import caller_of_bearer, caller_on
-from accounts.access.rate_limits import count_upload, rate_limit_headers
-from accounts.access.request_log import request_id
+from accounts.access.auth import caller_of_bearer
+from accounts.access.rate_limits import count_upload
 from accounts.infra.json_bodies import read_json
 from accounts.infra.problems import STATUS, Problem
 from approvals.api import router as gate
@@ -29,37 +29,13 @@ from tools.models import Upload
 from tools.reading import links
 from tools.schemas import MAX_ATTACHMENT_BYTES
 from tools.sending import uploads
+from tools.surfaces.api_answers import fault, problem_response
 
 log = structlog.get_logger(__name__)
 
 RETRY_AFTER_SECONDS = "5"
 METADATA = re.compile(r"metadata\[([^\[\]]*)\]")  # OpenAPI's style deepObject
 router = Router()
-
-
-def problem_response(request: HttpRequest, problem: Problem) -> HttpResponse:
-    response = JsonResponse(
-        problem.as_dict(request.path),
-        status=problem.status,
-        content_type="application/problem+json",
-    )
-    if problem.retry_after is not None:
-        response["Retry-After"] = str(problem.retry_after)
-    _with_limits(request, response)
-    for name, value in problem.headers.items():
-        response[name] = value
-    response["X-Request-ID"] = request_id()
-    if problem.code == "unauthenticated":
-        response["WWW-Authenticate"] = "Bearer"
-    return response
-
-
-def _with_limits(request: HttpRequest, response: HttpResponse) -> HttpResponse:
-    """Add the remaining quotas that this request has counted for."""
-    caller = caller_on(request)
-    for name, value in rate_limit_headers(caller).items() if caller else ():
-        response[name] = value
-    return response
 
 
 @router.get("/tools", summary="The tools your token may call")
@@ -112,9 +88,9 @@ def list_mailboxes(request: HttpRequest) -> HttpResponse:
 
 
 @router.get("/mailboxes/{mailbox_id}", summary="One mailbox")
-def get_mailbox(request: HttpRequest, mailbox_id: UUID) -> HttpResponse:
+def get_mailbox(request: HttpRequest, mailbox_id: str) -> HttpResponse:
     listed = call_tool(caller_of_bearer(request), "list_mailboxes", {}).result["mailboxes"]
-    found = next((mailbox for mailbox in listed if mailbox["id"] == str(mailbox_id)), None)
+    found = next((mailbox for mailbox in listed if mailbox["id"] == mailbox_id.lower()), None)
     if found is None:
         raise Problem("not_found", "The mailbox does not exist, or you may not see it.")
     return JsonResponse(found)
@@ -140,7 +116,7 @@ def upload_attachment(request: HttpRequest) -> HttpResponse:
     upload = uploads.keep(
         caller, name=name, media_type_=given.content_type or "", content=given.read()
     )
-    return _with_limits(request, JsonResponse(_describe_upload(upload), status=201))
+    return JsonResponse(_describe_upload(upload), status=201)
 
 
 @router.get("/attachments/{handle}", summary="An uploaded file, as long as it lives")
@@ -252,8 +228,7 @@ def _answer(request: HttpRequest, name: str, arguments: dict[str, Any]) -> HttpR
         response["Retry-After"] = RETRY_AFTER_SECONDS
     if proposal is not None and proposal.replayed:
         response["Idempotency-Replayed"] = "true"
-    response["X-Request-ID"] = request_id()
-    return _with_limits(request, response)
+    return response
 
 
 def _json(result: dict[str, Any], *, status: int = 200) -> JsonResponse:
@@ -284,16 +259,17 @@ def make_api() -> NinjaAPI:
     def _problem(request: HttpRequest, problem: Problem) -> HttpResponse:
         return problem_response(request, problem)
 
+    @api.exception_handler(BadRequest)
+    @api.exception_handler(SuspiciousOperation)
+    @api.exception_handler(MultiPartParserError)
+    def _unreadable(request: HttpRequest, error: Exception) -> HttpResponse:
+        return problem_response(
+            request, Problem("invalid_input", "The server cannot read this request.", status=400)
+        )
+
     @api.exception_handler(Exception)
     def _fault(request: HttpRequest, error: Exception) -> HttpResponse:
         log.error("request_failed", exc_info=error)
-        return problem_response(
-            request,
-            Problem(
-                "transient",
-                "Something went wrong here. Nothing was sent by this request.",
-                status=500,
-            ),
-        )
+        return problem_response(request, fault())
 
     return api

@@ -52,7 +52,7 @@ class Command(BaseCommand):
         for kind in (imap, microsoft_365, gmail):
             kind.add_argument("--address", required=True)
             kind.add_argument(
-                "--owner", required=True, help="e-mail address of the person who will manage it"
+                "--owner", required=True, help="address or id of the person who will manage it"
             )
 
     def handle(self, *args: Any, kind: str, address: str, owner: str, **options: Any) -> None:

@@ -15,10 +15,10 @@ class Command(BaseCommand):
     requires_system_checks = []  # a person waits, and the servers have run them
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--user", required=True, help="e-mail address of the owner")
+        parser.add_argument("--user", required=True, help="address or id of the owner")
         parser.add_argument("--name", required=True)
         parser.add_argument("--scopes", required=True, help=f"comma-separated: {', '.join(SCOPES)}")
-        parser.add_argument("--mailboxes", required=True, help="comma-separated addresses")
+        parser.add_argument("--mailboxes", required=True, help="comma-separated addresses or ids")
         parser.add_argument("--days", type=int, help="how long it is valid; for ever when left out")
 
     def handle(

@@ -14,7 +14,7 @@ class Command(BaseCommand):
     requires_system_checks = []  # a person waits, and the servers have run them
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--user", required=True, help="e-mail address")
+        parser.add_argument("--user", required=True, help="address or id")
         parser.add_argument(
             "--revoke-tokens", action="store_true", help="also revoke the tokens of their programs"
         )

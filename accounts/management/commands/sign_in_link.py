@@ -17,7 +17,7 @@ class Command(BaseCommand):
     requires_system_checks = []  # a person waits, and the servers have run them
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--user", required=True, help="e-mail address")
+        parser.add_argument("--user", required=True, help="address or id")
         parser.add_argument("--minutes", type=int, default=60, help="how long it can be used")
 
     def handle(self, *args: Any, user: str, minutes: int, **options: Any) -> None:

@@ -17,7 +17,7 @@ class Command(BaseCommand):
     requires_system_checks = []  # a person waits; the servers have run them
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--mailbox", required=True, help="address of the mailbox")
+        parser.add_argument("--mailbox", required=True, help="address or id of the mailbox")
         parser.add_argument("--email", required=True, help="address that was invited")
 
     def handle(self, *args: Any, mailbox: str, email: str, **options: Any) -> None:

@@ -14,7 +14,8 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
-            "--mailbox", help="the address of one mailbox; the pause of everything when left out"
+            "--mailbox",
+            help="the address or id of one mailbox; the pause of everything when left out",
         )
         parser.add_argument("--dry-run", action="store_true", help="say what would happen")
 
