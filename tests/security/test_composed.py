@@ -123,7 +123,7 @@ def test_invisible_element_is_removed_with_its_content(tag: str) -> None:
     assert "canary" not in clean(f"<p>Hello</p><{tag}>canary</{tag}>").html
 
 
-@pytest.mark.parametrize("tag", ["script", "title", "noscript", "template", "svg"])
+@pytest.mark.parametrize("tag", ["script", "title", "template", "svg"])
 def test_content_of_an_invisible_element_is_not_seen(tag: str) -> None:
     assert "canary" not in split_hidden(f"<p>Hello</p><{tag}>canary</{tag}>").html
 

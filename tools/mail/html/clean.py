@@ -60,7 +60,6 @@ _BODY = re.compile(r"<body(?=[\s/])", re.IGNORECASE)
 _MARK = "basefont"
 _MARK_OF_OTHERS = re.compile(rf"<(?={_MARK})", re.IGNORECASE)
 _TAG_NAME = re.compile(r"<([a-z][^\s/>\x00]{0,60})", re.IGNORECASE)
-_STYLE_SHEET = re.compile(r"<style\b[^>]{0,500}>([^<]{0,50000})", re.IGNORECASE)
 MOST_TAG_NAMES = 200
 # Depth of nested elements. Parsers take quadratic time for more, and nobody sees the difference.
 DEEPEST = 256
@@ -101,9 +100,7 @@ def clean_html(html: str) -> str:
 
 def split_hidden(html: str) -> Seen:
     """Return the part of foreign HTML that a person sees, not yet cleaned, and the hidden text."""
-    return remove_hidden(
-        normalize(html), "\n".join(match[1] for match in _STYLE_SHEET.finditer(html))
-    )
+    return remove_hidden(html)
 
 
 def normalize(html: str) -> str:

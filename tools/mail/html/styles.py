@@ -8,7 +8,7 @@ from functools import lru_cache
 from types import MappingProxyType
 
 from tinycss2.color4 import parse_color
-from tinycss2.parser import parse_blocks_contents, parse_one_component_value, parse_stylesheet
+from tinycss2.parser import parse_blocks_contents, parse_one_component_value
 from tinycss2.serializer import serialize
 
 Colour = tuple[int, int, int]
@@ -39,8 +39,15 @@ def parse_style(style: str) -> Mapping[str, str]:
     Margins and paddings are split into their four sides; `background` becomes a colour, an image,
     or both.
     """
+    plain, important = parse_declarations(style)
+    return MappingProxyType({**plain, **important})
+
+
+@lru_cache(maxsize=4096)
+def parse_declarations(style: str) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    """Return the usual and the important declarations, each as `parse_style` does."""
     found = parse_blocks_contents(
-        _shallow(style[:LONGEST]), skip_comments=True, skip_whitespace=True
+        without_deep_brackets(style[:LONGEST]), skip_comments=True, skip_whitespace=True
     )
     plain: dict[str, str] = {}
     important: dict[str, str] = {}
@@ -51,28 +58,10 @@ def parse_style(style: str) -> Mapping[str, str]:
         for name, value in _longhands(each.lower_name, serialize(each.value).strip().lower()):
             target.pop(name, None)
             target[name] = value
-    return MappingProxyType(plain | important)
+    return MappingProxyType(plain), MappingProxyType(important)
 
 
-def sheet(css: str) -> Mapping[str, Mapping[str, str]]:
-    """Return the declarations of a style sheet by simple selector (`p`, `.note`, `#top`, `p.note`).
-
-    Rules with other selectors and rules inside @media are left out, because this code cannot decide
-    where they apply.
-    """
-    found: dict[str, dict[str, str]] = {}
-    for rule in parse_stylesheet(
-        _shallow(css[: LONGEST * 5]), skip_comments=True, skip_whitespace=True
-    ):
-        if rule.type != "qualified-rule":
-            continue
-        declarations = parse_style(serialize(rule.content))
-        for selector in serialize(rule.prelude).split(","):
-            found.setdefault(selector.strip().lower(), {}).update(declarations)
-    return found
-
-
-def _shallow(text: str) -> str:
+def without_deep_brackets(text: str) -> str:
     """Return the text without the parts inside too many brackets."""
     if sum(text.count(bracket) for bracket in "([{") <= DEEPEST:
         return text

@@ -1,15 +1,18 @@
 """The visible part of HTML: one judgement for reading a mail, showing one, and warning about one.
 
 `remove_hidden` removes the parts of foreign HTML that its reader would not see. `make_legible` rewrites HTML that
-is to leave until nothing in it is hidden. Both take HTML that a parser has put in order
-(`tools.mail.html.clean`), read it once without recursion, and keep a few numbers for each open
+is to leave until nothing in it is hidden; it takes HTML that a parser has put in order
+(`tools.mail.html.clean`). Both read it once without recursion, and keep a few numbers for each open
 element. Pure.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from html import unescape
 
+from turbohtml import Element, Node, Text, parse
+
+from tools.mail.html.cascade import Cascade
+from tools.mail.html.elements import NEVER_SHOWN, attributes_of
 from tools.mail.html.looks import (
     Attributes,
     Look,
@@ -23,13 +26,14 @@ from tools.mail.html.parser import HtmlParser
 from tools.mail.html.properties import (
     CELLS,
 )
-from tools.mail.html.styles import SIDES, Colour, number, parse_style, pixels, sheet
+from tools.mail.html.styles import SIDES, Colour, number, pixels
 from tools.mail.text.characters import without_invisible
 
 # Elements without an end tag, including obsolete ones: the first parser writes no end tag for them.
 VOID = frozenset(
     "area base basefont bgsound br col embed frame hr img input keygen link meta param source track wbr".split()
 )
+TEXT_IN_PICTURE = frozenset({"text", "foreignobject"})
 MOST_UNSEEN = 2_000  # characters of hidden text that are kept for display
 TINY = 5.0  # pixels: letters of this height look like dots
 FAR = 200.0  # pixels: nobody finds content that is moved this far
@@ -52,15 +56,22 @@ class Seen:
     unseen: tuple[str, ...] = ()
 
 
-def remove_hidden(html: str, css: str = "") -> Seen:
-    """Return `html` without the elements and texts that its reader would not see.
+def remove_hidden(html: str) -> Seen:
+    """Return the body of `html` without the elements and texts that its reader would not see.
 
-    `css` holds its style sheets.
+    It is for judging and reading only: it must not be shown or sent.
     """
-    reader = _Seen(sheet(css) if css else {})
-    reader.feed(html)
-    reader.close()
-    return Seen(html="".join(reader.out), unseen=tuple(reader.unseen))
+    page = parse(html)
+    reader = _Visible(Cascade(page))
+    body = page.select_one("body")
+    if body is None:
+        return Seen(html="")
+    reader.read(body)
+    seen = body.inner_html
+    if body.attrs:  # the colours of a page are those of a block around its content
+        body.tag = "div"
+        seen = body.html
+    return Seen(html=seen, unseen=tuple(reader.unseen))
 
 
 Given = list[tuple[str, str | None]]
@@ -80,6 +91,7 @@ class Box:
     carries: bool = False
     unseen: bool = False
     opacity: float = 1.0
+    drawn: bool = False  # it is a part of a picture: only some elements in it show text
 
 
 class Reader(HtmlParser):
@@ -128,66 +140,50 @@ class Reader(HtmlParser):
         raise NotImplementedError
 
 
-class _Seen(Reader):
-    def __init__(self, rules: Mapping[str, Mapping[str, str]]) -> None:
-        super().__init__()
-        self.rules = rules
+class _Visible:
+    """A walk through a page that takes out the parts that are not seen."""
+
+    def __init__(self, cascade: Cascade) -> None:
         self.unseen: list[str] = []
-        self._left_out = 0  # open elements, counted from the outermost hidden one
-        self._lost: list[str] = []
+        self._cascade = cascade
         self._room = MOST_UNSEEN
 
-    def begin(self, tag: str, attributes: Attributes) -> None:
-        parent = self.open[-1]
-        style = self._style(tag, attributes)
-        if self._left_out or _vanishes(tag, attributes, style, parent.look.size):
-            if tag not in VOID:
-                self._left_out += 1
-                self.open.append(Box(tag=tag))
-            return
-        self.out.append(self.get_starttag_text() or "")
-        if tag not in VOID:
-            self.open.append(_box(tag, attributes, style, parent))
-
-    def end(self, tag: str) -> None:
-        if not self._left_out:
-            self.out.append(f"</{tag}>")
-            return
-        self._left_out -= 1
-        if not self._left_out:
-            self._note("".join(self._lost))
-            self._lost = []
-
-    def text(self, text: str) -> None:
-        box = self.open[-1]
-        if self._left_out:
-            self._lost.append(f"{text} ")
-        elif text.strip() and (box.unseen or box.opacity < 0.15 or not box.look.is_seen()):
-            self._note(text)
-        else:
-            self.out.append(text)
-
-    def close(self) -> None:
-        super().close()
-        self._note("".join(self._lost))
+    def read(self, body: Element) -> None:
+        todo: list[tuple[Node, Box]] = [(body, Box())]
+        removed: list[Node] = []
+        while todo:
+            node, parent = todo.pop()
+            if isinstance(node, Text):
+                if parent.drawn:
+                    removed.append(node)
+                elif _is_unseen(node.data, parent):
+                    self._note(node.data)
+                    removed.append(node)
+                continue
+            if not isinstance(node, Element) or node.tag in NEVER_SHOWN:
+                removed.append(node)
+                continue
+            tag = node.tag.lower()
+            attributes = attributes_of(node)
+            style = self._cascade.style(node, attributes.get("style", ""))
+            if _vanishes(tag, attributes, style, parent.look.size):
+                self._note(" ".join(node.strings))
+                removed.append(node)
+                continue
+            box = _box(tag, attributes, style, parent)
+            todo += [(child, box) for child in reversed(node.children)]
+        for node in removed:
+            node.extract()
 
     def _note(self, text: str) -> None:
-        text = " ".join(without_invisible(unescape(text)).split())
+        text = " ".join(without_invisible(text).split())
         if text and self._room > 0:
             self.unseen.append(text[: self._room])
             self._room -= len(text)
 
-    def _style(self, tag: str, attributes: Attributes) -> Mapping[str, str]:
-        own = parse_style(attributes.get("style", ""))
-        if not self.rules:
-            return own
-        names = attributes.get("class", "").lower().split()[:20]
-        selectors = ["*", tag, *(f".{n}" for n in names), *(f"{tag}.{n}" for n in names)]
-        selectors.append(f"#{attributes.get('id', '').lower()}")
-        found: dict[str, str] = {}
-        for selector in selectors:
-            found |= self.rules.get(selector, {})
-        return {**found, **own}
+
+def _is_unseen(text: str, box: Box) -> bool:
+    return bool(text.strip()) and (box.unseen or box.opacity < 0.15 or not box.look.is_seen())
 
 
 def _box(tag: str, attributes: Attributes, style: Mapping[str, str], parent: Box) -> Box:
@@ -207,6 +203,7 @@ def _box(tag: str, attributes: Attributes, style: Mapping[str, str], parent: Box
         look=replace(look, size=size, faded=look.faded or size < TINY),
         unseen=unseen,
         opacity=parent.opacity * opacity_of(style),
+        drawn=(parent.drawn or tag == "svg") and tag not in TEXT_IN_PICTURE,
     )
 
 

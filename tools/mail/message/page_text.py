@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from html import unescape
 from typing import TYPE_CHECKING
 
-from tools.mail.html.clean import clean_html, split_hidden, text_of
-from tools.mail.html.nesting import check_depth
+from tools.mail.html.clean import split_hidden
 from tools.mail.html.tags import bare_text
+from tools.mail.html.text import render
 from tools.mail.parsers import Unparsable, is_small, run
 from tools.mail.text.characters import invisible_in, without_invisible
 from tools.mail.text.decoding import without_controls
@@ -51,8 +51,7 @@ def make_readable(message: "Message", *, in_time: bool = True) -> Readable:
 def page_text(html: str) -> Readable:
     """Return the text of HTML for a reader."""
     page, hidden = show_visible(html)
-    check_depth(page)
-    return _finish(text_of(clean_html(page)), hidden=hidden)
+    return _finish(render(page), hidden=hidden)
 
 
 def show_visible(html: str) -> tuple[str, bool]:
