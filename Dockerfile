@@ -18,7 +18,7 @@ COPY approvals /app/approvals
 COPY tools /app/tools
 COPY mailhub /app/mailhub
 COPY templates /app/templates
-ENV PATH=/venv/bin:$PATH PYTHONUNBUFFERED=1 MAILHUB_HOME=/data
+ENV PATH=/venv/bin:$PATH PYTHONUNBUFFERED=1 MAILHUB_HOME=/data LOG_FORMAT=json
 WORKDIR /app
 # The file system is read-only when it runs.
 RUN python -m compileall -q .

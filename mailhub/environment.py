@@ -67,6 +67,9 @@ class Environment(AgentEnvironment, ApiEnvironment, PeopleEnvironment):
     MAILHUB_PUBLIC_URL: str = Field(
         "", description="Address people and links use; empty: follows HOST and PORT"
     )
+    LOG_FORMAT: Literal["logfmt", "json"] = Field(
+        "logfmt", description="Log lines as logfmt or json; the containers write json"
+    )
     MAILHUB_UNDO_SECONDS: int = Field(
         10, ge=0, le=3600, description="How long an approval can be undone"
     )

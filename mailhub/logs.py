@@ -9,7 +9,7 @@ import logging
 import sys
 import traceback
 from collections.abc import MutableMapping
-from typing import Any
+from typing import Any, Literal
 
 import structlog
 from django.dispatch import receiver
@@ -25,7 +25,7 @@ ALLOWED = frozenset(
         "action", "attempt", "mailbox", "provider", "tool", "kind", "outcome", "phase", "fence", "count", "port",
         "recipient_count", "size", "sha256", "worker", "process", "exit_code", "error_type", "trace", "retry_after",
         "surface", "token", "user_id", "body_type", "importance", "raw_bytes", "slim_bytes", "approx_tokens", "thread",
-        "mode",
+        "mode", "endpoint", "reply_all", "has_comment",
     }
 )  # fmt: skip
 
@@ -61,11 +61,17 @@ def _template_only(
 def _keep_listed(
     _logger: Any, _name: str, event: MutableMapping[str, Any]
 ) -> MutableMapping[str, Any]:
-    return {name: value for name, value in event.items() if name in ALLOWED}
+    return {name: value for name, value in event.items() if name in ALLOWED and value is not None}
 
 
-def configure(level: int = logging.INFO) -> None:
+def configure(form: Literal["logfmt", "json"] = "logfmt", level: int = logging.INFO) -> None:
     """Send all log records, ours and the libraries', through the allow-list to standard error."""
+    order = ["timestamp", "level", "event"]
+    last: structlog.types.Processor = (
+        structlog.processors.JSONRenderer(default=str)
+        if form == "json"
+        else structlog.processors.LogfmtRenderer(key_order=order, drop_missing=True)
+    )
     shared: list[structlog.types.Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
@@ -81,9 +87,7 @@ def configure(level: int = logging.INFO) -> None:
                 _template_only,
                 _exception_without_text,
                 _keep_listed,
-                structlog.processors.LogfmtRenderer(
-                    key_order=["timestamp", "level", "event"], drop_missing=True
-                ),
+                last,
             ],
         )
     )

@@ -358,7 +358,7 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = 32 * 1024 * 1024
 DJANGO_STRUCTLOG_STATUS_START_LOG_LEVEL = logging.DEBUG  # one line for each request is enough
 DJANGO_STRUCTLOG_USER_ID_FIELD = None  # the API never reads a cookie, not even to log its user
 LOGGING_CONFIG = None
-logs.configure()
+logs.configure(ENV.LOG_FORMAT)
 logging.getLogger("mailhub.agent").setLevel(
     {"warn": "WARNING"}.get(ENV.AGENT_LOG_LEVEL, ENV.AGENT_LOG_LEVEL.upper())
 )

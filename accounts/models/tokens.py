@@ -17,6 +17,7 @@ SCOPES = {
     "mail:read": _("read and search mail"),
     "mail:draft": _("write drafts"),
     "mail:propose": _("propose mail that a person must approve"),
+    "agent:chat": _("ask the chat of this server, with the tools that the token may use"),
     "webhooks:manage": _("manage webhooks that report what happens to actions"),
     "m365:run": _("run commands in Microsoft 365 with this server's sign-in"),
 }

@@ -43,6 +43,9 @@ from tools.mail.text.redaction import redact
 log = structlog.get_logger(__name__)
 
 CHARS_A_TOKEN = 4
+# The parameters that say what a tool looks for.
+LOOKED_FOR = ("command", "query", "from", "to", "subject", "text", "since", "before", "folder")
+LOOKED_FOR_CHARS = 80
 SYSTEM = """You are mailhub's assistant. You help {person} with mail{m365}, in the language they write in.
 Now it is {today}. Mode: {mode}. {may}
 Use the tools; say plainly when one is blocked or failed, and never claim that something was sent or done unless a tool
@@ -176,7 +179,7 @@ class Guard(AgentMiddleware[AgentState[Any], Any]):  # type: ignore[misc]  # see
     ) -> ToolMessage:
         call, say = request.tool_call, request.runtime.stream_writer
         name = call["name"] if call["name"] in TOOLS else "unknown_tool"
-        say({"event": stream.tool_start(name)})
+        say({"event": stream.tool_start(name, looked_for(call["args"]))})
         started = time.monotonic()
         outcome = await sync_to_async(call_by_mode)(self._turn, call["name"], call["args"])
         await sync_to_async(threads.store_call)(
@@ -207,6 +210,12 @@ class Guard(AgentMiddleware[AgentState[Any], Any]):  # type: ignore[misc]  # see
         return ToolMessage(
             outcome.text, tool_call_id=call["id"] or "", name=call["name"], status=status
         )
+
+
+def looked_for(arguments: Mapping[str, Any]) -> str:
+    """Return what a call looks for, in one short line, with secrets masked."""
+    values = [str(arguments[name]) for name in LOOKED_FOR if arguments.get(name)]
+    return redact(" ".join(" ".join(values).split()))[:LOOKED_FOR_CHARS]
 
 
 def call_by_mode(turn: Turn, name: str, arguments: Mapping[str, Any]) -> Outcome:

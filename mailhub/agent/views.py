@@ -34,7 +34,7 @@ from tools.surfaces.api_answers import problem_response
 
 PROMPT_CHARS = 20_000
 SHOWN_THREADS = 30
-CHAT_SCOPES = ("mail:read", "mail:draft", "mail:propose", "m365:run")
+CHAT_SCOPE = "agent:chat"
 SHOWN_MESSAGES = 200
 EMPTY = "⚠️ The prompt is empty. Write what you would like to know."
 LONG = f"⚠️ The prompt has more than {PROMPT_CHARS:,} characters. Shorten it, or point to a mail or a file instead."
@@ -134,16 +134,12 @@ def _caller(request: HttpRequest) -> Caller:
 
 
 def _require_scope(caller: Caller) -> Caller:
-    """Return the caller if its token is for mail or for Microsoft 365, because the model costs
-    money; raise Problem `forbidden` otherwise.
+    """Return the caller if its token may chat, because the model costs money; raise Problem
+    `forbidden` otherwise.
     """
-    if not any(caller.may(scope) for scope in CHAT_SCOPES):
+    if not caller.may(CHAT_SCOPE):
         raise Problem(
-            "forbidden",
-            translatable(
-                "The token lacks a scope for the chat: one of %(scopes)s.",
-                scopes=", ".join(CHAT_SCOPES),
-            ),
+            "forbidden", translatable("The token lacks the scope %(scope)s.", scope=CHAT_SCOPE)
         )
     return caller
 

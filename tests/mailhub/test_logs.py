@@ -1,14 +1,20 @@
 """Logs hold listed fields and nothing else, whichever code writes them."""
 
 import io
+import json
 import logging
+from base64 import b64encode
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 import structlog
 from django.test import Client
 
 from mailhub import logs
+from tests.conftest import HELLO, Api
+from tests.support.processes.programs import manage
+from tools.providers.graph.call_log import log_call
 
 Logged = Callable[[], str]
 CANARY = "canary@northwind.example"
@@ -90,6 +96,50 @@ def test_exception_is_logged_by_type_and_place_only(logged: Logged, name: str) -
 def test_line_break_in_a_value_makes_no_second_line(logged: Logged) -> None:
     structlog.get_logger("mailhub.test").info("tool_called", tool="a\nevent=forged")
     assert logged().count("\n") == 1
+
+
+def test_lines_are_json_if_the_setting_says_so(tmp_path: Path) -> None:
+    said = manage(
+        tmp_path,
+        "shell",
+        "--command",
+        "import structlog; structlog.get_logger('mailhub.test').info('tool_called', count=3, to='x', size=None)",
+        LOG_FORMAT="json",
+        SECRET_KEY="k" * 40,
+        MAILHUB_ENCRYPTION_KEYS=b64encode(b"k" * 32).decode(),
+    )
+    (line,) = [json.loads(line) for line in said.stderr.splitlines()]
+    assert {**line, "timestamp": ""} == {
+        "event": "tool_called", "level": "info", "logger": "mailhub.test", "count": 3, "timestamp": ""
+    }  # fmt: skip
+
+
+@pytest.mark.django_db(transaction=True)
+def test_call_of_a_sending_tool_is_logged_by_its_form(api: Api, logged: Logged) -> None:
+    api.tool("send_email", **HELLO, cc=["cc@northwind.example"], importance="high")
+    api.tool("reply_email", message_id="no-such-message", comment="Yes.", reply_all=True)
+    api.tool("forward_email", message_id="no-such-message", to=["a@b.example"])
+    said = [line for line in logged().splitlines() if "event=tool_called" in line]
+    assert "recipient_count=2" in said[0]
+    assert "body_type=text importance=high" in said[0]
+    assert "reply_all" in said[1]
+    assert "has_comment" in said[1]
+    assert "recipient_count=1" in said[2]
+    assert "has_comment=false" in said[2].lower()
+    assert "northwind" not in logged()
+
+
+def test_call_of_graph_is_logged_without_ids(logged: Logged) -> None:
+    base = "https://graph.microsoft.com/v1.0"
+    with log_call("GET", f"{base}/users/ada@lovelace.example/messages/AAMkAGI2TG93AAA=/$value?q=1"):
+        pass
+    with log_call("POST", f"{base}/me/mailFolders/inbox/messages") as call:
+        call.status = 201
+    read, written = logged().splitlines()
+    assert "endpoint=/v1.0/users/*/messages/*/$value" in read
+    assert "status" not in read
+    assert "method=POST" in written
+    assert "endpoint=/v1.0/me/mailFolders/inbox/messages status=201" in written
 
 
 @pytest.mark.django_db

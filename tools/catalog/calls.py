@@ -13,8 +13,8 @@ from accounts.access import rate_limits, request_log, roles
 from accounts.access.caller import Caller
 from accounts.infra.problems import Problem, invalid
 from accounts.infra.texts import translatable
-from tools.catalog.entries import TOOLS, AnyTool, CallerTool, M, MailboxTool, P, Result, Tool
-from tools.schemas import IDEMPOTENCY_KEY, SendingParameters
+from tools.catalog.entries import TOOLS, AnyTool, M, MailboxTool, P, Result, Tool
+from tools.schemas import IDEMPOTENCY_KEY, MailParameters, Parameters, SendingParameters
 from tools.sending.answers import Proposed
 
 log = structlog.get_logger(__name__)
@@ -48,13 +48,16 @@ def call_tool(
     started = time.monotonic()
     outcome = "error"
     result: Result | None = None
+    about: dict[str, object] = {}
     try:
         tool = _tool(caller, name)
         given = _with_one_key(tool, arguments, idempotency_key)
+        parameters = _parameters(tool.parameters, given)
+        about = _about(parameters)
         if isinstance(tool, MailboxTool):
-            result = _run_on_mailbox(tool, caller, given)
+            result = _run_on_mailbox(tool, caller, parameters)
         else:
-            result = _run_for_caller(tool, caller, given)
+            result = tool.run(caller, parameters)
         outcome = "ok"
     except Problem as problem:
         outcome = problem.code
@@ -65,7 +68,12 @@ def call_tool(
             round((time.monotonic() - started) * 1000),
         )
         log.info(
-            "tool_called", tool=known, surface=caller.surface, outcome=outcome, duration_ms=took
+            "tool_called",
+            tool=known,
+            surface=caller.surface,
+            outcome=outcome,
+            duration_ms=took,
+            **about,
         )
         proposed = result if isinstance(result, Proposed) else None
         request_log.record(
@@ -97,17 +105,27 @@ def _tool(caller: Caller, name: str) -> AnyTool:
     return tool
 
 
-def _run_on_mailbox(tool: MailboxTool[M], caller: Caller, given: Mapping[str, Any]) -> Result:
-    parameters = _parameters(tool.parameters, given)
+def _about(parameters: Parameters) -> dict[str, object]:
+    """Return the form of a mail for the log: counts and choices, nothing of its content."""
+    if not isinstance(parameters, MailParameters):
+        return {}
+    given = dict(parameters)
+    recipients = [given[name] for name in ("to", "cc", "bcc") if name in given]
+    return {
+        "recipient_count": sum(map(len, recipients)) if recipients else None,
+        "body_type": given.get("body_type"),
+        "importance": given.get("importance"),
+        "reply_all": given.get("reply_all"),
+        "has_comment": bool(given["comment"]) if "comment" in given else None,
+    }
+
+
+def _run_on_mailbox(tool: MailboxTool[M], caller: Caller, parameters: M) -> Result:
     is_proposal = isinstance(parameters, SendingParameters) and parameters.confirm
     if tool.effect == "send" and is_proposal:
         rate_limits.count_proposal(caller)
     mailbox = roles.get_mailbox(caller, parameters.mailbox, need=tool.need)
     return tool.run(caller, mailbox, parameters)
-
-
-def _run_for_caller(tool: CallerTool[P], caller: Caller, given: Mapping[str, Any]) -> Result:
-    return tool.run(caller, _parameters(tool.parameters, given))
 
 
 def _parameters(wanted: type[P], given: Mapping[str, Any]) -> P:

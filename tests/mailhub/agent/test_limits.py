@@ -1,12 +1,15 @@
 """Permission and limits of the chat: a caller is limited over all threads and both streams."""
 
+from importlib import import_module
 from typing import Any
 
 import pytest
+from django.apps import apps
+from django.db import connection
 
-from accounts.models import Mailbox, User
+from accounts.models import SCOPES, ApiToken, Mailbox, User
 from tests.conftest import make_api
-from tests.mailhub.agent.conftest import Chat
+from tests.mailhub.agent.conftest import Answer, Chat
 from tests.support.servers.model import ModelServer
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -38,24 +41,28 @@ def test_refused_request_says_when_to_come_again(chat: Chat, settings: Any) -> N
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_token_without_mail_scope_calls_no_model(
+def test_only_its_own_scope_opens_the_chat(
     door: str, model: ModelServer, alice: User, mailbox: Mailbox, path: str
 ) -> None:
-    for scopes in ([], ["webhooks:manage"]):
-        api = make_api(alice, mailbox, name=f"none {scopes}", scopes=scopes)
-        refused = Chat(url=door, headers={"Authorization": f"Bearer {api.secret}"}).ask(
-            "Hello", path
-        )
-        assert refused.status == 403
-        assert '"code": "forbidden"' in refused.raw
+    def ask(scopes: list[str]) -> Answer:
+        api = make_api(alice, mailbox, name=f"with {len(scopes)}", scopes=scopes)
+        return Chat(url=door, headers={"Authorization": f"Bearer {api.secret}"}).ask("Hello", path)
+
+    refused = ask([scope for scope in SCOPES if scope != "agent:chat"])
+    assert refused.status == 403
+    assert '"code": "forbidden"' in refused.raw
+    assert "agent:chat" in refused.raw
     assert not model.requests
+    assert ask(["agent:chat"]).status == 200
 
 
-@pytest.mark.parametrize("scope", ["mail:read", "mail:draft", "mail:propose", "m365:run"])
-def test_any_scope_for_content_is_enough(
-    door: str, model: ModelServer, alice: User, mailbox: Mailbox, scope: str
-) -> None:
-    api = make_api(alice, mailbox, name=scope, scopes=[scope])
-    assert (
-        Chat(url=door, headers={"Authorization": f"Bearer {api.secret}"}).ask("Hello").status == 200
-    )
+def test_upgrade_keeps_the_chat_of_existing_tokens(alice: User, mailbox: Mailbox) -> None:
+    for name, scopes in {"reader": ["mail:read"], "hooks": ["webhooks:manage"]}.items():
+        make_api(alice, mailbox, name=name, scopes=scopes)
+    migration = import_module("accounts.migrations.0010_scope_of_the_chat")
+    with connection.schema_editor() as editor:
+        migration.keep_the_chat(apps, editor)
+    assert dict(ApiToken.objects.values_list("name", "scopes")) == {
+        "reader": ["mail:read", "agent:chat"],
+        "hooks": ["webhooks:manage"],
+    }

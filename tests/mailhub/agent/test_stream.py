@@ -46,6 +46,19 @@ def test_event_format_is_exact() -> None:
     assert stream.END == "event: end\ndata: [DONE]\n\n"
 
 
+def test_start_of_a_tool_says_what_it_looks_for(chat: Chat, model: ModelServer) -> None:
+    secret = "sk-" + "a1B2" * 12
+    model.says(
+        Says(calls=(("search_emails", {"query": f"invoice\n{secret} {'x' * 200}", "to": "mira"}),)),
+        Says(text="Nothing."),
+    )
+    answer = chat.ask("Where is the invoice?")
+    shown = answer.events[0]["text"]
+    assert shown.startswith("🔧 running: search_emails invoice ")
+    assert secret not in answer.raw
+    assert len(shown) < 130
+
+
 def test_answer_with_a_tool_streams_text_events_and_the_end(chat: Chat, model: ModelServer) -> None:
     model.says(
         Says(text="Let me look.", calls=(("list_emails", {}),)),

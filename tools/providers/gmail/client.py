@@ -255,7 +255,8 @@ class GmailClient:
             log.info(
                 "gmail_called",
                 provider="gmail",
-                route=name,
+                method=carrier.method,
+                endpoint=name,
                 status=carrier.status,
                 duration_ms=round((time.monotonic() - started) * 1000),
             )
@@ -270,6 +271,7 @@ class _Carrier:
         self._token = token
         self._sending = sending
         self._answer_seconds = answer_seconds
+        self.method = ""
         self.status = 0
 
     def request(
@@ -279,6 +281,7 @@ class _Carrier:
 
         http = _clients().sending if self._sending else _clients().reading
         seconds = self._answer_seconds if self._sending else READ_SECONDS
+        self.method = method
         if self._sending:
             self._sending()
         try:

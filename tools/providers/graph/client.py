@@ -17,6 +17,7 @@ from accounts.connect.refreshing import GrantEnded, NoToken
 from accounts.infra.texts import translatable
 from tools.providers.errors import NotAuthorized, OutcomeUnknown, Refused, Unavailable
 from tools.providers.graph.answers import Answer, json_of, refusal
+from tools.providers.graph.call_log import log_call
 from tools.providers.graph.slots import hold_slot
 
 WRITE = "Mail.ReadWrite"  # the permission of every call that changes drafts or messages
@@ -143,6 +144,7 @@ class GraphClient:
         timeout = httpx2.Timeout(answer_seconds, connect=10.0)
         with (
             hold_slot(self._key),
+            log_call("POST", self.url(path)) as logged,
             httpx2.Client(transport=self._transports(), timeout=timeout, trust_env=False) as http,
         ):
             content = {"json": json} if json is not None else {"content": b""}
@@ -156,6 +158,7 @@ class GraphClient:
                 raise Unavailable("unreachable", "Microsoft 365 cannot be reached.") from None
             except httpx2.HTTPError:
                 raise OutcomeUnknown("no_answer") from None
+            logged.status = response.status_code
             answer = Answer(
                 status=response.status_code, retry_after=response.headers.get("Retry-After")
             )
@@ -214,10 +217,12 @@ class GraphClient:
         try:
             with (
                 hold_slot(self._key),
+                log_call(method, url) as logged,
                 http.stream(
                     method, address, headers=headers, follow_redirects=False, **body
                 ) as response,
             ):
+                logged.status = response.status_code
                 found = bytearray()
                 for piece in response.iter_bytes():
                     found += piece
