@@ -77,14 +77,22 @@ def test_html_about_signs_is_read_as_it_is_shown(office: Office) -> None:
     assert read["body"].split() == "Write &lt;b&gt; for <b>, &amp; for & € 5".split()
 
 
-def test_quoted_lines_are_folded(office: Office) -> None:
+def test_quoted_original_and_signature_are_folded(office: Office) -> None:
     quoted = "".join(f"> line {number}\n" for number in range(12))
-    message_id = office.receive(letter(to=office.ada, text=f"Yes.\n\nYou wrote:\n{quoted}\nMira\n"))
+    text = f"Yes.\n\nYou wrote:\n{quoted}\nIs that fine?\n\n-- \nMira\n"
+    message_id = office.receive(letter(to=office.ada, text=text))
 
-    assert (
-        office.tool("read_email", message_id=message_id)["body"]
-        == "Yes.\n\nYou wrote:\n[12 quoted lines]\n\nMira"
-    )
+    read = office.tool("read_email", message_id=message_id)
+    assert read["body"] == "Yes.\n\n[13 quoted lines]\n\nIs that fine?"
+    assert read["folded"] == {"quoted": 120, "signature": 8}
+    (one,) = office.tool("read_thread", message_id=message_id)["messages"]
+    assert (one["body"], one["folded"]) == (read["body"], read["folded"])
+
+    for tool, answer in (("read_email", None), ("read_thread", "messages")):
+        whole = office.tool(tool, message_id=message_id, quoted=True)
+        whole = whole[answer][0] if answer else whole
+        assert whole["body"] == text.strip()
+        assert "folded" not in whole
 
 
 def test_one_bad_mail_does_not_hide_the_rest_of_a_list(office: Office) -> None:

@@ -217,9 +217,10 @@ def test_viewer_sees_no_way_to_decide(api: Api, mailbox: Mailbox, charlie: User)
 def test_conversation_page_is_folded_bounded_and_never_blocks(
     api: Api, reviewer: Reviewer, mailbox: Mailbox, server: MemoryServer
 ) -> None:
-    huge = letter(to=mailbox.address, text="See below.\n\n> one\n> two\n> three\n> four\n")
+    quote = "You wrote:\n> one\n> two\n> three\n> four\n> five\n> six\n"
+    huge = letter(to=mailbox.address, text=f"I agree.\n\n{quote}\nSee you soon.\n")
     huge.add_alternative(
-        "<p>See below.</p>" + "<table><tr><td>word</td></tr></table>" * 140_000, subtype="html"
+        "<p>I agree.</p>" + "<table><tr><td>word</td></tr></table>" * 140_000, subtype="html"
     )
     server.deliver(mailbox.address, huge.as_bytes())
     original = api.tool("list_emails").json()["emails"][0]["id"]
@@ -231,8 +232,11 @@ def test_conversation_page_is_folded_bounded_and_never_blocks(
     assert len(page.content) < 100_000
     assert f"/actions/{action_id}/conversation/" in text_of(page)
     shown = text_of(reviewer.client.get(f"/actions/{action_id}/conversation/?part=1"))
-    assert "See below." in shown
-    assert "4 quoted lines" in shown
+    assert "I agree." in shown
+    assert "7 quoted lines" in shown
+    assert "four" not in shown
+    whole = text_of(reviewer.client.get(f"/actions/{action_id}/conversation/?quoted=1"))
+    assert "four" in whole
     assert "No new messages in this conversation" in shown
 
     server.reachable = False

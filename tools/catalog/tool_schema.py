@@ -26,6 +26,7 @@ EXPLAINED_ONCE = frozenset(
         "confirm",
         "reason",
         "idempotency_key",
+        "quoted",
         "replaces",
         "send_at",
     }

@@ -104,7 +104,7 @@ def gmail_message(
     longest = max(map(len, bodies.values()))
     if offset + max_chars < longest:
         row["truncated"] = {"next_offset": offset + max_chars, "total_chars": longest}
-    return row | ({"hidden_text_removed": True} if text.hidden_text_removed else {})
+    return row | _left_out(text)
 
 
 def attachment(info: AttachmentInfo) -> dict[str, Any]:
@@ -129,13 +129,17 @@ def message(found: Message, body: Readable, *, offset: int, max_chars: int) -> d
     }
     if offset + len(shown) < len(body.text):
         row["truncated"] = {"next_offset": offset + len(shown), "total_chars": len(body.text)}
-    if body.hidden_text_removed:
-        row["hidden_text_removed"] = True
+    row |= _left_out(body)
     if found.attachments:
         row["attachments"] = [
             {"id": a.id, "name": a.name, "type": a.type, "size": a.size} for a in found.attachments
         ]
     return row
+
+
+def _left_out(body: Readable) -> dict[str, Any]:
+    row: dict[str, Any] = {"hidden_text_removed": True} if body.hidden_text_removed else {}
+    return row | ({"folded": dict(body.folded)} if body.folded else {})
 
 
 def _shorten(addresses: tuple[str, ...]) -> list[str]:
@@ -163,7 +167,8 @@ def thread(found: list[tuple[Message, Readable]], *, max_chars: int) -> dict[str
             "date": rfc3339(each.date) if each.date else "",
             "body": shown,
         }
-        for (each, _), shown in zip(found, reversed(bodies), strict=True)
+        | ({"folded": dict(body.folded)} if body.folded else {})
+        for (each, body), shown in zip(found, reversed(bodies), strict=True)
     ]
     named = next(({"thread_id": each.thread_id} for each, _ in found if each.thread_id), {})
     return {**named, "messages": rows} | ({"truncated": True} if truncated else {})

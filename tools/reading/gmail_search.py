@@ -45,7 +45,7 @@ def gmail_get_message(
     html = found.message.html
     return compact.gmail_message(
         found,
-        make_readable(found.message),
+        make_readable(found.message, quoted=parameters.quoted),
         page_for_reader(html, with_hidden=False) if html else None,
         offset=parameters.offset,
         max_chars=parameters.max_chars,

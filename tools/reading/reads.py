@@ -111,7 +111,7 @@ def read_email(caller: Caller, mailbox: Mailbox, parameters: ReadEmail) -> dict[
         )
     return compact.message(
         message,
-        _body(message, parameters.format),
+        _body(message, parameters.format, quoted=parameters.quoted),
         offset=parameters.offset,
         max_chars=parameters.max_chars,
     )
@@ -124,7 +124,10 @@ def read_thread(caller: Caller, mailbox: Mailbox, parameters: ReadThread) -> dic
     deadline = time.monotonic() + THREAD_SECONDS
     # Newest first: if the time runs out, the oldest messages become bare text.
     found = [
-        (message, make_readable(message, in_time=time.monotonic() < deadline))
+        (
+            message,
+            make_readable(message, in_time=time.monotonic() < deadline, quoted=parameters.quoted),
+        )
         for message in reversed(messages)
     ]
     return compact.thread(found[::-1], max_chars=parameters.max_chars)
@@ -185,7 +188,7 @@ def _cards(page: Page) -> dict[str, Any]:
     return result
 
 
-def _body(message: Message, form: str) -> Readable:
+def _body(message: Message, form: str, *, quoted: bool) -> Readable:
     match form:
         case "metadata":
             return Readable(text="")
@@ -193,4 +196,4 @@ def _body(message: Message, form: str) -> Readable:
             return Readable(text=page_for_reader(message.html, with_hidden=True))
         case "html":
             return Readable(text=message.text or "")
-    return make_readable(message)
+    return make_readable(message, quoted=quoted)

@@ -141,7 +141,7 @@ def conversation(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse
     """Show the conversation of an action, read from the provider now.
 
     It is a separate page, so that a slow provider delays no other page; `?part=1` is for the page
-    beside.
+    beside, and `?quoted=1` shows what is folded too.
     """
     caller = caller_of_session(request)
     action = queries.find(queries.of_caller(caller), action_id)
@@ -157,6 +157,7 @@ def conversation(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse
             "mailbox": str(action.mailbox_id),
             "message_id": original,
             "max_chars": CONVERSATION_CHARACTERS,
+            "quoted": request.GET.get("quoted") == "1",
         }
         found = call_tool(caller, "read_thread", asked).result
     except Problem as problem:
@@ -190,6 +191,7 @@ def _fold_quotes(message: dict[str, Any]) -> dict[str, Any]:
         "from": message["from"],
         "at": parse_datetime(message["date"] or ""),
         "stretches": stretches,
+        "folded": sum(message.get("folded", {}).values()),
     }
 
 

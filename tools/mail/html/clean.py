@@ -48,7 +48,7 @@ _WITH_CONTENT = {
 }
 _SEEN_BY = {"style", "class", "id", "hidden", "open", "dir", "lang", "bgcolor", "background", "color", "size", "align",
             "valign", "width", "height", "href", "src", "alt", "cellpadding", "cellspacing", "border",
-            "colspan", "rowspan", "face", "start"}  # fmt: skip
+            "colspan", "rowspan", "face", "start", "type", "name", "data-marker"}  # fmt: skip
 WRITTEN_OUT = {("a", "href"), ("img", "src"), ("img", "alt")}
 # A parser may add or drop these without any loss.
 _SCAFFOLD = {"html", "head", "body", "tbody", "meta", "title", "colgroup"}
