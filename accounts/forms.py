@@ -1,16 +1,19 @@
 """Forms of the pages about people, tokens and mailboxes."""
 
 from typing import Any, cast
+from uuid import UUID
 
 from allauth.account.forms import LoginForm
 from allauth.mfa.webauthn.forms import AddWebAuthnForm
 from django import forms
 from django.conf import settings
+from django.db.models import QuerySet
 from django.utils.translation import gettext_lazy as _
 
 from accounts.infra.idn import plain_address
 from accounts.models import SCOPES, STAFF_SCOPES, Mailbox, User
 
+_PICK = _("Choose at least one.")
 LIFETIMES = (
     ("30", _("30 days")),
     ("90", _("90 days")),
@@ -94,3 +97,63 @@ class TokenForm(forms.Form):
         ).queryset = Mailbox.objects.filter(members=owner).exclude(
             status=Mailbox.Status.DISCONNECTED
         )
+
+
+class AccessForm(forms.Form):
+    """A choice among the rights and mailboxes that are offered for a program."""
+
+    scopes = forms.MultipleChoiceField(
+        label=_("It may"), widget=forms.CheckboxSelectMultiple, error_messages={"required": _PICK}
+    )
+    mailboxes = forms.ModelMultipleChoiceField(
+        label=_("In these mailboxes"),
+        queryset=Mailbox.objects.none(),
+        widget=forms.CheckboxSelectMultiple,
+        error_messages={"required": _PICK},
+    )
+
+    def __init__(
+        self, *args: Any, offered: list[str], mailboxes: QuerySet[Mailbox], **kwargs: Any
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        cast(forms.MultipleChoiceField, self.fields["scopes"]).choices = [
+            (scope, SCOPES[scope]) for scope in offered
+        ]
+        cast(forms.ModelMultipleChoiceField, self.fields["mailboxes"]).queryset = mailboxes
+
+
+class ConsentForm(AccessForm):
+    """The rights, mailboxes and lifetime that a person gives a program.
+
+    Only reading is ticked, and a mailbox only if the program has it already or if there is no other.
+    """
+
+    days = forms.ChoiceField(
+        label=_("For how long"), choices=LIFETIMES, initial="90", required=False
+    )
+
+    def __init__(self, *args: Any, held: set[UUID], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["scopes"].initial = [
+            scope for scope in kwargs["offered"] if scope == "mail:read"
+        ]
+        all_of_them = list(kwargs["mailboxes"].values_list("pk", flat=True)[:2])
+        self.fields["mailboxes"].initial = held or (all_of_them if len(all_of_them) == 1 else [])
+
+
+class DeviceCodeForm(forms.Form):
+    """The code that a program without a browser shows."""
+
+    code = forms.CharField(
+        label=_("Code"),
+        max_length=20,
+        widget=forms.TextInput(
+            attrs={
+                "class": "input addr",
+                "autocomplete": "off",
+                "autocapitalize": "characters",
+                "spellcheck": "false",
+                "placeholder": "BCDF-GHJK",
+            }
+        ),
+    )

@@ -1,7 +1,17 @@
 from allauth.account import views as library
 from django.urls import include, path, re_path
 
-from accounts.views import connect, consent, language, prove, security, sign_in, tokens
+from accounts.views import (
+    connect,
+    consent,
+    language,
+    oauth,
+    oauth_consent,
+    prove,
+    security,
+    sign_in,
+    tokens,
+)
 
 urlpatterns = [
     path("sign-in/", sign_in.SignIn.as_view(), name="sign_in"),
@@ -28,10 +38,29 @@ urlpatterns = [
     path("mailboxes/connect/imap/", connect.by_imap, name="connect_imap"),
     path("mailboxes/connect/<str:provider>/", consent.begin, name="connect_oauth"),
     path("mailboxes/connect/<str:provider>/answer/", consent.answer, name="oauth_answer"),
+    path(".well-known/oauth-authorization-server", oauth.server_metadata, name="oauth_server"),
+    path(
+        ".well-known/oauth-authorization-server/<path:path>",
+        oauth.server_metadata,
+        name="oauth_server_of",
+    ),
+    path(".well-known/oauth-protected-resource", oauth.resource_metadata, name="oauth_resource"),
+    path(
+        ".well-known/oauth-protected-resource/<path:path>",
+        oauth.resource_metadata,
+        name="oauth_resource_of",
+    ),
+    path("oauth/register", oauth.register, name="oauth_register"),
+    path("oauth/authorize", oauth_consent.authorize, name="oauth_authorize"),
+    path("oauth/token", oauth.token, name="oauth_token"),
+    path("oauth/revoke", oauth.revoke, name="oauth_revoke"),
+    path("oauth/device/code", oauth.device_code, name="oauth_device_code"),
+    path("oauth/device", oauth_consent.device, name="oauth_device"),
     path("tokens/", tokens.index, name="tokens"),
     path("tokens/new/", tokens.create, name="new_token"),
     path("tokens/requests/", tokens.requests, name="requests"),
     path("tokens/<uuid:token_id>/rotate/", tokens.rotate, name="rotate_token"),
+    path("tokens/<uuid:token_id>/narrow/", tokens.narrow, name="narrow_token"),
     path("tokens/<uuid:token_id>/revoke/", tokens.revoke, name="revoke_token"),
     # The sign-in library looks for its own pages under these names.
     path("account/sign-in/", sign_in.SignIn.as_view(), name="account_login"),

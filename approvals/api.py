@@ -7,11 +7,11 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from ninja import Router
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from accounts.access.audience import lacks_scope
 from accounts.access.auth import caller_of_bearer
 from accounts.access.caller import Caller
 from accounts.infra.json_bodies import read_json
-from accounts.infra.problems import Problem, invalid, not_found
-from accounts.infra.texts import translatable
+from accounts.infra.problems import invalid, not_found
 from accounts.models import ApiToken
 from approvals.models import Webhook
 from approvals.webhooks.events import EVENTS, rfc3339
@@ -77,9 +77,7 @@ def _find(token: ApiToken, webhook_id: str) -> Webhook | None:
 def _caller(request: HttpRequest) -> tuple[Caller, ApiToken]:
     caller = caller_of_bearer(request)
     if not caller.may(SCOPE) or caller.token is None:
-        raise Problem(
-            "forbidden", translatable("The token lacks the scope %(scope)s.", scope=SCOPE)
-        )
+        raise lacks_scope(caller.surface, held=caller.scopes, needed=SCOPE)
     return caller, caller.token
 
 

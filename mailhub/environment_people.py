@@ -37,9 +37,19 @@ class PeopleEnvironment(BaseSettings):
         "MICROSOFT_TENANT=common or organizations",
     )
 
-    @field_validator("MICROSOFT_ALLOWED_TENANTS", mode="before")
+    MAILHUB_OAUTH_REGISTRATION: Literal["on", "listed", "off"] = Field(
+        "on",
+        description="Which programs may connect by OAuth: on (any), listed (those of MAILHUB_OAUTH_HOSTS) or off",
+    )
+    MAILHUB_OAUTH_HOSTS: Annotated[list[str], NoDecode] = Field(
+        default=[],
+        description="With listed: hosts of programs, comma-separated; localhost stands for programs on a "
+        "person's own computer",
+    )
+
+    @field_validator("MAILHUB_OAUTH_HOSTS", "MICROSOFT_ALLOWED_TENANTS", mode="before")
     @classmethod
-    def _split_tenants(cls, value: object) -> object:
+    def _split_list(cls, value: object) -> object:
         return (
             [part.strip().lower() for part in value.split(",") if part.strip()]
             if isinstance(value, str)

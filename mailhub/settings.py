@@ -122,6 +122,7 @@ MAILHUB_CHORES = [
     "accounts.access.quotas.forget_old",
     "accounts.people.guessing.record_counted",
     "accounts.people.sessions.forget_ended",
+    "accounts.oauth.cleanup.forget_old",
 ]
 MAILHUB_CELERY_APP = "mailhub.celery.app"
 # One queue only: with several, RQ pops by BLPOP, and a job that a dying worker has popped is lost
@@ -150,6 +151,7 @@ INSTALLED_APPS = [
     "accounts.apps.BrowsersConfig",
     "allauth.socialaccount",
     "allauth.socialaccount.providers.openid_connect",
+    "allauth.idp.oidc",
     "accounts.apps.AccountsConfig",
     "approvals",
     "tools",
@@ -184,7 +186,7 @@ MIDDLEWARE = [
 # A script in another origin may call the API with a token. No cookie goes with it, and the API reads
 # none.
 CORS_ALLOWED_ORIGINS = ENV.MAILHUB_CORS_ORIGINS
-CORS_URLS_REGEX = "^/api/"
+CORS_URLS_REGEX = r"^/(api/|oauth/(register|token|revoke|device/code)$|\.well-known/oauth-)"
 CORS_ALLOW_CREDENTIALS = False
 CORS_ALLOW_METHODS = ["GET", "POST", "DELETE"]
 CORS_ALLOW_HEADERS = [
@@ -311,6 +313,12 @@ if ENV.OIDC_ISSUER:
             "settings": {"server_url": ENV.OIDC_ISSUER},
         }
     ]
+# Programs connect to mailhub (accounts/oauth), by the address of their metadata document or after
+# they registered themselves.
+IDP_OIDC_ADAPTER = "accounts.oauth.adapter.Adapter"
+IDP_OIDC_AUTH_METHODS = ["none"]
+MAILHUB_OAUTH_REGISTRATION = ENV.MAILHUB_OAUTH_REGISTRATION
+MAILHUB_OAUTH_HOSTS = ENV.MAILHUB_OAUTH_HOSTS
 LOGIN_URL = "sign_in"
 LOGIN_REDIRECT_URL = "queue"
 LOGOUT_REDIRECT_URL = "sign_in"

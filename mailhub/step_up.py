@@ -72,6 +72,8 @@ STEP_UP: dict[str, Ask] = {
     # Programs
     "new_token": PAGE,
     "rotate_token": Ask(back="tokens"),
+    "oauth_authorize": PAGE,
+    "oauth_device": PAGE,
     "new_webhook": PAGE,
     "remove_webhook": Ask(back="webhook", takes="webhook_id"),
     # A person's decision about an action with an unknown outcome
@@ -85,6 +87,7 @@ SIGNS_IN = "It is a way to sign in; it asks for the secret itself."
 PROPOSES = "It proposes at most: nothing leaves before a person approves."
 DECIDES = "A risky approval asks in the view, because only the mail itself tells whether it is one."
 ONLY_SAFER = "It only takes access or speed away; somebody in a hurry must not wait for a sign-in."
+OF_PROGRAM = "A program calls it, without a session; only a person's consent gives it anything."
 ONLY_LOOKS = "It changes what this person sees, and nothing else."
 
 HARMLESS: dict[str, str] = {
@@ -108,6 +111,11 @@ HARMLESS: dict[str, str] = {
     "admin:login": "It leads to the one page that signs in.",
     "choose_language": "It changes only the language of the pages.",
     "revoke_token": ONLY_SAFER,
+    "narrow_token": ONLY_SAFER,
+    "oauth_register": OF_PROGRAM,
+    "oauth_token": OF_PROGRAM,
+    "oauth_revoke": OF_PROGRAM,
+    "oauth_device_code": OF_PROGRAM,
     "pause_mailbox": "Pausing only makes safer; resuming asks in the view.",
     "approve": DECIDES,
     "bulk": "It shows what was chosen and decides nothing.",

@@ -2,21 +2,22 @@
 
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import cast
+from typing import Any, cast
 
 from allauth.account.authentication import get_authentication_records
-from django.db.models import Q
+from allauth.idp.oidc.models import Token
+from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Now
 from django.http import HttpRequest
 from django.utils import timezone
 
-from accounts.access import rate_limits
+from accounts.access import audience, rate_limits
 from accounts.access.caller import Caller, Surface
 from accounts.access.signed_in import AuthenticatedRequest
 from accounts.infra.compiled_sql import Select, columns_of, instance, slot
-from accounts.infra.problems import Problem
 from accounts.models import ApiToken, User, digest_of
 
+ACCESS_PREFIX = "mho_"  # of the access tokens that `accounts.oauth` gives out
 LAST_USED_EVERY = timedelta(minutes=1)
 # The key for the caller of a request, once it is known: in the WSGI environ, in the ASGI scope, and
 # in `request.META`. A client cannot set it: its headers arrive there with the prefix HTTP_.
@@ -26,29 +27,77 @@ ADMITTED = "mailhub.caller"
 def caller_of_token(secret: str, *, surface: Surface) -> Caller:
     """Return the caller behind a bearer token, and count the request.
 
+    The token is a person's `mh_` token, or an access token of a program that a person connected.
+
     Raises Problem `unauthenticated`, with the same text for every reason, and `rate_limited`.
     """
     now = timezone.now()
-    found = _good_token.first(digest=digest_of(secret))
+    if secret.startswith(ACCESS_PREFIX):
+        found, scopes = _find_connected(secret, surface)
+    else:
+        found, scopes = _good_token.first(digest=digest_of(secret)), None
     if found is None:
-        raise Problem("unauthenticated", "The token is missing, unknown, expired or revoked.")
+        raise audience.unauthenticated(surface, has_token=bool(secret))
     token = instance(ApiToken, found)
     token.user = instance(User, found[len(columns_of(ApiToken)) :])
     # Once a minute is exact enough for a person, and saves a write on each call.
     if token.last_used_at is None or token.last_used_at < now - LAST_USED_EVERY:
         ApiToken.objects.filter(pk=token.pk).update(last_used_at=now)
-    caller = Caller(user=token.user, surface=surface, token=token, scopes=frozenset(token.scopes))
+    granted = frozenset(token.scopes)
+    caller = Caller(
+        user=token.user,
+        surface=surface,
+        token=token,
+        scopes=granted if scopes is None else granted & scopes,
+    )
     rate_limits.count_request(caller)
     return caller
 
 
+def _find_connected(
+    secret: str, surface: Surface
+) -> tuple[tuple[Any, ...] | None, frozenset[str] | None]:
+    """Return the row of a connected program and the scopes of its access token; no row if the token
+    is for another surface.
+    """
+    found = _good_access.first(hash=digest_of(secret))
+    if found is None:
+        return None, None
+    *row, scopes, data = found
+    if not audience.is_for(data["resources"], surface):
+        return None, None
+    return tuple(row), frozenset(scopes.split("\n"))
+
+
+def _good_tokens() -> QuerySet[ApiToken]:
+    return ApiToken.objects.filter(
+        Q(expires_at=None) | Q(expires_at__gt=Now()), revoked_at=None, user__is_active=True
+    )
+
+
 _good_token = Select(
-    lambda: ApiToken.objects.filter(
-        Q(expires_at=None) | Q(expires_at__gt=Now()),
-        digest=slot(ApiToken, "digest"),
-        revoked_at=None,
-        user__is_active=True,
-    ).values_list(*columns_of(ApiToken), *columns_of(User, "user__"))
+    lambda: (
+        _good_tokens()
+        .filter(digest=slot(ApiToken, "digest"))
+        .values_list(*columns_of(ApiToken), *columns_of(User, "user__"))
+    )
+)
+_good_access = Select(
+    lambda: (
+        _good_tokens()
+        .filter(
+            client__token__type=Token.Type.ACCESS_TOKEN,
+            client__token__hash=slot(Token, "hash"),
+            client__token__expires_at__gt=Now(),
+            client__token__user=F("user"),
+        )
+        .values_list(
+            *columns_of(ApiToken),
+            *columns_of(User, "user__"),
+            "client__token__scopes",
+            "client__token__data",
+        )
+    )
 )
 
 

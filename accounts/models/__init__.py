@@ -11,11 +11,21 @@ from accounts.models.people import (
     UserManager,
     digest_of,
 )
-from accounts.models.tokens import SCOPES, STAFF_SCOPES, ApiToken, QuotaUse, RequestRecord
+from accounts.models.tokens import (
+    SCOPE_ROLES,
+    SCOPES,
+    STAFF_SCOPES,
+    USUAL_SCOPES,
+    ApiToken,
+    QuotaUse,
+    RequestRecord,
+)
 
 __all__ = [
     "SCOPES",
+    "SCOPE_ROLES",
     "STAFF_SCOPES",
+    "USUAL_SCOPES",
     "AddressCode",
     "ApiToken",
     "FailedSignIns",

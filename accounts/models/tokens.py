@@ -11,7 +11,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from accounts.models.mailboxes import Mailbox
-from accounts.models.people import User, digest_of
+from accounts.models.people import Role, User, digest_of
 
 SCOPES = {
     "mail:read": _("read and search mail"),
@@ -23,12 +23,25 @@ SCOPES = {
 }
 
 
+# The least role on a mailbox with which a scope is of any use; the tools check the role on each call.
+SCOPE_ROLES = {
+    "mail:read": Role.VIEWER,
+    "mail:draft": Role.PROPOSER,
+    "mail:propose": Role.PROPOSER,
+}
+# A program without a token of its own asks for these.
+USUAL_SCOPES = tuple(SCOPE_ROLES)
 # They reach beyond a token's mailboxes, so only staff can grant them on the page.
 STAFF_SCOPES = frozenset({"m365:run"})
 
 
 class ApiToken(models.Model):
-    """A program's key: shown once, stored as its SHA-256."""
+    """The rights of a program in a person's name.
+
+    A program holds it in one of two ways. A token that a person made has a secret, which is shown
+    once and stored as its SHA-256. A program that a person connected by OAuth has a `client`; its
+    access tokens are rows of the library (`accounts.oauth`), and nobody knows a secret for `digest`.
+    """
 
     PREFIX = "mh_"
 
@@ -44,18 +57,31 @@ class ApiToken(models.Model):
     revoked_at = models.DateTimeField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, blank=True)
     rotated_at = models.DateTimeField(null=True, blank=True)
+    client = models.ForeignKey(
+        "allauth_idp_oidc.Client",
+        models.PROTECT,
+        null=True,
+        blank=True,
+        editable=False,
+        related_name="grants",
+    )
 
     class Meta:
         constraints = [
             models.UniqueConstraint(
+                fields=["user", "client"],
+                condition=models.Q(revoked_at=None, client__isnull=False),
+                name="one_grant_of_a_user_to_a_client",
+            ),
+            models.UniqueConstraint(
                 fields=["user", "name"],
                 condition=models.Q(revoked_at=None),
                 name="token_name_once_for_a_user",
-            )
+            ),
         ]
 
     def __str__(self) -> str:
-        return f"{self.name} ({self.hint}…)"
+        return f"{self.name} ({self.hint}…)" if self.hint else self.name
 
     @classmethod
     def issue(

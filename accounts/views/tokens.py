@@ -8,8 +8,7 @@ from django.conf import settings
 from django.contrib import messages
 from django.core.paginator import Paginator
 from django.db import IntegrityError, transaction
-from django.db.models.functions import Now
-from django.http import HttpResponse
+from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.debug import sensitive_variables
@@ -21,17 +20,26 @@ from accounts.access.signed_in import (
     signed_in_page,
 )
 from accounts.audit_hook import record_event
-from accounts.forms import TokenForm
+from accounts.forms import AccessForm, TokenForm
 from accounts.models import SCOPES, ApiToken, RequestRecord
+from accounts.oauth import grants, programs
 
 PAGE = 50
 
 
 @signed_in_page
 def index(request: AuthenticatedRequest) -> HttpResponse:
-    mine = ApiToken.objects.filter(user=request.user).prefetch_related("mailboxes")
+    mine = (
+        ApiToken.objects.filter(user=request.user)
+        .select_related("client")
+        .prefetch_related("mailboxes")
+    )
     rows: list[dict[str, Any]] = [
-        {"token": token, "scopes": [SCOPES.get(scope, scope) for scope in token.scopes]}
+        {
+            "token": token,
+            "scopes": [SCOPES.get(scope, scope) for scope in token.scopes],
+            "program": programs.describe(token.client) if token.client else None,
+        }
         for token in mine.filter(revoked_at=None).order_by("created_at")
     ]
     revoked = mine.exclude(revoked_at=None).order_by("-revoked_at")[:PAGE]
@@ -86,6 +94,8 @@ def rotate(request: AuthenticatedRequest, token_id: UUID) -> HttpResponse:
     waiting actions stay.
     """
     token = _get_own_token(request, token_id)
+    if token.client_id is not None:
+        raise Http404  # a connected program has no secret that a person could hold
     with transaction.atomic():
         secret = token.rotate()
         record_event(
@@ -94,15 +104,30 @@ def rotate(request: AuthenticatedRequest, token_id: UUID) -> HttpResponse:
     return _show_once(request, token, secret)
 
 
+@signed_in_form
+def narrow(request: AuthenticatedRequest, token_id: UUID) -> HttpResponse:
+    """Take rights or mailboxes away from a program. This needs no fresh sign-in, because it only
+    removes access.
+    """
+    token = _get_own_token(request, token_id)
+    form = AccessForm(
+        request.POST or None,
+        offered=[scope for scope in SCOPES if scope in token.scopes],
+        mailboxes=token.mailboxes.all(),
+        initial={"scopes": token.scopes, "mailboxes": token.mailboxes.all()},
+    )
+    if request.method == "POST" and form.is_valid():
+        grants.narrow(token, **form.cleaned_data)
+        messages.success(request, _("Saved. %(name)s can do only this now.") % {"name": token.name})
+        return redirect("tokens")
+    return render(request, "accounts/token_narrow.html", {"form": form, "token": token})
+
+
 @signed_in_action
 def revoke(request: AuthenticatedRequest, token_id: UUID) -> HttpResponse:
     """End a token at once. This needs no fresh sign-in, because it only removes access."""
     token = _get_own_token(request, token_id)
-    with transaction.atomic():
-        ApiToken.objects.filter(pk=token.pk).update(revoked_at=Now())
-        record_event(
-            "token_revoked", person=token.user, mailboxes=token.mailboxes.all(), token=str(token.pk)
-        )
+    grants.revoke(token)
     messages.success(
         request,
         _("%(name)s is revoked. Its approved mail that has not left yet needs a new approval.")

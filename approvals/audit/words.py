@@ -81,7 +81,9 @@ PEOPLE_WORDS: dict[str, Promise] = {
     # A token
     "token_created": _("Token created"),
     "token_rotated": _("Token rotated"),
+    "token_narrowed": _("Token limited"),
     "token_revoked": _("Token revoked"),
+    "program_connected": _("Program connected"),
     "webhook_added": _("Webhook added"),
     "webhook_removed": _("Webhook removed"),
 }

@@ -66,7 +66,7 @@ def refuse(path: str, problem: Problem, origin: str = "") -> Refusal:
     ]
     if problem.retry_after is not None:
         headers.append(("Retry-After", str(problem.retry_after)))
-    if problem.status == HTTPStatus.UNAUTHORIZED:
+    if problem.status == HTTPStatus.UNAUTHORIZED and "WWW-Authenticate" not in problem.headers:
         headers.append(("WWW-Authenticate", "Bearer"))
     return Refusal(status=problem.status, reason=reason, headers=headers, content=content)
 

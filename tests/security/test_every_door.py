@@ -42,6 +42,11 @@ PUBLIC = {
     "socialaccount_login_cancelled": "It says that a sign-in was given up.",
     "admin:logout": "It ends a session, and there is none.",
     "api_docs": "It is documentation.",
+    "oauth_server": "It is documentation, by which programs find the sign-in.",
+    "oauth_resource": "It is documentation, by which programs find the sign-in.",
+    "oauth_server_of": "It is documentation, by which programs find the sign-in.",
+    "oauth_resource_of": "It is documentation, by which programs find the sign-in.",
+    "oauth_revoke": "It only ends tokens, and answers the same for unknown ones (RFC 7009).",
     "api:openapi-json": "It is documentation.",
     "healthz": "It says that the process answers.",
     "readyz": "It says in codes whether mail can leave.",
@@ -53,6 +58,7 @@ CHOICES = {
     "uidb36": "1",
     "key": "sample",
     "app_label": "accounts",
+    "path": "mcp",
 }
 
 

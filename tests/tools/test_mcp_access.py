@@ -45,7 +45,12 @@ def test_invalid_token_is_answered_with_401(url: str, api: Api, headers: dict[st
 
     assert (answer.status_code, answer.json()["code"]) == (401, "unauthenticated")
     assert answer.headers["Content-Type"] == "application/problem+json"
-    assert answer.headers["WWW-Authenticate"] == "Bearer"
+    challenge = answer.headers["WWW-Authenticate"]
+    assert challenge.startswith("Bearer ")
+    assert 'resource_metadata="http://127.0.0.1:8000/.well-known/oauth-protected-resource/mcp"' in (
+        challenge
+    )
+    assert 'scope="mail:read mail:draft mail:propose"' in challenge
 
 
 def test_api_key_header_is_a_token_and_a_cookie_is_not(

@@ -10,9 +10,9 @@ import structlog
 from pydantic import ValidationError
 
 from accounts.access import rate_limits, request_log, roles
+from accounts.access.audience import lacks_scope
 from accounts.access.caller import Caller
 from accounts.infra.problems import Problem, invalid
-from accounts.infra.texts import translatable
 from tools.catalog.entries import TOOLS, AnyTool, M, MailboxTool, P, Result, Tool
 from tools.schemas import IDEMPOTENCY_KEY, MailParameters, Parameters, SendingParameters
 from tools.sending.answers import Proposed
@@ -99,9 +99,7 @@ def _tool(caller: Caller, name: str) -> AnyTool:
     if tool is None:
         raise Problem("not_found", "There is no such tool.")
     if not caller.may(tool.scope):
-        raise Problem(
-            "forbidden", translatable("The token lacks the scope %(scope)s.", scope=tool.scope)
-        )
+        raise lacks_scope(caller.surface, held=caller.scopes, needed=tool.scope)
     return tool
 
 

@@ -32,7 +32,7 @@ def problem_response(request: HttpRequest, problem: Problem) -> HttpResponse:
         response["Retry-After"] = str(problem.retry_after)
     for name, value in problem.headers.items():
         response[name] = value
-    if problem.code == "unauthenticated":
+    if problem.code == "unauthenticated" and "WWW-Authenticate" not in response:
         response["WWW-Authenticate"] = "Bearer"
     _add_headers(request, response)
     return response

@@ -30,6 +30,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
+from accounts.access.audience import lacks_scope
 from accounts.access.auth import caller_of_token, secret_of
 from accounts.access.caller import Caller
 from accounts.access.rate_limits import rate_limit_headers
@@ -198,7 +199,7 @@ async def _serve(scope: Scope, receive: Receive, send: Send) -> None:
     request = Request(scope)
     try:
         visit = await _admit(request)
-        receive = await _check_body(scope, receive)
+        receive = await _check_body(scope, receive, visit.caller())
     except Problem as problem:
         log.info(
             "request_refused",
@@ -227,20 +228,42 @@ async def _serve(scope: Scope, receive: Receive, send: Send) -> None:
         )
 
 
-async def _check_body(scope: Scope, receive: Receive) -> Receive:
-    """Read the body within the admission limits and check its shape; raise Problem."""
+async def _check_body(scope: Scope, receive: Receive, caller: Caller) -> Receive:
+    """Read the body within the admission limits and check its shape and the scope it needs; raise
+    Problem.
+    """
     read_body = scope.get(READ_BODY)
     if read_body is None:
         return receive
     replay: Receive = await read_body()
     message = await replay()
-    check_json(message.get("body", b""))
+    body = message.get("body", b"")
+    check_json(body)
+    _check_scope(caller, body)
     waiting = [message]
 
     async def receive_again() -> Message:
         return waiting.pop() if waiting else await replay()
 
     return receive_again
+
+
+def _check_scope(caller: Caller, body: bytes) -> None:
+    """Refuse a call whose scope a connected program lacks; raise Problem `forbidden`.
+
+    Its client asks the person for more when the HTTP status is 403 (step-up authorization), which a
+    result inside the protocol cannot tell. A person's own token has no such way: it gets a result.
+    """
+    if caller.token is None or caller.token.client_id is None:
+        return
+    try:
+        asked = json.loads(body)
+        name = asked["params"]["name"] if asked["method"] == "tools/call" else ""
+        tool = TOOLS.get(name)
+    except (ValueError, KeyError, TypeError):
+        return  # the library answers what is no request
+    if tool is not None and not caller.may(tool.scope):
+        raise lacks_scope(caller.surface, held=caller.scopes, needed=tool.scope)
 
 
 def _with_limits(caller: Caller, send: Send) -> Send:

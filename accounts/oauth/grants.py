@@ -1,0 +1,147 @@
+"""Grants: what a person lets a connected program do. A grant is an `ApiToken` with a client.
+
+The library's tokens of a program belong to the grant of the same person and client, and are worth
+nothing without it.
+"""
+
+import secrets
+from collections.abc import Collection, Iterable
+from datetime import timedelta
+
+from allauth.idp.oidc.models import Client, Token
+from django.db import transaction
+from django.db.models import QuerySet
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from accounts.audit_hook import record_event
+from accounts.models import (
+    SCOPE_ROLES,
+    SCOPES,
+    STAFF_SCOPES,
+    USUAL_SCOPES,
+    ApiToken,
+    Mailbox,
+    Membership,
+    Role,
+    User,
+    digest_of,
+)
+from accounts.oauth.programs import name_of
+
+NAME_LENGTH = 100
+
+
+def find_mailboxes(person: User) -> QuerySet[Mailbox]:
+    """Return the mailboxes that a person may open to a program."""
+    return Mailbox.objects.filter(members=person).exclude(status=Mailbox.Status.DISCONNECTED)
+
+
+def offered_scopes(person: User, asked: Collection[str]) -> list[str]:
+    """Return the scopes among `asked` that a person can give; the usual ones if nothing was asked.
+
+    A person gives nothing that they may not do themselves in any mailbox.
+    """
+    roles = {
+        Role(role)
+        for role in Membership.objects.filter(
+            user=person, mailbox__in=find_mailboxes(person)
+        ).values_list("role", flat=True)
+    }
+    return [
+        scope
+        for scope in SCOPES
+        if scope in (asked or USUAL_SCOPES)
+        and (person.is_staff or scope not in STAFF_SCOPES)
+        and any(role.covers(SCOPE_ROLES.get(scope, Role.VIEWER)) for role in roles)
+    ]
+
+
+def find_live(person: User, client: Client) -> QuerySet[ApiToken]:
+    """Return the grant of a person to a program that is not revoked, or nothing."""
+    return ApiToken.objects.filter(user=person, client=client, revoked_at=None)
+
+
+@transaction.atomic
+def give(
+    person: User,
+    client: Client,
+    *,
+    scopes: Iterable[str],
+    mailboxes: Collection[Mailbox],
+    lifetime: timedelta | None,
+) -> ApiToken:
+    """Store what a person allows a program, in place of what they allowed it before.
+
+    The name stays while the grant lives, so waiting actions and idempotency keys are not affected.
+    """
+    # The lock on the person keeps two simultaneous answers from making two grants.
+    User.objects.select_for_update(no_key=True).get(pk=person.pk)
+    grant = find_live(person, client).first()
+    if grant is None:
+        # Tokens of a grant that was revoked earlier must not come back to life.
+        Token.objects.filter(user=person, client=client).delete()
+        grant = ApiToken(
+            user=person,
+            client=client,
+            name=_free_name(person, client),
+            # Nobody knows a secret for it, so it signs nobody in as an `mh_` token.
+            digest=digest_of(secrets.token_urlsafe(32)),
+            hint="",
+        )
+    grant.scopes = sorted(set(scopes))
+    grant.expires_at = timezone.now() + lifetime if lifetime else None
+    grant.save()
+    grant.mailboxes.set(mailboxes)
+    record_event(
+        "program_connected",
+        person=person,
+        mailboxes=mailboxes,
+        token=str(grant.pk),
+        scopes=grant.scopes,
+    )
+    return grant
+
+
+def _free_name(person: User, client: Client) -> str:
+    """Return a name that no other program of this person has ever had: a proposer is found by its
+    name, and a program must not see the actions of another.
+    """
+    taken = set(
+        ApiToken.objects.filter(user=person).exclude(client=client).values_list("name", flat=True)
+    )
+    name, number = name_of(client)[:NAME_LENGTH], 1
+    while name in taken:
+        number += 1
+        name = f"{name_of(client)[: NAME_LENGTH - 8]} {number}"
+    return name
+
+
+@transaction.atomic
+def narrow(token: ApiToken, *, scopes: Collection[str], mailboxes: Collection[Mailbox]) -> ApiToken:
+    """Take scopes and mailboxes away from a token or a connected program; nothing is ever added."""
+    token = ApiToken.objects.select_for_update(no_key=True).get(pk=token.pk)
+    token.scopes = sorted(set(token.scopes) & set(scopes))
+    token.save(update_fields=["scopes"])
+    kept = {mailbox.pk for mailbox in mailboxes}
+    removed = [mailbox for mailbox in token.mailboxes.all() if mailbox.pk not in kept]
+    token.mailboxes.remove(*removed)
+    record_event(
+        "token_narrowed",
+        person=token.user,
+        mailboxes=[*token.mailboxes.all(), *removed],
+        token=str(token.pk),
+        scopes=token.scopes,
+    )
+    return token
+
+
+@transaction.atomic
+def revoke(token: ApiToken) -> None:
+    """End a token or a grant at once, with everything that its program holds."""
+    ApiToken.objects.filter(pk=token.pk).update(revoked_at=Now())
+    if token.client_id is not None:
+        Token.objects.filter(user=token.user, client=token.client_id).delete()
+    record_event(
+        "token_revoked", person=token.user, mailboxes=token.mailboxes.all(), token=str(token.pk)
+    )

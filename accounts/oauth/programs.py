@@ -1,0 +1,175 @@
+"""Programs that may ask for access: they register themselves, or are known by the address of their
+metadata document.
+"""
+
+import http.client
+import json
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import ParseResult, urlparse
+
+from allauth.idp.oidc.internal import cimd
+from allauth.idp.oidc.models import Client
+from django.conf import settings
+from django.core.exceptions import ValidationError
+
+from accounts.access.quotas import Quota, take
+from accounts.infra.problems import Problem
+from accounts.infra.safe_hosts import Endpoint, HostError
+from accounts.infra.safe_http import exchange
+from accounts.infra.texts import translatable
+from accounts.models import SCOPES
+from accounts.oauth import redirects
+
+HOUR = 3600
+DOCUMENT_BYTES = 8 * 1024
+DOCUMENT_SECONDS = 5.0
+DEVICE_GRANT = Client.GrantType.DEVICE_CODE.value
+GRANTS = (
+    Client.GrantType.AUTHORIZATION_CODE.value,
+    Client.GrantType.REFRESH_TOKEN.value,
+    DEVICE_GRANT,
+)
+_BUSY = translatable("Too many programs have registered. Wait a little, then try again.")
+OF_NETWORK = Quota(name="oauth-registrations", amount=20, seconds=HOUR, refusal=_BUSY)
+OF_ALL = Quota(name="oauth-registrations-of-all", amount=300, seconds=HOUR, refusal=_BUSY)
+DEVICES = Quota(name="oauth-device-codes", amount=60, seconds=HOUR, refusal=_BUSY)
+_FETCHES = translatable("Too many documents of programs were read. Wait a little, then try again.")
+FETCHES = Quota(name="oauth-documents", amount=20, seconds=HOUR, refusal=_FETCHES)
+FETCHES_OF_ALL = Quota(name="oauth-documents-of-all", amount=600, seconds=HOUR, refusal=_FETCHES)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Program:
+    """A program as a person reads it on the consent page.
+
+    `host` is the host of its metadata document, which proves that the owner of that host knows the
+    program; it is empty for a program that registered itself under a name of its choice.
+    `returns_to` is the host that gets the answer.
+    """
+
+    name: str
+    host: str
+    returns_to: str
+    is_local: bool = False
+    app_scheme: str = ""
+
+
+def describe(client: Client, redirect_uri: str = "") -> Program:
+    """Return a program in the words of the consent page."""
+    returns_to = redirects.host_of(redirect_uri)
+    return Program(
+        name=name_of(client),
+        host=urlparse(client.id).hostname or "" if cimd.is_cimd_url(client.id) else "",
+        returns_to=returns_to,
+        is_local=returns_to == "localhost",
+        app_scheme=returns_to if returns_to.endswith(":") else "",
+    )
+
+
+def name_of(client: Client) -> str:
+    """Return the program's own name in one line of printable letters."""
+    text = "".join(letter if letter.isprintable() else " " for letter in client.name)
+    return " ".join(text.split()) or "?"
+
+
+def is_host_allowed(host: str) -> bool:
+    """Return True if the settings let programs of this host connect."""
+    if settings.MAILHUB_OAUTH_REGISTRATION == "listed":
+        return host.lower() in {each.lower() for each in settings.MAILHUB_OAUTH_HOSTS}
+    return bool(settings.MAILHUB_OAUTH_REGISTRATION == "on")
+
+
+def is_document_allowed(url: str) -> bool:
+    return is_host_allowed(urlparse(url).hostname or "")
+
+
+def complete(client: Client) -> None:
+    """Fill in what every program gets, whatever it asked for; raise ValidationError if it may not
+    register.
+    """
+    uris = client.get_redirect_uris()
+    redirects.check_redirects(uris)
+    if not all(is_host_allowed(redirects.host_of(uri)) for uri in uris):
+        raise ValidationError("This server does not accept programs of this host.")
+    client.set_grant_types(list(GRANTS))
+    client.set_response_types(["code"])
+    client.set_scopes(list(SCOPES))
+
+
+def count_registration(network: str) -> None:
+    """Count a registration; raise Problem `rate_limited`."""
+    take(OF_NETWORK, network or "unknown")
+    take(OF_ALL, "all")
+
+
+def count_device(network: str) -> None:
+    """Count a request for a device code; raise Problem `rate_limited`."""
+    take(DEVICES, network)
+
+
+# --- Metadata documents
+
+
+def refresh(client_id: str, *, subject: str) -> None:
+    """Read the metadata document of a program again if it is older than an hour.
+
+    `subject` is the person or network that the fetch is counted for. Raises Problem if the document
+    cannot be used. A program that registered itself has none, and nothing happens.
+    """
+    if not cimd.is_cimd_url(client_id):
+        return
+    known = Client.objects.filter(pk=client_id).first()
+    if known is not None and not cimd.is_outdated(known):
+        return
+    try:
+        parsed = cimd.validate_client_id(client_id)
+        take(FETCHES, subject)
+        take(FETCHES_OF_ALL, "all")
+        client = cimd.validate_metadata(client_id, parsed, _fetch(parsed))
+        complete_document(client)
+    except (ValidationError, HostError, OSError, ValueError, http.client.HTTPException):
+        raise Problem(
+            "invalid_input",
+            "The program's description could not be read, or is not valid.",
+            status=400,
+        ) from None
+    Client.objects.update_or_create(
+        pk=client.pk,
+        defaults={
+            field.attname: getattr(client, field.attname)
+            for field in Client._meta.concrete_fields
+            if not field.primary_key and field.name not in ("created_at", "secret")
+        },
+    )
+
+
+def complete_document(client: Client) -> None:
+    """Fill in what every program gets; raise ValidationError if a redirect is not allowed.
+
+    The host of the document is what the settings allow, so the redirects may lead anywhere that
+    the document says.
+    """
+    redirects.check_redirects(client.get_redirect_uris())
+    client.set_grant_types(list(GRANTS))
+    client.set_response_types(["code"])
+    client.set_scopes(list(SCOPES))
+
+
+def _fetch(parsed: ParseResult) -> Any:
+    endpoint = Endpoint(host=parsed.hostname or "", port=parsed.port or 443, security="tls")
+    with exchange(
+        endpoint,
+        "GET",
+        parsed.path,
+        headers={"Accept": "application/json"},
+        seconds=DOCUMENT_SECONDS,
+        ports={443},
+        allow_loopback=settings.MAILHUB_WIZARD_REACHES_LOOPBACK,
+    ) as answer:
+        if answer.status != http.client.OK:
+            raise ValueError("The document is not there.")
+        body = answer.read(DOCUMENT_BYTES + 1)
+    if len(body) > DOCUMENT_BYTES:
+        raise ValueError("The document is too large.")
+    return json.loads(body)

@@ -1,0 +1,191 @@
+"""The pages on which a person decides what a program may do: the consent page, and the page for a
+code from a device.
+"""
+
+from datetime import timedelta
+from typing import Any
+from urllib.parse import quote
+
+from allauth.idp.oidc.internal.oauthlib.utils import get_validator_context
+from allauth.idp.oidc.internal.resources import validate_resources
+from allauth.idp.oidc.models import Client, Token
+from csp.decorators import csp_update
+from django.core.exceptions import ValidationError
+from django.db import transaction
+from django.http import HttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
+from oauthlib.common import add_params_to_uri
+from oauthlib.oauth2.rfc6749.errors import (
+    FatalClientError,
+    InvalidClientIdError,
+    InvalidScopeError,
+    MismatchingRedirectURIError,
+    MissingClientIdError,
+    OAuth2Error,
+)
+
+from accounts.access.audience import issuer
+from accounts.access.signed_in import AuthenticatedRequest, signed_in_form
+from accounts.forms import ConsentForm, DeviceCodeForm
+from accounts.infra.problems import Problem
+from accounts.models import SCOPES, Mailbox, User
+from accounts.oauth import devices, grants, programs, redirects
+from accounts.oauth.server import Server
+from accounts.views.oauth_messages import read_request
+
+
+class _Leave(HttpResponse):
+    """A redirect to a program, whose scheme Django's own class does not know."""
+
+    status_code = 302
+
+    def __init__(self, to: str) -> None:
+        super().__init__()
+        self["Location"] = quote(to, safe="!#$%&'()*+,/:;=?@[]~")
+
+
+@signed_in_form
+def authorize(request: AuthenticatedRequest) -> HttpResponseBase:
+    """Ask a person whether a program may act in their name, and send the answer to the program.
+
+    The form posts to the same address, so the request of the program is checked again.
+    """
+    server, asked = Server(), read_request(request)
+    asked = (asked[0], "GET", "", asked[3])  # the library must not see the fields of the form
+    try:
+        programs.refresh(request.GET.get("client_id", ""), subject=f"user:{request.user.pk}")
+        resources = request.GET.getlist("resource")
+        validate_resources(resources)
+        get_validator_context().requested_resources = resources or [issuer()]
+        asked_scopes, about = server.validate_authorization_request(*asked)
+    except Problem as problem:
+        return _refuse(request, problem.detail)
+    except ValidationError:
+        return _refuse(request, _("The program asks for access to another server than this one."))
+    except FatalClientError as error:
+        return _refuse(request, _reason(error))
+    except OAuth2Error as error:
+        # Anybody can register a program, so an error leads away only by a person's own click (RFC
+        # 9700, 4.11.2).
+        return _refuse(request, _reason(error), _with_issuer(error.in_uri(error.redirect_uri)))
+    client, to = about["request"].client, about["redirect_uri"]
+    if request.method == "POST" and request.POST.get("answer") != "allow":
+        return _deny(to, about["state"])
+    form = make_form(request, client, asked_scopes)
+    if request.method == "POST" and form.is_valid():
+        with transaction.atomic():
+            _give(request.user, client, form)
+            answer = server.create_authorization_response(
+                *asked, scopes=form.cleaned_data["scopes"], credentials={"user": request.user}
+            )
+        return _Leave(_with_issuer(answer[0]["Location"]))
+    page = render(
+        request,
+        "accounts/oauth_consent.html",
+        {"form": form, "program": programs.describe(client, to), "person": request.user},
+    )
+    # The browser also checks where the answer to a form leads.
+    return csp_update({"form-action": [redirects.form_action_of(to)]})(lambda _: page)(request)
+
+
+def make_form(request: AuthenticatedRequest, client: Client, asked: list[str]) -> ConsentForm:
+    """Return the form with what a person can give; nothing beyond reading is ticked."""
+    person = request.user
+    live = grants.find_live(person, client).first()
+    return ConsentForm(
+        request.POST if request.method == "POST" else None,
+        offered=grants.offered_scopes(person, [scope for scope in asked if scope in SCOPES]),
+        mailboxes=grants.find_mailboxes(person),
+        held=set(live.mailboxes.values_list("pk", flat=True)) if live else set(),
+    )
+
+
+def _give(person: User, client: Client, form: ConsentForm) -> None:
+    wanted = form.cleaned_data
+    mailboxes: list[Mailbox] = list(wanted["mailboxes"])
+    grants.give(
+        person,
+        client,
+        scopes=wanted["scopes"],
+        mailboxes=mailboxes,
+        lifetime=timedelta(days=int(wanted["days"])) if wanted["days"] else None,
+    )
+
+
+def _deny(to: str, state: str | None) -> HttpResponse:
+    fields = [("error", "access_denied"), *([("state", state)] if state else [])]
+    return _Leave(_with_issuer(add_params_to_uri(to, fields)))
+
+
+def _with_issuer(to: str) -> str:
+    """Add the name of this server to an answer (RFC 9207), so that a program with several servers
+    does not mix them up.
+    """
+    return str(add_params_to_uri(to, [("iss", issuer())]))
+
+
+def _reason(error: OAuth2Error) -> str:
+    if isinstance(error, InvalidClientIdError | MissingClientIdError):
+        return _("This program is not known here. Start the sign-in again in the program.")
+    if isinstance(error, MismatchingRedirectURIError):
+        return _("The program wants to return to another address than the one it registered.")
+    if isinstance(error, InvalidScopeError):
+        return _("The program asks for rights that do not exist here.")
+    return _("The program's request is not complete. It needs a PKCE challenge (S256).")
+
+
+def _refuse(request: AuthenticatedRequest, reason: str, back: str = "") -> HttpResponse:
+    context: dict[str, Any] = {
+        "reason": reason,
+        "back": back,
+        "host": redirects.host_of(back) if back else "",
+    }
+    return render(request, "accounts/oauth_refused.html", context, status=400)
+
+
+# --- Device codes
+
+
+@signed_in_form
+def device(request: AuthenticatedRequest) -> HttpResponse:
+    """Ask for the code that a program shows, then for what the program may do."""
+    typed = request.GET.get("code", "")
+    form = DeviceCodeForm({"code": typed} if typed else None)
+    waiting: Token | None = None
+    if typed:
+        try:
+            waiting = devices.find(request.user, typed)
+        except Problem as problem:
+            form.add_error("code", problem.detail.localize())
+        else:
+            if waiting is None:
+                form.add_error(
+                    "code", _("This code is unknown or too old. Start again in the program.")
+                )
+    if waiting is None or waiting.client is None:
+        return render(request, "accounts/oauth_device.html", {"form": form})
+    return _decide(request, waiting, waiting.client)
+
+
+def _decide(request: AuthenticatedRequest, waiting: Token, client: Client) -> HttpResponse:
+    program = programs.describe(client)
+    if request.method == "POST" and request.POST.get("answer") != "allow":
+        devices.answer(waiting, request.user, scopes=None)
+        return render(request, "accounts/oauth_device_done.html", {"program": program})
+    form = make_form(request, client, waiting.get_scopes())
+    if request.method == "POST" and form.is_valid():
+        with transaction.atomic():
+            if not devices.answer(waiting, request.user, scopes=form.cleaned_data["scopes"]):
+                return redirect("oauth_device")
+            _give(request.user, client, form)
+        context = {"program": program, "allowed": True}
+        return render(request, "accounts/oauth_device_done.html", context)
+    context = {
+        "form": form,
+        "program": program,
+        "person": request.user,
+        "code": request.GET["code"],
+    }
+    return render(request, "accounts/oauth_consent.html", context)

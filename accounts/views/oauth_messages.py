@@ -1,0 +1,27 @@
+"""Requests and answers of Django, as the OAuth library reads and writes them."""
+
+from urllib.parse import urlencode
+
+from allauth.idp.oidc.internal.oauthlib.utils import extract_headers
+from django.http import HttpRequest, HttpResponse
+
+Asked = tuple[str, str, str, dict[str, str]]
+
+
+def read_request(request: HttpRequest) -> Asked:
+    """Return address, method, body and headers as the library reads them.
+
+    A value that is sent twice stays twice, so that the library refuses it.
+    """
+    body = urlencode([(name, each) for name, several in request.POST.lists() for each in several])
+    query = request.META.get("QUERY_STRING", "")
+    address = f"{request.path}?{query}" if query else request.path
+    return address, request.method or "", body, extract_headers(request)
+
+
+def to_response(headers: dict[str, str], body: str | None, status: int) -> HttpResponse:
+    """Return the library's answer as a response."""
+    response = HttpResponse(body or "", status=status, content_type="application/json")
+    for name, value in headers.items():
+        response[name] = value
+    return response

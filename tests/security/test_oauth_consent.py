@@ -1,0 +1,142 @@
+"""Attacks on the consent page and on the registration of programs."""
+
+from typing import Any
+
+import pytest
+from allauth.idp.oidc.models import Client as Registered
+from django.test import Client
+
+from accounts.models import ApiToken, Mailbox, Membership, Role, User
+from tests.conftest import make_mailbox
+from tests.support.people.browser import browser
+from tests.support.people.programs import ALL, BACK, Program, allow
+from tools.providers.memory import MemoryServer
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def program(db: None) -> Program:
+    return Program.registered()
+
+
+def test_nobody_gives_more_than_they_may(program: Program, alice: User, mailbox: Mailbox) -> None:
+    Membership.objects.filter(user=alice).update(role=Role.VIEWER)
+    page = browser(alice).get(program.address(scope=f"{ALL} m365:run")).content.decode()
+    assert 'value="mail:read"' in page
+    for scope in ("mail:draft", "mail:propose", "m365:run"):
+        assert f'value="{scope}"' not in page
+        answer = allow(alice, program.address(scope=f"{ALL} m365:run"), mailbox, scopes=scope)
+        assert answer.status_code == 200
+    assert not ApiToken.objects.exists()
+
+
+def test_foreign_mailbox_cannot_be_given(
+    program: Program, alice: User, mailbox: Mailbox, foreign_mailbox: Mailbox
+) -> None:
+    assert allow(alice, program.address(), foreign_mailbox).status_code == 200
+    assert not ApiToken.objects.exists()
+
+
+def test_only_reading_is_ticked(
+    program: Program, alice: User, mailbox: Mailbox, server: MemoryServer
+) -> None:
+    make_mailbox("second@lovelace.example", server, alice)
+    form = browser(alice).get(program.address()).context["form"]
+    assert form.fields["scopes"].initial == ["mail:read"]
+    assert form.fields["mailboxes"].initial == []
+
+
+# --- The consent page in a browser
+
+
+def test_consent_needs_a_sign_in(program: Program) -> None:
+    assert Client().get(program.address())["Location"].startswith("/sign-in/")
+    assert Client().post(program.address())["Location"].startswith("/sign-in/")
+
+
+def test_consent_needs_a_fresh_sign_in(program: Program, alice: User, mailbox: Mailbox) -> None:
+    for answer in (
+        browser(alice, fresh=False).get(program.address()),
+        allow(alice, program.address(), mailbox, window=browser(alice, fresh=False)),
+    ):
+        assert answer["Location"].startswith("/sign-in/again/")
+    assert not ApiToken.objects.exists()
+
+
+def test_consent_needs_the_required_second_factor(
+    program: Program, alice: User, mailbox: Mailbox, settings: Any
+) -> None:
+    settings.MAILHUB_SECOND_FACTOR = "required"
+    answer = allow(alice, program.address(), mailbox)
+    assert answer["Location"].startswith("/account/second-factor/")
+    assert not ApiToken.objects.exists()
+
+
+def test_foreign_page_cannot_post_the_consent(
+    program: Program, alice: User, mailbox: Mailbox
+) -> None:
+    window = Client(enforce_csrf_checks=True)
+    window.force_login(alice)
+    assert allow(alice, program.address(), mailbox, window=window).status_code == 403
+    assert not ApiToken.objects.exists()
+
+
+def test_consent_page_cannot_be_framed(program: Program, alice: User, mailbox: Mailbox) -> None:
+    page = browser(alice).get(program.address())
+    assert page["X-Frame-Options"] == "DENY"
+    assert "frame-ancestors 'none'" in page["Content-Security-Policy"]
+    directives = page["Content-Security-Policy"].split("; ")
+    assert "form-action 'self' http://127.0.0.1:5000" in directives
+
+
+def test_page_shows_who_asks_and_that_nobody_checked_it(alice: User, mailbox: Mailbox) -> None:
+    program = Program.registered(name="Cl\u202eaude\n&", back="https://agent.example/cb")
+    page = browser(alice).get(program.address()).content.decode()
+    assert "Cl aude &amp;" in page
+    for words in ("agent.example", "unverified", alice.email):
+        assert words in page
+
+
+# --- Registration
+
+
+@pytest.mark.parametrize(
+    "back",
+    [
+        "http://evil.example/cb", "javascript:alert(1)", "data:text/html,x", "https://a.example/#x",
+        "https://user@a.example/", "https://*.example/", "https://a.example\\@b.example/",
+        "//a.example/", "https:///x", "file:///etc/passwd", "https://ä.example/",
+    ],
+)  # fmt: skip
+def test_unsafe_redirect_cannot_be_registered(db: None, back: str) -> None:
+    answer = Program().register(redirect_uris=[back])
+    assert answer.status_code == 400
+    assert answer.json()["error"] == "invalid_redirect_uri"
+    assert not Registered.objects.exists()
+
+
+def test_flood_of_registrations_is_stopped(db: None) -> None:
+    answers = [Program().register(redirect_uris=[BACK]) for _ in range(25)]
+    assert [answer.status_code for answer in answers] == [201] * 20 + [429] * 5
+    assert int(answers[-1]["Retry-After"]) > 0
+    assert Registered.objects.count() == 20
+
+
+@pytest.mark.parametrize(
+    ("mode", "hosts", "back", "status"),
+    [
+        ("off", [], BACK, 403), ("listed", [], BACK, 400), ("listed", ["localhost"], BACK, 201),
+        ("listed", ["claude.ai"], "https://claude.ai/cb", 201),
+        ("listed", ["claude.ai"], "https://evil.example/cb", 400),
+        ("listed", ["cursor:"], "cursor://anysphere/cb", 201),
+        ("on", [], "cursor://anysphere/cb", 201),
+    ],
+)  # fmt: skip
+def test_staff_restrict_registration(
+    db: None, settings: Any, mode: str, hosts: list[str], back: str, status: int
+) -> None:
+    settings.MAILHUB_OAUTH_REGISTRATION, settings.MAILHUB_OAUTH_HOSTS = mode, hosts
+    assert Program().register(redirect_uris=[back]).status_code == status
+    found = Client().get("/.well-known/oauth-authorization-server").json()
+    assert ("registration_endpoint" in found) is (mode != "off")
