@@ -1,11 +1,11 @@
 """REST endpoints of the gate itself: webhooks."""
 
-from typing import Any, Literal
+from typing import Any, Literal, Self
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from ninja import Router
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from accounts.access.audience import lacks_scope
 from accounts.access.auth import caller_of_bearer
@@ -13,8 +13,9 @@ from accounts.access.caller import Caller
 from accounts.infra.json_bodies import read_json
 from accounts.infra.problems import invalid, not_found
 from accounts.models import ApiToken
+from approvals.lifecycle.steps import EVENTS
 from approvals.models import Webhook
-from approvals.webhooks.events import EVENTS, rfc3339
+from approvals.webhooks.events import rfc3339
 from approvals.webhooks.subscriptions import SCOPE, add_webhook, remove_webhook
 
 router = Router()
@@ -25,8 +26,19 @@ class NewWebhook(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    url: str = Field(min_length=1, max_length=500, description="https, port 443 or 8443")
+    url: str | None = Field(
+        None, min_length=1, max_length=500, description="https, port 443 or 8443"
+    )
+    callbacks: bool = Field(
+        False, description="instead of url: for the callback_url of this token's proposals"
+    )
     events: list[Literal[tuple(EVENTS)]] = Field(default=list(EVENTS), min_length=1)  # type: ignore[valid-type]
+
+    @model_validator(mode="after")
+    def _require_one(self) -> Self:
+        if (self.url is None) != self.callbacks:
+            raise ValueError("give a url, or callbacks")
+        return self
 
 
 @router.get("/webhooks", summary="The addresses that get messages about actions")
@@ -53,7 +65,9 @@ def create_webhook(request: HttpRequest) -> HttpResponse:
         given = NewWebhook.model_validate(read_json(request))
     except ValidationError as error:
         raise invalid(error) from None
-    webhook, secret = add_webhook(caller, token, url=given.url, events=given.events)
+    webhook, secret = add_webhook(
+        caller, token, url=given.url or "", events=given.events, callbacks=given.callbacks
+    )
     return JsonResponse(_describe(webhook) | {"secret": secret}, status=201)
 
 
@@ -84,7 +98,7 @@ def _caller(request: HttpRequest) -> tuple[Caller, ApiToken]:
 def _describe(webhook: Webhook) -> dict[str, Any]:
     members: dict[str, Any] = {
         "id": str(webhook.pk),
-        "url": webhook.url,
+        **({"callbacks": True} if webhook.callbacks else {"url": webhook.url}),
         "events": webhook.events,
         "created_at": rfc3339(webhook.created_at),
     }

@@ -263,6 +263,12 @@ class SendingParameters(MailboxParameters):
     metadata: Metadata | None = Field(
         None, description="up to 16 short texts by name, for you; list_actions filters by them"
     )
+    callback_url: str | None = Field(
+        None,
+        min_length=1,
+        max_length=500,
+        description="https; gets each step, signed like a webhook",
+    )
     replaces: str | None = Field(None, min_length=1, max_length=64)
     idempotency_key: str | None = Field(None, min_length=1, max_length=255)
     confirm: bool = Field(

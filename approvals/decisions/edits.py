@@ -17,6 +17,7 @@ from approvals.core.types import Changes, EditField, Proposal, Revisable, Revise
 from approvals.decisions.records import record_decision
 from approvals.decisions.verdicts import STALE, lock_action
 from approvals.lifecycle import changes as comparing
+from approvals.lifecycle import edited
 from approvals.lifecycle.queries import blob_of
 from approvals.lifecycle.reconcile import doubtful_attempts
 from approvals.lifecycle.revisions import add_revision
@@ -106,7 +107,7 @@ def edit_fields(action: PendingAction) -> tuple[EditField, ...]:
 
     It is empty if the kind cannot be edited or the content has been purged.
     """
-    return _fields(action, action.revision)
+    return edited.fields_of(action, action.revision)
 
 
 def may_edit(person: User, action: PendingAction) -> bool:
@@ -176,17 +177,7 @@ def last_seen(action: PendingAction, person: User) -> int | None:
 
 def changes_since(action: PendingAction, revision: int) -> tuple[comparing.FieldChange, ...]:
     """Return how the present content differs from an earlier revision; 1 is the proposal."""
-    return comparing.compare_fields(_fields(action, revision), _fields(action, action.revision))
-
-
-def _fields(action: PendingAction, number: int) -> tuple[EditField, ...]:
-    kind = get_kind(action.kind)
-    revision = action.revisions.filter(number=number).first()
-    return (
-        kind.fields(revision.payload)
-        if revision and revision.payload and isinstance(kind, Revises)
-        else ()
-    )
+    return edited.find_changes(action, revision, action.revision)
 
 
 def _refuse(action: PendingAction, person: User, digest: str, revision: int, *, event: str) -> None:

@@ -16,12 +16,14 @@ class Webhook(models.Model):
     It gets the events of all actions in the token's mailboxes of which the token's owner is a
     member. `secret` is encrypted. `ended_at` is the time at which the receiver answered that it is
     gone for good (410). Until `busy_until` a worker delivers to it, so that messages come one after
-    the other.
+    the other. With `callbacks` it has no `url`: it gets the events of the token's own proposals, at
+    the callback address of each.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     token = models.ForeignKey(ApiToken, models.CASCADE, related_name="+")
-    url = models.CharField(max_length=500)
+    url = models.CharField(max_length=500, blank=True)
+    callbacks = models.BooleanField(default=False)
     events = models.JSONField()
     secret = models.TextField(editable=False)
     created_at = models.DateTimeField(auto_now_add=True)
@@ -30,6 +32,13 @@ class Webhook(models.Model):
 
     class Meta:
         ordering = ["created_at", "id"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["token"],
+                condition=models.Q(callbacks=True),
+                name="webhook_of_callbacks_once",
+            )
+        ]
 
     def __str__(self) -> str:
         return str(self.id)
@@ -70,7 +79,7 @@ class WebhookCursor(models.Model):
 
 
 class WebhookDelivery(models.Model):
-    """One event for one webhook: of an action, or `link`, a security event.
+    """One event for one webhook, of an action or of security; `link` is its event in the audit.
 
     It waits while `next_at` is set, is done with `delivered_at`, and given up without both.
     `answer` is the last status, or a word for why there was no answer.

@@ -40,6 +40,7 @@ AGAIN = tuple(
     for seconds in (5, 300, 1800, 7200, 18_000, 36_000, 50_400, 72_000, 86_400)
 )
 GONE = 410
+NO_ADDRESS = "no_address"
 THREAD = "webhook"
 _slots = threading.BoundedSemaphore(AT_ONCE)
 
@@ -107,17 +108,23 @@ def _deliver_due(webhook_id: UUID) -> None:
     mine = (
         due()
         .filter(webhook=webhook_id)
-        .select_related("webhook", "action__mailbox", "link")
-        .order_by("at")
+        .select_related("webhook__token", "action__mailbox", "action__proposer_note", "link")
+        .order_by("at", "link__sequence")
     )
     found = list(mine[:EACH])
     if not _free().filter(pk=webhook_id).update(busy_until=Now() + TURN):
         return
     ends = time.monotonic() + TURN_SECONDS
     try:
+        failed = set()
         for delivery in found:
-            if time.monotonic() > ends or not _attempt(delivery):
+            if time.monotonic() > ends:
                 return
+            # A callback has an address for each action, so one that fails stops no other.
+            if delivery.action_id not in failed and not _attempt(delivery):
+                if not delivery.webhook.callbacks:
+                    return
+                failed.add(delivery.action_id)
     finally:
         Webhook.objects.filter(pk=webhook_id).update(busy_until=None)
 
@@ -134,7 +141,9 @@ def _attempt(delivery: WebhookDelivery) -> bool:
     WebhookDelivery.objects.filter(pk=delivery.pk, tries=delivery.tries + 1).update(
         answer=answer, **done
     )
-    if answer == str(GONE):
+    if answer in (str(GONE), NO_ADDRESS) and delivery.webhook.callbacks:
+        WebhookDelivery.objects.filter(pk=delivery.pk).update(next_at=None)
+    elif answer == str(GONE):
         Webhook.objects.filter(pk=delivery.webhook_id).update(ended_at=Now())
     log.info(
         "webhook_tried",
@@ -148,9 +157,12 @@ def _attempt(delivery: WebhookDelivery) -> bool:
 
 def _post(delivery: WebhookDelivery) -> str:
     """Return the status of the answer, or a word for why it is missing."""
-    webhook, body, now = delivery.webhook, body_of(delivery), timezone.now()
+    body, now = body_of(delivery), timezone.now()
+    url = _url_of(delivery)
+    if not url:
+        return NO_ADDRESS
     try:
-        endpoint, path = address_of(webhook.url)
+        endpoint, path = address_of(url)
         headers = {"Content-Type": "application/json", "User-Agent": "mailhub"} | _sign(
             delivery, body, now
         )
@@ -173,6 +185,14 @@ def _post(delivery: WebhookDelivery) -> str:
         return "unreachable"
     except (OSError, http.client.HTTPException, ValueError):
         return "no_answer"
+
+
+def _url_of(delivery: WebhookDelivery) -> str:
+    """Return the address of a delivery; empty if it was deleted with the content of the action."""
+    if not delivery.webhook.callbacks:
+        return delivery.webhook.url
+    note = getattr(delivery.action, "proposer_note", None)
+    return note.callback_url if note else ""
 
 
 def _sign(delivery: WebhookDelivery, body: bytes, now: datetime) -> dict[str, str]:

@@ -5,10 +5,12 @@ from typing import Any, cast
 from uuid import UUID
 
 from django import forms
+from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from accounts.models import ApiToken
-from approvals.webhooks.events import EVENTS, SECURITY
+from approvals.lifecycle.steps import EVENTS
+from approvals.webhooks.events import SECURITY
 
 
 class WebhookForm(forms.Form):
@@ -24,6 +26,11 @@ class WebhookForm(forms.Form):
         label=gettext_lazy("Address"),
         max_length=500,
         help_text=gettext_lazy("https, on port 443 or 8443"),
+        required=False,
+    )
+    callbacks = forms.BooleanField(
+        label=gettext_lazy("Instead: for the callback addresses that proposals of this token name"),
+        required=False,
     )
     events = forms.MultipleChoiceField(
         label=gettext_lazy("Events"),
@@ -49,3 +56,9 @@ class WebhookForm(forms.Form):
         cast(forms.ModelChoiceField, self.fields["token"]).queryset = ApiToken.objects.filter(
             pk__in=able
         )
+
+    def clean(self) -> dict[str, Any]:
+        given: dict[str, Any] = super().clean() or {}
+        if bool(given.get("url")) == bool(given.get("callbacks")) and "url" not in self.errors:
+            self.add_error("url", _("Write an address, or choose callbacks."))
+        return given

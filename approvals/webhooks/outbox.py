@@ -1,5 +1,6 @@
 """Deliveries from the audit chains: the send path writes nothing for them, yet none is missed."""
 
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
 import structlog
@@ -9,14 +10,23 @@ from django.db.models import OuterRef, QuerySet, Subquery, UUIDField, Value
 from django.db.models.functions import Coalesce, Now
 
 from accounts.models import Membership
-from approvals.models import AuditChain, AuditEvent, Webhook, WebhookCursor, WebhookDelivery
+from approvals.lifecycle.steps import event_of
+from approvals.models import (
+    AuditChain,
+    AuditEvent,
+    ProposerNote,
+    Webhook,
+    WebhookCursor,
+    WebhookDelivery,
+)
 from approvals.models.audit import PEOPLE
-from approvals.webhooks.events import SECURITY, event_of
+from approvals.webhooks.events import SECURITY
 
 log = structlog.get_logger(__name__)
 
 BATCH = 100
 LINKS = 500
+KEPT = timedelta(days=30)
 
 
 def find_behind() -> QuerySet[WebhookCursor]:
@@ -74,18 +84,49 @@ def _take_over(cursor: WebhookCursor) -> None:
     elif Membership.objects.filter(mailbox=cursor.mailbox_id, user=webhook.token.user_id).exists():
         WebhookDelivery.objects.bulk_create(
             WebhookDelivery(
-                webhook=webhook, event=event, action_id=link.action_id, at=link.at, next_at=link.at
+                webhook=webhook,
+                event=event,
+                action_id=link.action_id,
+                link=link,
+                at=link.at,
+                next_at=link.at,
             )
-            for link in links
-            if link.action_id and (event := event_of(link)) and event in webhook.events
+            for link, event in _wanted(webhook, links)
         )
     cursor.sequence = links[-1].sequence
     cursor.save(update_fields=["sequence"])
 
 
+def _wanted(webhook: Webhook, links: Sequence[AuditEvent]) -> Iterator[tuple[AuditEvent, str]]:
+    """Yield the links of actions that this webhook gets, with their names.
+
+    A callback gets no event of the proposal itself: the program has just had that answer.
+    """
+    chosen = [
+        (link, name)
+        for link in links
+        if link.action_id and (name := event_of(link)) and name in webhook.events
+    ]
+    if not webhook.callbacks:
+        yield from chosen
+        return
+    asked = set(
+        ProposerNote.objects.filter(
+            action__in={link.action_id for link, _ in chosen}, action__token_id=webhook.token_id
+        )
+        .exclude(callback_url="")
+        .values_list("action", flat=True)
+    )
+    yield from (
+        (link, name)
+        for link, name in chosen
+        if name != "action.proposed" and link.action_id in asked
+    )
+
+
 def forget_old() -> None:
-    """Delete deliveries older than content is kept, and webhooks of tokens revoked before then."""
+    """Delete deliveries after 30 days, and webhooks of tokens that were revoked long ago."""
     kept = timedelta(days=settings.MAILHUB_RETENTION_DAYS)
-    old = WebhookDelivery.objects.filter(at__lt=Now() - kept)
+    old = WebhookDelivery.objects.filter(at__lt=Now() - KEPT)
     WebhookDelivery.objects.filter(pk__in=list(old.values_list("pk", flat=True)[:10_000])).delete()
     Webhook.objects.filter(token__revoked_at__lt=Now() - kept).delete()

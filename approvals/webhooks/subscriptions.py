@@ -16,10 +16,11 @@ from accounts.infra.texts import translatable
 from accounts.models import ApiToken
 from approvals.audit import chain
 from approvals.lifecycle.proposals import actor_of
+from approvals.lifecycle.steps import EVENTS
 from approvals.models import AuditChain, Webhook, WebhookCursor, WebhookDelivery
 from approvals.models.audit import PEOPLE
 from approvals.webhooks.addresses import encryption_context, may_be_told
-from approvals.webhooks.events import EVENTS, SECURITY
+from approvals.webhooks.events import SECURITY
 
 SCOPE = "webhooks:manage"
 AT_MOST = 10
@@ -27,11 +28,12 @@ SECRET_BYTES = 32
 
 
 def add_webhook(
-    caller: Caller, token: ApiToken, *, url: str, events: Collection[str]
+    caller: Caller, token: ApiToken, *, url: str, events: Collection[str], callbacks: bool = False
 ) -> tuple[Webhook, str]:
     """Add a webhook; return the row and the secret for checking signatures.
 
-    The secret is known only now. Raises `invalid_input` for an address to which nothing would be
+    The secret is known only now. With `callbacks` it is for the callback addresses of the token's
+    proposals, and there is no `url`. Raises `invalid_input` for an address to which nothing would be
     sent, and `conflict` if there are enough. Raises `forbidden` for security events unless a member
     of staff adds it on the page: a stolen token must not follow them.
     """
@@ -43,16 +45,13 @@ def add_webhook(
             "forbidden",
             "Only staff can add a webhook for security events, and only in the browser.",
         )
-    try:
-        may_be_told(url)
-    except (ValueError, HostError) as error:
-        raise Problem(
-            "invalid_input",
-            "The address cannot be used.",
-            errors=(FieldError(field="url", message=str(error)),),
-        ) from None
+    if not callbacks:
+        _refuse_address(url, "url")
     webhook = Webhook(
-        token=token, url=url, events=[name for name in (*EVENTS, SECURITY) if name in events]
+        token=token,
+        url=url,
+        callbacks=callbacks,
+        events=[name for name in (*EVENTS, SECURITY) if name in events],
     )
     secret = f"whsec_{base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()}"
     webhook.secret = encrypt_text(secret, bound_to=encryption_context(webhook))
@@ -66,11 +65,53 @@ def add_webhook(
                     "A token has at most %(count)s webhooks. Remove one first.", count=AT_MOST
                 ),
             )
+        if callbacks and Webhook.objects.filter(token=token, callbacks=True).exists():
+            raise Problem(
+                "conflict", "This token has a secret for callbacks already. Remove it first."
+            )
         webhook.save()
         mailboxes = list(token.mailboxes.values_list("pk", flat=True))
         _begin_at_present(webhook, mailboxes, security=security)
         _record(caller, webhook, mailboxes, event="webhook_added")
     return webhook, secret
+
+
+def refuse_callback(caller: Caller, url: str) -> None:
+    """Raise Problem if the events of a proposal cannot go to this address.
+
+    The caller needs the scope for webhooks: an address is a way out, for which no person is asked.
+    """
+    if caller.token is None or not caller.may(SCOPE):
+        raise Problem(
+            "forbidden",
+            translatable("Only a token with the scope %(scope)s can name a callback.", scope=SCOPE),
+        )
+    if not Webhook.objects.filter(token=caller.token, callbacks=True).exists():
+        raise Problem(
+            "invalid_input",
+            "This token has no secret for callbacks.",
+            errors=(
+                FieldError(
+                    field="callback_url",
+                    message=translatable(
+                        "needs a secret: POST /api/v1/webhooks with callbacks set to true"
+                    ),
+                ),
+            ),
+        )
+    _refuse_address(url, "callback_url")
+
+
+def _refuse_address(url: str, field: str) -> None:
+    """Raise `invalid_input` for an address to which nothing would be sent."""
+    try:
+        may_be_told(url)
+    except (ValueError, HostError) as error:
+        raise Problem(
+            "invalid_input",
+            "The address cannot be used.",
+            errors=(FieldError(field=field, message=str(error)),),
+        ) from None
 
 
 def _begin_at_present(webhook: Webhook, mailboxes: Collection[UUID], *, security: bool) -> None:

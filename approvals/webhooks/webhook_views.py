@@ -18,8 +18,8 @@ from accounts.access.signed_in import (
 from accounts.infra.problems import Problem
 from accounts.models import ApiToken, User
 from approvals.lifecycle.queries import after_cursor, cursor_of
+from approvals.lifecycle.steps import EVENTS
 from approvals.models import Webhook
-from approvals.webhooks.events import EVENTS
 from approvals.webhooks.forms import WebhookForm
 from approvals.webhooks.subscriptions import SCOPE, add_webhook, deliver_again, remove_webhook
 
@@ -57,6 +57,7 @@ def create(request: AuthenticatedRequest) -> HttpResponse:
                 wanted["token"],
                 url=wanted["url"],
                 events=wanted["events"],
+                callbacks=wanted["callbacks"],
             )
         except Problem as problem:
             form.add_error("url", problem.errors[0].message if problem.errors else problem.detail)

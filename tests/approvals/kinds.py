@@ -10,7 +10,7 @@ from tools.sending.kinds import SendMail
 @dataclass
 class Script(SendMail):
     """A kind with hooks: `before` runs first, `instead` replaces the send, `later` runs after the
-    provider has answered.
+    provider has answered, `after` replaces the work after the send.
     """
 
     before: Callable[[ApprovedAction], None] = lambda approved: None
@@ -18,6 +18,7 @@ class Script(SendMail):
     later: Callable[[ApprovedAction], None] = lambda approved: None
     look: Callable[[ApprovedAction], Outcome | None] = lambda approved: None
     seen: Callable[[ApprovedAction], tuple[PreviewWarning, ...]] = lambda approved: ()
+    after: Callable[[ApprovedAction], None] | None = None
     called: list[str] = field(default_factory=list)
 
     def execute(self, approved: ApprovedAction) -> Outcome:
@@ -26,6 +27,12 @@ class Script(SendMail):
         outcome = self.instead(approved) if self.instead else super().execute(approved)
         self.later(approved)
         return outcome
+
+    def settle(self, approved: ApprovedAction) -> None:
+        if self.after is None:
+            super().settle(approved)
+        else:
+            self.after(approved)
 
     def recheck(self, approved: ApprovedAction) -> tuple[PreviewWarning, ...]:
         return self.seen(approved)

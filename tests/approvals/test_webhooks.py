@@ -35,14 +35,18 @@ def test_webhook_reports_steps_without_content(
     work()
     told()
 
-    assert listener.types == ["action.proposed", "action.approved", "action.succeeded"]
+    assert listener.types == [
+        "action.proposed", "action.approved", "action.leaving", "action.succeeded",
+    ]  # fmt: skip
     assert [message["data"]["state"] for message in listener.heard] == [
         "pending",
         "approved",
+        "executing",
         "succeeded",
     ]
+    assert [message["data"]["sequence"] for message in listener.heard] == [1, 2, 3, 4]
     for message, event in zip(
-        listener.heard, ("created", "approved", "outcome_accepted"), strict=True
+        listener.heard, ("created", "approved", "claimed", "outcome_accepted"), strict=True
     ):
         link = AuditEvent.objects.get(event=event)
         assert message["data"].pop("audit") == {"sequence": link.sequence, "hash": link.hash}
@@ -52,10 +56,15 @@ def test_webhook_reports_steps_without_content(
         "tool": "send_email",
         "mailbox": "alice@lovelace.example",
         "review_url": f"{settings.MAILHUB_PUBLIC_URL}/actions/{action}/",
+        "sequence": 1,
+        "next": "A person has not decided yet. Wait for the decision, and do not propose it again.",
     }
-    assert len(set(listener.numbers)) == 3
+    last = listener.heard[-1]["data"]
+    assert last["receipt"] == api.get(f"/actions/{action}").json()["receipt"]
+    assert last["review"] == {"by": "Alice", "verdict": "approved"}
+    assert len(set(listener.numbers)) == 4
     told()
-    assert len(listener.heard) == 3, "what was taken is not told again"
+    assert len(listener.heard) == 4, "what was taken is not told again"
 
 
 def test_unreadable_event_does_not_block_later_ones(
@@ -67,7 +76,7 @@ def test_unreadable_event_does_not_block_later_ones(
         AuditEvent.objects.filter(event="approved").update(data={})
     work()
     told()
-    assert listener.types == ["action.proposed", "action.succeeded"]
+    assert listener.types == ["action.proposed", "action.leaving", "action.succeeded"]
 
 
 def late(action: str) -> None:
@@ -97,10 +106,12 @@ def test_end_without_a_send_is_reported(
     event: str,
 ) -> None:
     listener.added(api)
+    listener.content = True
     end(api.propose(), reviewer)
     told()
     told()  # the events that the first sweep itself has closed
     assert listener.types == ["action.proposed", event]
+    assert listener.heard[-1]["data"].get("review", {}).get("note", CANARY) == CANARY
 
 
 def refused(approved: ApprovedAction) -> Outcome:
@@ -123,7 +134,7 @@ def test_failed_or_doubtful_send_is_reported_as_such(
     reviewer.decide(api.propose(), "approve")
     work()
     told()
-    assert listener.types == ["action.proposed", "action.approved", event]
+    assert listener.types == ["action.proposed", "action.approved", "action.leaving", event]
 
 
 def test_one_approval_of_two_is_not_reported_as_approved(

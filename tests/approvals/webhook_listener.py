@@ -27,6 +27,7 @@ class Listener:
         self.secret = ""
         self.heard: list[dict[str, Any]] = []
         self.numbers: list[str] = []
+        self.content = False  # True if the messages may hold the words of people
         self.meanwhile: Callable[[], object] = lambda: None
         self.answers: list[int] = []  # for the next messages; 200 when the list is empty
         server.expect_request("/hook", method="POST", query_string="for=us").respond_with_handler(
@@ -37,7 +38,7 @@ class Listener:
         body = request.get_data()
         self.heard.append(Receiver(self.secret).verify(body, dict(request.headers)))
         self.numbers.append(request.headers["webhook-id"])
-        assert CANARY.encode() not in body
+        assert self.content or CANARY.encode() not in body
         self.meanwhile()
         return Response(status=self.answers.pop(0) if self.answers else 200)
 

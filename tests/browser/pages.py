@@ -17,9 +17,9 @@ from accounts.models import ApiToken, Mailbox, Membership, Role, SignInLink, Use
 from approvals.core.kinds import get_kind
 from approvals.core.types import ApprovedAction, Outcome
 from approvals.decisions import edits, verdicts
+from approvals.lifecycle.steps import EVENTS
 from approvals.mailboxes import members
 from approvals.models import PendingAction, Webhook, WebhookDelivery
-from approvals.webhooks.events import EVENTS
 from approvals.worker.execution import execute
 from tests.approvals.conftest import approve
 from tests.approvals.kinds import Script, handed_over

@@ -7,8 +7,8 @@ from django.utils import timezone
 
 from accounts.models import Mailbox
 from approvals.lifecycle.backoff import retry_wait
+from approvals.lifecycle.steps import event_of
 from approvals.models import AuditEvent, PendingAction
-from approvals.webhooks.events import event_of
 from approvals.worker import maintenance
 from tests.conftest import Api, Reviewer
 from tests.faults.conftest import World

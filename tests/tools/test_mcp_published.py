@@ -57,7 +57,12 @@ def test_published_schema_of_a_tool_is_true(tool: Tool) -> None:
     schema = published_parameters(tool.parameters)
     members: dict[str, Any] = tool.parameters.model_json_schema().get("properties", {})
 
-    assert set(members) - set(schema["properties"]) <= {"uid", "user_id", "metadata"}
+    assert set(members) - set(schema["properties"]) <= {
+        "uid",
+        "user_id",
+        "metadata",
+        "callback_url",
+    }
     assert set(schema.get("required", [])) == {
         name
         for name, member in members.items()

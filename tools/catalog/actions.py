@@ -7,7 +7,7 @@ from accounts.access.caller import Caller
 from accounts.infra.problems import not_found
 from accounts.models import Role
 from approvals.decisions import verdicts
-from approvals.lifecycle import notes, queries
+from approvals.lifecycle import notes, queries, reports
 from tools.schemas import ActionParameters, ListActions
 
 
@@ -15,14 +15,14 @@ def get_action(caller: Caller, parameters: ActionParameters) -> dict[str, Any]:
     action = queries.find(queries.of_caller(caller), parameters.action_id)
     if action is None:
         raise not_found("The action does not exist, or you may not see it.")
-    return queries.describe_action(action)
+    return reports.report(action, caller)
 
 
 def cancel_action(caller: Caller, parameters: ActionParameters) -> dict[str, Any]:
     action = queries.find(queries.of_caller(caller), parameters.action_id)
     if action is None:
         raise not_found("The action does not exist, or you may not see it.")
-    return queries.describe_action(verdicts.cancel(action_id=action.pk, caller=caller))
+    return reports.report(verdicts.cancel(action_id=action.pk, caller=caller), caller)
 
 
 def list_actions(caller: Caller, parameters: ListActions) -> dict[str, Any]:

@@ -33,7 +33,7 @@ EXPLAINED_ONCE = frozenset(
 )
 # Accepted, but not shown: other names of a parameter, and parameters for programs, which read the
 # documents.
-NOT_SHOWN = frozenset({"user_id", "uid", "metadata"})
+NOT_SHOWN = frozenset({"user_id", "uid", "metadata", "callback_url"})
 # An IMAP UID for a message id, and one address for a list of one: the first type is shown.
 SYNONYMOUS_TYPES = (["string", "integer"], ["array", "string"])
 FAR_AWAY = 1000  # a limit that nobody reaches by accident

@@ -20,6 +20,7 @@ from accounts.models import Mailbox, Role
 from approvals.core.digest import digest_of
 from approvals.core.types import Preview, PreviewWarning, Proposal, Target
 from approvals.lifecycle import proposals
+from approvals.webhooks.subscriptions import refuse_callback
 from tools.m365.classify import (
     Command,
     Nature,
@@ -145,6 +146,8 @@ def _propose_command(
         )
         if earlier is not None:
             return build_proposed(earlier, replayed=True)
+    if parameters.callback_url is not None:
+        refuse_callback(caller, parameters.callback_url)
     if parameters.replaces is not None:
         proposals.replaceable(caller=caller, mailbox=mailbox, action_id=parameters.replaces)
     payload = {

@@ -19,6 +19,7 @@ from approvals.core.digest import digest_of
 from approvals.core.types import Proposal, Remarks
 from approvals.lifecycle import proposals
 from approvals.rules import policy
+from approvals.webhooks.subscriptions import refuse_callback
 from tools.mail.message.compose import (
     OutgoingMessage,
     Request,
@@ -246,7 +247,11 @@ def _propose(
 
 def remarks_of(parameters: SendingParameters) -> Remarks:
     """Return what the caller says about the proposal, beside its content."""
-    return Remarks(reason=parameters.reason or "", metadata=parameters.metadata or {})
+    return Remarks(
+        reason=parameters.reason or "",
+        metadata=parameters.metadata or {},
+        callback_url=parameters.callback_url or "",
+    )
 
 
 def _find_earlier(
@@ -254,7 +259,8 @@ def _find_earlier(
 ) -> Proposed | None:
     """Return the action to which the key led before, or None for a new proposal.
 
-    Raises Problem if the action that the new proposal replaces cannot be replaced.
+    Raises Problem if the action that the new proposal replaces cannot be replaced, or if its
+    callback address cannot be used.
     """
     if parameters.confirm:
         earlier = proposals.replay(
@@ -266,6 +272,8 @@ def _find_earlier(
         )
         if earlier is not None:
             return build_proposed(earlier, replayed=True)
+    if parameters.callback_url is not None:
+        refuse_callback(caller, parameters.callback_url)
     if parameters.replaces is not None:
         proposals.replaceable(caller=caller, mailbox=mailbox, action_id=parameters.replaces)
     return None
@@ -353,7 +361,7 @@ def request_digest(tool: str, parameters: SendingParameters) -> str:
     asked = parameters.model_dump(mode="json", exclude={"mailbox", "idempotency_key", "confirm"})
     # A member that was added later counts only if it is given: the digests of keys that are stored
     # stay valid.
-    for name in ("replaces", "reason", "metadata", "send_at"):
+    for name in ("replaces", "reason", "metadata", "callback_url", "send_at"):
         if not asked.get(name, "") and (tool, name) != ("send_email", "send_at"):
             asked.pop(name, None)
     return digest_of({"tool": tool, "parameters": asked})

@@ -1,0 +1,131 @@
+"""The facts that a program learns about its action: now, and about each step in a push."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from accounts.access.caller import Caller
+from accounts.infra.texts import without_sources
+from accounts.models import ApiToken, User
+from approvals.core.states import Status
+from approvals.lifecycle import edited, guidance, notes, queries, reconcile
+from approvals.lifecycle.steps import ORDERED_AGAIN, Step, steps_of
+from approvals.models import AuditEvent, Decision, PendingAction
+from approvals.rules.conditions import VOID
+
+READ = "mail:read"  # a caller without it does not see the values that a reviewer wrote
+# The reasons that have no entry in VOID, and no warning of a kind.
+DETAILS = {
+    ORDERED_AGAIN: "A person said that it did not happen, and ordered another attempt.",
+    "approval_unproven": "The approval has no valid seal.",
+    "thread_moved": "The thread has a newer message than the one that is answered.",
+    "draft_changed": "The draft was changed after the approval.",
+}
+OTHER = "Something changed after the approval."
+VERDICTS = {
+    "action.approved": Decision.Verdict.APPROVED.value,
+    "action.rejected": Decision.Verdict.REJECTED.value,
+    "action.changes_requested": Decision.Verdict.CHANGES_REQUESTED.value,
+    "action.edited": "edited",
+}
+
+
+def report(action: PendingAction, caller: Caller) -> dict[str, Any]:
+    """Return the contract's `action` object with everything that its proposer may know."""
+    steps = steps_of(action.pk)
+    members = queries.describe_action(action)
+    if steps:
+        members["sequence"] = len(steps)
+    if action.status == Status.PENDING and action.returned:
+        members["returned"] = _describe_return(action.returned)
+    if caller.may(READ) and (changes := edited.describe_changes(action, action.revision)):
+        members["changes"] = changes
+    doubt = "may_have_been_sent_at" in members or "also_sent_at" in members
+    members["next"] = guidance.advise(action, Status(action.status), steps, in_doubt=doubt)
+    return members
+
+
+def report_step(action: PendingAction, link: AuditEvent, token: ApiToken) -> dict[str, Any]:
+    """Return the members of a push about one step, as it was then; the same for each attempt.
+
+    The words of people, the metadata and the values of an edit go only to the token that proposed
+    the action. Other tokens of the mailbox learn the verdict and the receipt.
+    """
+    steps = steps_of(action.pk, until=link.sequence)
+    if not steps or steps[-1].link.pk != link.pk:
+        return {}
+    last, own = steps[-1], _is_own(action, token)
+    doubt = reconcile.may_have_left_by(action.pk, link.at)
+    members: dict[str, Any] = {
+        "sequence": len(steps),
+        "next": guidance.advise(action, last.state, steps, in_doubt=doubt is not None),
+    }
+    if review := _review_then(action, steps, words=own):
+        members["review"] = review
+    if last.state == Status.SUCCEEDED and action.receipt:
+        members["receipt"] = action.receipt
+    if last.code:
+        members["returned"] = {"code": last.code, "detail": _detail_of(last.code)}
+    if last.name == "action.superseded":
+        members["superseded_by"] = str(last.link.data.get("by", ""))
+    if last.name in ("action.failed", "action.retrying", "action.unknown"):
+        members["error"] = {"code": str(last.link.data.get("code", ""))}
+    if own and (pairs := notes.metadata_of(action)):
+        members["metadata"] = pairs
+    if own and READ in token.scopes and (changes := _changes_then(action, steps)):
+        members["changes"] = changes
+    return members
+
+
+def _is_own(action: PendingAction, token: ApiToken) -> bool:
+    return (action.proposer_id, action.proposer_name) == (token.user_id, token.name)
+
+
+def _review_then(
+    action: PendingAction, steps: Sequence[Step], *, words: bool
+) -> dict[str, Any] | None:
+    """Return the last decision or edit as it was after these steps; an approval ends by a return."""
+    said: list[Step] = []
+    for step in steps:
+        if step.name in VERDICTS:
+            said.append(step)
+        elif step.name in ("action.undone", "action.returned"):
+            said = [each for each in said if each.name != "action.approved"]
+    if not said:
+        return None
+    review: dict[str, Any] = {"verdict": VERDICTS[said[-1].name]}
+    changed = [each.link.data.get("changed") for each in said if each.name == "action.edited"]
+    if words:
+        review |= _words_of(action, said)
+    return review | ({"changed": changed[-1]} if changed and changed[-1] else {})
+
+
+def _words_of(action: PendingAction, said: Sequence[Step]) -> dict[str, str]:
+    """Return who decided or edited last, and the note."""
+    name, actor = said[-1].name, said[-1].link.actor
+    person = User.objects.filter(pk=actor.removeprefix("user:")).first()
+    if person is None:
+        return {}
+    decisions = list(action.decisions.filter(verdict=VERDICTS[name], person=person))
+    number = sum(1 for each in said if (each.name, each.link.actor) == (name, actor))
+    note = decisions[number - 1].note if len(decisions) >= number else ""
+    return {"by": str(person)} | ({"note": note} if note else {})
+
+
+def _changes_then(action: PendingAction, steps: Sequence[Step]) -> list[dict[str, Any]]:
+    revisions = [step.link.data.get("revision") for step in steps if step.name == "action.edited"]
+    return edited.describe_changes(action, revisions[-1]) if revisions and revisions[-1] else []
+
+
+def _describe_return(returned: dict[str, Any]) -> dict[str, Any]:
+    """Return why the action came back, with the warnings of its kind."""
+    members = {name: returned[name] for name in ("code", "detail") if name in returned}
+    warnings = [
+        {"code": each["code"], "text": f"{each.get('title', '')} {each['text']}".strip()}
+        for each in map(without_sources, returned.get("warnings", ()))
+    ]
+    return members | ({"warnings": warnings} if warnings else {})
+
+
+def _detail_of(code: str) -> str:
+    """Return the sentence of a reason; pushes are the same at each attempt, so it is a constant."""
+    return str(VOID[code][1]) if code in VOID else DETAILS.get(code, OTHER)
