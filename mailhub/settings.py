@@ -118,6 +118,7 @@ MAILHUB_QUEUES = {
 MAILHUB_CHORES = [
     "mailhub.agent.models.purge",
     "tools.providers.handles.purge",
+    "tools.m365.runs.purge",
     "approvals.webhooks.outbox.forget_old",
     "accounts.access.quotas.forget_old",
     "accounts.people.guessing.record_counted",

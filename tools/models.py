@@ -1,4 +1,6 @@
-"""The rows of the tools: short names of messages, drafts as last seen, uploads, download links."""
+"""The rows of the tools: short names of messages, drafts as last seen, uploads, download links,
+commands that ran.
+"""
 
 import hashlib
 import secrets
@@ -11,7 +13,7 @@ from django.db import models
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from accounts.infra.fields import EncryptedBinaryField
+from accounts.infra.fields import EncryptedBinaryField, EncryptedTextField
 from accounts.models import Mailbox, digest_of
 
 UPLOAD_LIFETIME = timedelta(hours=24)
@@ -146,3 +148,34 @@ class DownloadLink(models.Model):
         )
         link = links.select_related("mailbox").first()
         return link if link is not None and links.update(used_at=timezone.now()) == 1 else None
+
+
+class CommandRun(models.Model):
+    """One run of a command of the CLI for Microsoft 365: the line that really ran.
+
+    `output` is the shortened answer to an approved command, which the program may ask for later; of
+    a read it is empty. Both are encrypted. A read has a user, an approved command has an action. The
+    row belongs to no conversation.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    at = models.DateTimeField(auto_now_add=True)
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="+", null=True)
+    caller_name = models.CharField(max_length=100, blank=True)
+    surface = models.CharField(max_length=10)
+    action_id = models.UUIDField(null=True)
+    line = EncryptedTextField(bound_by=["id"])
+    output = EncryptedTextField(blank=True, bound_by=["id"])
+    outcome = models.CharField(max_length=32)
+    duration_ms = models.PositiveIntegerField()
+
+    class Meta:
+        ordering = ["-at"]
+        indexes = [
+            models.Index(fields=["user", "-at"], name="command_run_newest"),
+            models.Index(fields=["at"], name="command_run_age"),
+            models.Index(fields=["action_id"], name="command_run_of_action"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.outcome} {self.pk}"

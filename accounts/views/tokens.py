@@ -47,9 +47,13 @@ def index(request: AuthenticatedRequest) -> HttpResponse:
         any(row["token"].name == "sandbox" for row in rows)
         and settings.MAILHUB_ALLOW_LOOPBACK_HOSTS
     )
-    return render(
-        request, "accounts/tokens.html", {"rows": rows, "revoked": revoked, "sandbox": sandbox}
-    )
+    context = {
+        "rows": rows,
+        "revoked": revoked,
+        "sandbox": sandbox,
+        "commands_run": bool(settings.MCP_M365_START_CMD),
+    }
+    return render(request, "accounts/tokens.html", context)
 
 
 @signed_in_form

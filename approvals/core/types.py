@@ -289,6 +289,15 @@ class Revises(Protocol):
 
 
 @runtime_checkable
+class Answers(Protocol):
+    """A kind whose effect gives an answer that the proposer needs, such as the id of an object."""
+
+    def result(self, action_id: UUID) -> Mapping[str, str] | None:
+        """Return the short answer as long as content is kept, or None."""
+        ...
+
+
+@runtime_checkable
 class Speaks(Protocol):
     """A kind that is not mail, for which the pages use other words.
 

@@ -19,7 +19,9 @@ from accounts.infra.texts import without_sources
 from accounts.models import Mailbox, User
 from approvals.core.at_rest import open_part
 from approvals.core.cursors import foreign_cursor, read_cursor, write_cursor
+from approvals.core.kinds import get_kind
 from approvals.core.states import FINAL, Status
+from approvals.core.types import Answers
 from approvals.lifecycle import notes, reconcile
 from approvals.models import AuditEvent, Blob, Decision, PendingAction, Revision
 from approvals.rules import sentences
@@ -107,6 +109,9 @@ def describe_action(action: PendingAction) -> dict[str, Any]:
         members["metadata"] = pairs
     if action.receipt:
         members["receipt"] = action.receipt
+        kind = get_kind(action.kind)
+        if isinstance(kind, Answers) and (result := kind.result(action.pk)):
+            members["result"] = result
     if action.unsettled_at:
         members["unsettled_at"] = _rfc3339(action.unsettled_at)
     if action.error:

@@ -1,14 +1,18 @@
 """The kind m365.command: runs the approved command, once."""
 
+import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
+from uuid import UUID
 
 from django.conf import settings
 from django.utils.translation import gettext_lazy as _
 
 from accounts.infra.texts import translatable
 from approvals.core.types import ApprovedAction, Outcome, Rendered
+from tools.m365 import runs
+from tools.m365.reduce import reduce_output
 
 # Messages of the server and the CLI before they have called Microsoft.
 BEFORE_ANYTHING = (
@@ -111,6 +115,7 @@ class RunCommand:
 
         client = m365_client()
         approved.wire_started()
+        started = time.monotonic()
         try:
             reply = client.run(approved.payload["line"])
         except Unreachable:
@@ -125,6 +130,13 @@ class RunCommand:
                 code="no_answer",
                 detail=translatable("The MCP server gave no answer."),
             )
+        runs.record_approved(
+            approved.id,
+            approved.payload["line"],
+            output=reduce_output(approved.payload["command"], reply.text),
+            outcome="error" if reply.failed else "ok",
+            duration_ms=round((time.monotonic() - started) * 1000),
+        )
         if not reply.failed:
             return _accepted_outcome(reply.text, approved.payload["command"])
         if any(sign in reply.text for sign in BEFORE_ANYTHING):
@@ -144,6 +156,9 @@ class RunCommand:
 
     def settle(self, approved: ApprovedAction) -> None:
         """Do nothing."""
+
+    def result(self, action_id: UUID) -> Mapping[str, str] | None:
+        return runs.result_of(action_id)
 
 
 def _accepted_outcome(output: str, command: str) -> Outcome:

@@ -21,6 +21,7 @@ from approvals.core.digest import digest_of
 from approvals.core.types import Preview, PreviewWarning, Proposal, Target
 from approvals.lifecycle import proposals
 from approvals.webhooks.subscriptions import refuse_callback
+from tools.m365 import runs
 from tools.m365.classify import (
     Command,
     Nature,
@@ -78,7 +79,7 @@ def run_command(caller: Caller, parameters: M365RunCommand) -> dict[str, Any] | 
     except Refused as refusal:
         raise Problem("policy_blocked", str(refusal)) from None
     if command.nature is Nature.READ:
-        return _read(command)
+        return _read(caller, command)
     if settings.MCP_M365_STRICT_READONLY:
         raise Problem(
             "policy_blocked",
@@ -95,7 +96,7 @@ def run_command(caller: Caller, parameters: M365RunCommand) -> dict[str, Any] | 
     )
 
 
-def _read(command: Command) -> dict[str, Any]:
+def _read(caller: Caller, command: Command) -> dict[str, Any]:
     if not settings.MCP_M365_START_CMD:
         raise Problem(
             "transient",
@@ -114,25 +115,32 @@ def _read(command: Command) -> dict[str, Any]:
             retry_after=RETRY_SECONDS,
         ) from None
     except Lost:
+        runs.record_read(caller, command.line, outcome="no_answer", duration_ms=_since(started))
         raise Problem(
             "transient",
             "The MCP server of the CLI for Microsoft 365 gave no answer.",
             retry_after=RETRY_SECONDS,
         ) from None
     short = reduce_output(command.name, reply.text)
+    outcome = "error" if reply.failed else "ok"
     log.info(
         "m365_command",
-        outcome="error" if reply.failed else "ok",
+        outcome=outcome,
         raw_bytes=len(reply.text.encode()),
         slim_bytes=len(short.encode()),
         sha256=hashlib.sha256(reply.text.encode()).hexdigest(),
-        duration_ms=round((time.monotonic() - started) * 1000),
+        duration_ms=_since(started),
     )
+    runs.record_read(caller, command.line, outcome=outcome, duration_ms=_since(started))
     if reply.failed:
         raise Problem(
             "invalid_input", translatable("The command failed: %(output)s", output=short[:EXCERPT])
         )
     return {"command": command.line, "output": short}
+
+
+def _since(started: float) -> int:
+    return round((time.monotonic() - started) * 1000)
 
 
 def _propose_command(

@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from django.core.files.uploadedfile import UploadedFile
+from django.core.paginator import Paginator
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -28,10 +29,12 @@ from accounts.models import Mailbox, Role
 from approvals.lifecycle import queries
 from approvals.pages import listing
 from tools.catalog.calls import call_tool
+from tools.m365 import runs
 from tools.sending.payload import SORTS, MailPayload
 from tools.surfaces.forms import ComposeForm
 
 CONVERSATION_CHARACTERS = 12_000
+COMMANDS = 50
 QUOTED = re.compile(r"^\[(\d+) quoted lines?\]$", re.MULTILINE)
 
 
@@ -134,6 +137,19 @@ def delete_draft(request: AuthenticatedRequest) -> HttpResponse:
     except Problem as problem:
         return render(request, "tools/refused.html", {"problem": problem}, status=problem.status)
     return redirect(f"{reverse('drafts')}?mailbox={fields['mailbox']}")
+
+
+@signed_in_page
+def commands(request: AuthenticatedRequest) -> HttpResponse:
+    """List the commands in Microsoft 365 that this person may see, as they ran."""
+    person = request.user
+    page = Paginator(runs.visible_to(person), COMMANDS).get_page(request.GET.get("page"))
+    context = {
+        "page": page,
+        "everybody": person.is_staff,
+        "waiting": listing.count_waiting(person),
+    }
+    return render(request, "tools/commands.html", context)
 
 
 @signed_in_page
