@@ -62,7 +62,7 @@ def test_agent_gets_the_answer_to_its_approved_command(
     assert stored == ("ok", "approved")
 
 
-def test_reads_are_recorded_as_they_ran_and_shown_to_their_person(
+def test_reads_are_recorded_and_shown_to_their_person(
     runner: Api, alice: User, bob: User, m365: M365
 ) -> None:
     m365.answers(outlook_message_list=[], teams_team_get={"exit": "no such team"})
