@@ -59,6 +59,7 @@ class Letter:
     facts: dict[str, Any] = field(default_factory=dict)
     notes: list[str] | None = None
     files: list[File] = field(default_factory=list)
+    may_list: list[str] = field(default_factory=list)
     quoted: list[str] = field(default_factory=list)
     hidden: bool = False
     damaged: bool = False  # characters that nobody can read are shown as U+FFFD

@@ -14,6 +14,8 @@ from typing import Any, cast
 from tests.support.servers.gmail_data import Box, Call, Stored
 
 ID = re.compile(r"<[^<>\s]+>")
+# A message without parts: the number of the first part is 0.
+WHOLE = "whole"
 TERM = re.compile(r'(-?)(?:(\w+):)?("[^"]*"|[^\s"]+)')
 
 
@@ -81,7 +83,7 @@ def _payload(part: Message, number: str) -> dict[str, Any]:
         shown["body"]["data"] = base64.urlsafe_b64encode(content).decode()
     elif content:
         shown["body"]["attachmentId"] = (
-            f"{number or '0'}-{secrets.token_hex(20)}"  # a different one every time
+            f"{number or WHOLE}-{secrets.token_hex(20)}"  # a different one every time
         )
     if part.get_content_type() == "message/rfc822":
         shown["parts"] = [_payload(child, _inner(number, 0)) for child in _inside(part)]
@@ -93,7 +95,7 @@ def _inside(part: Message) -> list[Message]:
 
 
 def number_parts(part: Message, number: str = "") -> Iterator[tuple[str, Message]]:
-    yield number or "0", part
+    yield number or WHOLE, part
     if part.get_content_maintype() == "multipart":
         for place, child in enumerate(_inside(part)):
             yield from number_parts(child, _inner(number, place))
