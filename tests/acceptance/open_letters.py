@@ -99,17 +99,6 @@ invitation-with-broken-calendar
 """
 QUOTES = """
 quote-of-gmail
-quote-of-gmail-page-only
-quote-of-outlook-page
-quote-of-outlook-text
-quote-of-outlook-in-german
-quote-of-outlook-on-the-web
-quote-of-apple-mail
-quote-of-thunderbird
-quote-of-yahoo
-quote-in-chinese
-quote-in-spanish
-quote-in-japanese
 """
 STRUCTURE = """
 text-after-an-attachment
