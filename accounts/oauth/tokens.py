@@ -90,8 +90,16 @@ def use(token: Token) -> bool:
     return used == 1
 
 
+@transaction.atomic
 def end_family(token: Token) -> None:
-    """Delete all tokens of one sign-in of a program."""
+    """Delete all tokens of one sign-in of a program.
+
+    The lock on the grant makes a simultaneous `issue` come before, so its tokens are deleted, or
+    after, so it finds its code gone.
+    """
+    assert token.user is not None
+    assert token.client is not None
+    find_live(token.user, token.client).select_for_update(no_key=True).first()
     family = facts_of(token)["family"]
     ended, _ = Token.objects.filter(
         user=token.user, client=token.client, data__family=family
@@ -120,17 +128,21 @@ def issue(
     scopes: Collection[str],
     resources: list[str],
     family: str,
+    used: int | None,
     access: str,
     refresh: str | None,
 ) -> int:
     """Store an access token and a refresh token, and return the seconds that the first is valid.
 
-    Raises GrantGone. The lock on the grant makes a simultaneous revocation wait, which then deletes
-    these tokens too.
+    `used` is the row of the code or refresh token that they are given for. Raises GrantGone, also
+    if that row was sent twice. The lock on the grant makes a simultaneous revocation wait, which
+    then deletes these tokens too.
     """
     now = timezone.now()
     grant = find_live(person, client).select_for_update(no_key=True).first()
     if grant is None or grant.is_expired or not person.is_active:
+        raise GrantGone
+    if used is not None and not Token.objects.filter(pk=used).exists():
         raise GrantGone
     data = {"family": family, "resources": resources}
     until = _earlier(now + ACCESS_LIFETIME, grant)

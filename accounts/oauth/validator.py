@@ -174,6 +174,8 @@ class Validator(OAuthLibRequestValidator):
                 scopes=request.scopes,
                 resources=wanted,
                 family=self.family,
+                # The row of a device code is gone: taking it was its use.
+                used=self.presented.pk if self.presented.type in tokens.USED else None,
                 access=token["access_token"],
                 refresh=token.get("refresh_token"),
             )

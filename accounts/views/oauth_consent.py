@@ -177,9 +177,10 @@ def _decide(request: AuthenticatedRequest, waiting: Token, client: Client) -> Ht
     form = make_form(request, client, waiting.get_scopes())
     if request.method == "POST" and form.is_valid():
         with transaction.atomic():
-            if not devices.answer(waiting, request.user, scopes=form.cleaned_data["scopes"]):
-                return redirect("oauth_device")
             _give(request.user, client, form)
+            if not devices.answer(waiting, request.user, scopes=form.cleaned_data["scopes"]):
+                transaction.set_rollback(True)  # somebody else answered, or the code is too old
+                return redirect("oauth_device")
         context = {"program": program, "allowed": True}
         return render(request, "accounts/oauth_device_done.html", context)
     context = {

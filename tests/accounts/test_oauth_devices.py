@@ -1,0 +1,162 @@
+"""Programs without a browser: a person types the code that the program shows."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from allauth.idp.oidc.models import Client as Registered
+from allauth.idp.oidc.models import Token
+from django.db.models import F
+from django.utils import timezone
+
+from accounts.models import ApiToken, Mailbox, User
+from accounts.oauth import cleanup, devices
+from tests.conftest import Api
+from tests.support.concurrently import all_at_once
+from tests.support.people.browser import browser
+from tests.support.people.programs import Program, allow
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def program(db: None) -> Program:
+    return Program.registered(name="Terminal")
+
+
+def begun(program: Program, **form: Any) -> dict[str, Any]:
+    answer = program.http.post("/oauth/device/code", {"client_id": program.client_id, **form})
+    assert answer.status_code == 200, answer.content
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def polled(program: Program, code: dict[str, Any]) -> dict[str, Any]:
+    """Poll as if the interval had passed."""
+    for token in Token.objects.filter(type=devices.WAITS):
+        assert token.data
+        Token.objects.filter(pk=token.pk).update(data={**token.data, "polled_at": 0.0})
+    answer: dict[str, Any] = program.token(
+        grant_type="urn:ietf:params:oauth:grant-type:device_code",
+        device_code=code["device_code"],
+    ).json()
+    return answer
+
+
+def page_of(code: dict[str, Any]) -> str:
+    return f"/oauth/device?code={code['user_code']}"
+
+
+def test_person_allows_a_device(program: Program, alice: User, mailbox: Mailbox) -> None:
+    code = begun(program, scope="mail:read mail:propose")
+    assert code["verification_uri_complete"].endswith(page_of(code))
+    assert polled(program, code)["error"] == "authorization_pending"
+
+    typed = code["user_code"].lower().replace("-", " ")
+    page = browser(alice).get("/oauth/device", {"code": typed}).content.decode()
+    assert "Terminal" in page
+    assert "Continue only if your own program shows this code." in page
+    done = allow(alice, page_of(code), mailbox, scopes="mail:read")
+    assert "You can close this page." in done.content.decode()
+
+    tokens = polled(program, code)
+    assert tokens["scope"] == "mail:read"
+    assert Api(secret=tokens["access_token"]).tool("list_mailboxes").status_code == 200
+    assert program.refresh(tokens["refresh_token"]).status_code == 200
+    assert polled(program, code)["error"] == "invalid_grant", "a code gives tokens once"
+
+
+def test_person_refuses_a_device(program: Program, alice: User, mailbox: Mailbox) -> None:
+    code = begun(program)
+    allow(alice, page_of(code), mailbox, answer="refuse")
+    assert polled(program, code)["error"] == "access_denied"
+    assert not ApiToken.objects.exists()
+
+
+def test_revoked_before_the_poll_gets_nothing(
+    program: Program, alice: User, mailbox: Mailbox
+) -> None:
+    code = begun(program)
+    allow(alice, page_of(code), mailbox)
+    browser(alice).post(f"/tokens/{ApiToken.objects.get().pk}/revoke/")
+    assert polled(program, code)["error"] == "invalid_grant"
+
+
+def test_impatient_device_is_slowed_down(program: Program) -> None:
+    code = begun(program)
+    assert polled(program, code)["error"] == "authorization_pending"
+    again = program.token(
+        grant_type="urn:ietf:params:oauth:grant-type:device_code",
+        device_code=code["device_code"],
+    )
+    assert again.json()["error"] == "slow_down"
+
+
+def test_old_device_code_is_refused(program: Program, alice: User, mailbox: Mailbox) -> None:
+    code = begun(program)
+    Token.objects.update(expires_at=F("expires_at") - timedelta(minutes=11))
+    assert polled(program, code)["error"] == "expired_token"
+    page = allow(alice, page_of(code), mailbox).content.decode()
+    assert "This code is unknown or too old." in page
+    assert not ApiToken.objects.exists()
+
+
+def test_device_code_belongs_to_its_program(
+    program: Program, alice: User, mailbox: Mailbox
+) -> None:
+    code = begun(program)
+    allow(alice, page_of(code), mailbox)
+    thief = Program.registered(name="Thief")
+    assert polled(thief, code)["error"] == "invalid_grant"
+    assert "access_token" in polled(program, code)
+
+
+def test_codes_cannot_be_guessed(program: Program, alice: User, mailbox: Mailbox) -> None:
+    code = begun(program)
+    window = browser(alice)
+    for _ in range(10):
+        window.get("/oauth/device", {"code": "BCDF-GHJK"})
+    page = window.get(page_of(code)).content.decode()
+    assert "You have entered too many codes." in page
+    assert "Terminal" not in page
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error"),
+    [
+        ({"client_id": "unknown"}, "invalid_client"),
+        ({"scope": "mail:approve"}, "invalid_scope"),
+        ({"resource": "https://other.example"}, "invalid_target"),
+    ],
+)
+def test_wrong_device_request_is_refused(
+    program: Program, wrong: dict[str, str], error: str
+) -> None:
+    answer = program.http.post("/oauth/device/code", {"client_id": program.client_id, **wrong})
+    assert answer.status_code in (400, 401)
+    assert answer.json()["error"] == error
+
+
+def test_unused_programs_and_old_codes_are_forgotten(
+    program: Program, alice: User, mailbox: Mailbox
+) -> None:
+    used = Program.registered(name="Used")
+    used.connect(alice, mailbox)
+    begun(program)
+    Registered.objects.update(created_at=timezone.now() - timedelta(days=2))
+    Token.objects.filter(type=devices.WAITS).update(expires_at=timezone.now())
+    cleanup.forget_old()
+    assert [client.pk for client in Registered.objects.all()] == [used.client_id]
+    assert not Token.objects.filter(type=devices.WAITS).exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_simultaneous_refreshes_give_one_pair_at_most(
+    program: Program, alice: User, mailbox: Mailbox
+) -> None:
+    tokens = program.connect(alice, mailbox)
+    answers = all_at_once([lambda: program.refresh(tokens["refresh_token"])] * 4)
+    given = [answer.json() for answer in answers if answer.status_code == 200]
+    assert len(given) <= 1
+    for pair in (tokens, *given):
+        assert Api(secret=pair["access_token"]).tool("list_mailboxes").status_code == 401
