@@ -1,0 +1,109 @@
+"""The client without `async`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from types import TracebackType
+from typing import Any
+
+import httpx
+
+from mailhub_client import calls
+from mailhub_client.types import Action, Preview, Upload
+
+
+class Mailhub:
+    """A connection to one mailhub with one token.
+
+    Every method raises MailhubError. `transport` is for tests.
+    """
+
+    def __init__(
+        self, base_url: str, *, token: str, transport: httpx.BaseTransport | None = None
+    ) -> None:
+        self._http = httpx.Client(**calls.settings_of(base_url, token), transport=transport)
+
+    def call(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
+        """Call any tool, and return its result as mailhub documents it."""
+        found: dict[str, Any] = self._send(calls.tool(tool, arguments))
+        return found
+
+    def preview(self, tool: str, /, **arguments: Any) -> Preview:
+        """Return what a person would see. Nothing is stored."""
+        return Preview.read(self._send(calls.tool(tool, {**arguments, "confirm": False})))
+
+    def propose(self, tool: str, /, *, key: str | None = None, **arguments: Any) -> Action:
+        """Propose a mail to a person. `key` is the idempotency key; without one it is random.
+
+        A request whose answer was lost is repeated once. It has the same key, so mailhub returns
+        the same action.
+        """
+        asked = calls.proposal(tool, arguments, key)
+        try:
+            answer = self._http.request(asked.method, asked.path, **asked.options())
+        except httpx.HTTPError:
+            return Action.read(self._send(asked)["action"])
+        return Action.read(calls.read(answer)["action"])
+
+    def propose_and_wait(
+        self, tool: str, /, *, timeout: float = 3600.0, key: str | None = None, **arguments: Any
+    ) -> Action:
+        """Propose, and return the action when it has ended, or after `timeout` seconds as it is."""
+        return self.wait(self.propose(tool, key=key, **arguments).id, timeout=timeout)
+
+    def wait(self, action_id: str, *, timeout: float = 3600.0) -> Action:
+        """Return the action when it has ended, or after `timeout` seconds as it is."""
+        waiting = calls.Waiting(timeout)
+        while True:
+            found = Action.read(self._send(waiting.next(action_id)))
+            if waiting.is_over(found):
+                return found
+            time.sleep(waiting.pause())
+
+    def action(self, action_id: str, *, wait: float = 0.0) -> Action:
+        """Return an action; with `wait`, mailhub answers when it changes, within 60 seconds."""
+        return Action.read(self._send(calls.action(action_id, wait)))
+
+    def actions(
+        self, *, state: str | None = None, metadata: Mapping[str, str] | None = None
+    ) -> Iterator[Action]:
+        """Yield the actions that this token has proposed, the newest first."""
+        params: dict[str, Any] = {"limit": 100, **calls.metadata_params(metadata or {})}
+        params |= {"state": state} if state else {}
+        while True:
+            page = self._send(calls.Call(method="GET", path="actions", params=params))
+            yield from map(Action.read, page["items"])
+            if "next_cursor" not in page:
+                return
+            params["cursor"] = page["next_cursor"]
+
+    def cancel(self, action_id: str) -> Action:
+        """Withdraw an action that has not left."""
+        return Action.read(self._send(calls.tool("cancel_action", {"action_id": action_id})))
+
+    def upload(self, name: str, content: bytes, media_type: str) -> Upload:
+        """Upload a file to attach."""
+        files = calls.file_named(name, content, media_type)
+        return Upload.read(self._send(calls.Call(method="POST", path="attachments", files=files)))
+
+    def _send(self, asked: calls.Call) -> Any:
+        try:
+            answer = self._http.request(asked.method, asked.path, **asked.options())
+        except httpx.HTTPError as error:
+            raise calls.lost(error) from None
+        return calls.read(answer)
+
+    def close(self) -> None:
+        self._http.close()
+
+    def __enter__(self) -> Mailhub:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
