@@ -19,11 +19,12 @@ from django.conf import settings
 from django.db import connections
 
 from accounts.infra.keys import sign_values, verify_values
+from accounts.infra.own_header import OWN_HEADER
 from accounts.models import Mailbox
 
 log = structlog.get_logger(__name__)
 
-HEADER = "X-Mailhub-Own"
+HEADER = OWN_HEADER
 PURPOSE = "mailhub own mail"
 # Nonce and digest. The mark does not cover the Message-ID, because some providers replace it. The
 # space lets the line be folded; a longer word would be encoded.

@@ -72,7 +72,7 @@ def attached(
     mail.add_attachment(content, maintype, subtype, filename=name)
     message_id = office.receive(mail)
     (listed,) = office.tool("list_attachments", message_id=message_id)["attachments"]
-    assert listed["name"] == name
+    assert listed.get("original_name", listed["name"]) == name
     return {"message_id": message_id, "attachment_id": listed["id"]}
 
 

@@ -40,9 +40,9 @@ KNOWN = {
     "winmail": Known(
         subject="From Outlook", text="beside the winmail.dat", attachments=["winmail.dat"]
     ),
-    "smime-signed": Known(subject="Signed", text="A signed text.", attachments=["smime.p7s"]),
+    "smime-signed": Known(subject="Signed", text="A signed text."),
     "smime-enveloped": Known(subject="Enveloped", attachments=["smime.p7m"]),
-    "pgp-encrypted": Known(subject="Encrypted", attachments=["", "encrypted.asc"]),
+    "pgp-encrypted": Known(subject="Encrypted", attachments=["encrypted.asc"]),
     "forwarded-as-attachment": Known(
         subject="Forwarded as", text="See the mail", attachments=["inner.eml"]
     ),
@@ -54,7 +54,7 @@ KNOWN = {
     "rfc2231-name": Known(
         subject="A split name", text="Named in pieces.", attachments=["Größe.pdf"]
     ),
-    "calendar": Known(subject="Invitation", text="Friday", attachments=[""]),
+    "calendar": Known(subject="Invitation", text="Friday"),
     "thousand-parts": Known(subject="A thousand parts", text="Part 0"),
 }
 

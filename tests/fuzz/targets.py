@@ -38,8 +38,9 @@ def read_mail(source: bytes) -> None:
     for each in message.attachments[:FETCHED]:
         provider.fetch_attachment(card.id, each.id, limit=ATTACHMENT_BYTES)
     check_text(message.subject, message.from_name, message.text or "")
-    if message.html is not None:
-        read_html(message.html)
+    for html in (message.html, *(inner.html for inner in message.inner)):
+        if html is not None:
+            read_html(html)
 
 
 def read_page(source: bytes) -> None:
@@ -60,7 +61,7 @@ def read_structure(source: bytes) -> None:
         found = parse_fetch_response([b"1 (BODYSTRUCTURE " + source + b")"])[1][b"BODYSTRUCTURE"]
     except Exception:  # of the library: no such answer reaches mailhub
         return
-    check_text(*(part.name for part in structure.leaves(found)))
+    check_text(*(part.name for part in structure.tree_of(found)[0].leaves()))
 
 
 def read_header(source: bytes) -> None:

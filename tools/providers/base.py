@@ -9,10 +9,14 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import date, datetime
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from accounts.infra.texts import translatable
+from tools.mail.message.parts import AttachmentInfo
+from tools.mail.message.reading import READ_LIMIT, Inner
 from tools.providers.notes import DraftNotes
+
+__all__ = ["READ_LIMIT", "AttachmentInfo"]  # of the reading that all providers share
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,23 +98,12 @@ class SearchQuery:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AttachmentInfo:
-    """An attachment. `inline` is a picture inside the HTML, named there by `content_id` (without
-    brackets).
-    """
-
-    id: str
-    name: str
-    type: str
-    size: int
-    inline: bool = False
-    content_id: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
 class Message:
-    """One message that was read. `text` and `html` are whole parts, decoded, at most `READ_LIMIT`
-    bytes of each.
+    """One message that was read. `text` and `html` hold all of its text, decoded, at most
+    `READ_LIMIT` bytes of each.
+
+    `kind` is bounce, receipt, invitation or empty; `facts` belong to it. `notes` are sentences for
+    the reader. `inner` are the messages inside this one.
     """
 
     id: str
@@ -128,6 +121,10 @@ class Message:
     reply_to: tuple[str, ...] = ()
     thread_id: str = ""
     own_mark: str = ""
+    kind: str = ""
+    facts: dict[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    inner: tuple[Inner, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -370,7 +367,6 @@ class MailProvider(Reader, Drafts, Sender, Evidence, Protocol):
 NOT_A_DRAFT = translatable(
     "You can only update drafts. The email you provided is not in the drafts folder."
 )
-READ_LIMIT = 1024 * 1024
 ROLES = ("inbox", "sent", "drafts", "archive", "junk", "trash")
 
 

@@ -3,18 +3,13 @@
 import hashlib
 import re
 import threading
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from email import message_from_bytes, policy
-from email.message import Message as Content
-from typing import Literal, Self, cast
+from typing import Literal, Self
 
 from accounts.infra import credentials
-from accounts.infra.texts import translatable
 from accounts.models import Mailbox
-from tools.mail.message import lenient
-from tools.mail.text.decoding import text_of
+from tools.mail.message import lenient, mime
 from tools.providers.base import (
     NOT_A_DRAFT,
     AttachmentInfo,
@@ -30,6 +25,7 @@ from tools.providers.base import (
     role_of,
 )
 from tools.providers.errors import NotAuthorized, NotFound, Refused, Unavailable, Unsupported
+from tools.providers.messages import read_file, read_tree
 from tools.providers.notes import DraftNotes
 
 ALWAYS_THERE = ("inbox", "sent", "drafts")
@@ -144,33 +140,8 @@ class MemoryProvider:
 
     def read_message(self, message_id: str, *, body: bool) -> Message:
         self.test()
-        parsed = _parse(self._find_stored(message_id).source)
-        name, address = lenient.sender(parsed)
-        parts = list(_leaves(parsed))
-        text, html = (
-            next((_text(part) for part in parts if _reads_as(part, f"text/{kind}")), None)
-            if body
-            else None
-            for kind in ("plain", "html")
-        )
-        return Message(
-            id=message_id,
-            from_address=address,
-            from_name=name,
-            to=tuple(address for _, address in lenient.addresses(parsed, "To")),
-            cc=tuple(address for _, address in lenient.addresses(parsed, "Cc")),
-            reply_to=tuple(address for _, address in lenient.addresses(parsed, "Reply-To")),
-            subject=lenient.decode_text(parsed["Subject"]),
-            date=lenient.date_of(parsed, None),
-            message_id=lenient.decode_text(parsed["Message-ID"]),
-            references=lenient.references(parsed),
-            own_mark=lenient.own_mark(parsed),
-            text=text,
-            html=html,
-            attachments=tuple(
-                _info(number, part) for number, part in enumerate(parts) if _is_attached(part)
-            ),
-        )
+        tree = mime.parse(self._find_stored(message_id).source)
+        return read_tree(tree, id_=message_id, arrived=None, body=body)
 
     def read_thread(self, message_id: str, *, limit: int, body: bool = True) -> tuple[Message, ...]:
         start = self.read_message(message_id, body=body)
@@ -190,18 +161,8 @@ class MemoryProvider:
         self, message_id: str, attachment_id: str, *, limit: int
     ) -> tuple[AttachmentInfo, bytes]:
         self.test()
-        parts = list(_leaves(_parse(self._find_stored(message_id).source)))
-        if not PAGE_TOKEN.fullmatch(attachment_id) or int(attachment_id) >= len(parts):
-            raise NotFound()
-        part = parts[int(attachment_id)]
-        if not _is_attached(part):
-            raise NotFound()
-        if len(_content(part)) > limit:
-            raise Refused(
-                "too_large",
-                translatable("The attachment is larger than %(limit)s bytes.", limit=f"{limit:,}"),
-            )
-        return _info(int(attachment_id), part), _content(part)
+        tree = mime.parse(self._find_stored(message_id).source)
+        return read_file(tree, attachment_id, limit=limit)
 
     def save_draft(self, source: bytes, *, replaces: str | None = None) -> StoredDraft:
         if replaces is not None:
@@ -343,52 +304,3 @@ class MemoryProvider:
             number=index,
             own_mark=message.own_mark,
         )
-
-
-def _leaves(part: Content) -> Iterator[Content]:
-    """Yield the parts with content, in order; an attached message is one of them."""
-    if part.get_content_maintype() == "multipart":
-        inside = part.get_payload()
-        for child in inside if isinstance(inside, list) else []:
-            yield from _leaves(cast(Content, child))
-    else:
-        yield part
-
-
-def _parse(source: bytes) -> Content:
-    return message_from_bytes(source, policy=policy.compat32)
-
-
-def _is_attached(part: Content) -> bool:
-    return lenient.is_attachment(
-        part.get_content_type(),
-        str(part.get_content_disposition() or ""),
-        part.get_filename() or "",
-    )
-
-
-def _info(number: int, part: Content) -> AttachmentInfo:
-    content_id = str(part["Content-ID"] or "").strip(" <>")
-    inline = bool(content_id) and part.get_content_disposition() != "attachment"
-    return AttachmentInfo(
-        id=str(number),
-        name=lenient.decode_text(part.get_filename() or ""),
-        type=part.get_content_type(),
-        size=len(_content(part)),
-        inline=inline and part.get_content_maintype() == "image",
-        content_id=content_id,
-    )
-
-
-def _reads_as(part: Content, kind: str) -> bool:
-    return part.get_content_type() == kind and not _is_attached(part)
-
-
-def _content(part: Content) -> bytes:
-    content = part.get_payload(decode=True)
-    return content if isinstance(content, bytes) else b""
-
-
-def _text(part: Content) -> str:
-    is_page = part.get_content_type() == "text/html"
-    return text_of(_content(part), lenient.parameter(part, "charset"), is_page=is_page)

@@ -104,12 +104,27 @@ def gmail_message(
     longest = max(map(len, bodies.values()))
     if offset + max_chars < longest:
         row["truncated"] = {"next_offset": offset + max_chars, "total_chars": longest}
+    row |= _facts(found.message)
     return row | _left_out(text)
 
 
 def attachment(info: AttachmentInfo) -> dict[str, Any]:
+    return _file(info) | ({"inline": True} if info.inline else {})
+
+
+def _file(info: AttachmentInfo) -> dict[str, Any]:
     row: dict[str, Any] = {"id": info.id, "name": info.name, "type": info.type, "size": info.size}
-    return row | ({"inline": True} if info.inline else {})
+    if info.size_is_estimate:
+        row["size_is_estimate"] = True
+    if info.original_name:
+        row["original_name"] = cut(info.original_name, HEADER_BYTES)
+    return row
+
+
+def _facts(found: Message) -> dict[str, Any]:
+    """Return the kind of a message with its facts, and what its reader must know about it."""
+    row: dict[str, Any] = {"kind": found.kind, found.kind: found.facts} if found.kind else {}
+    return row | ({"notes": list(found.notes)} if found.notes else {})
 
 
 def message(found: Message, body: Readable, *, offset: int, max_chars: int) -> dict[str, Any]:
@@ -130,10 +145,9 @@ def message(found: Message, body: Readable, *, offset: int, max_chars: int) -> d
     if offset + len(shown) < len(body.text):
         row["truncated"] = {"next_offset": offset + len(shown), "total_chars": len(body.text)}
     row |= _left_out(body)
+    row |= _facts(found)
     if found.attachments:
-        row["attachments"] = [
-            {"id": a.id, "name": a.name, "type": a.type, "size": a.size} for a in found.attachments
-        ]
+        row["attachments"] = [_file(info) for info in found.attachments]
     return row
 
 
@@ -166,6 +180,7 @@ def thread(found: list[tuple[Message, Readable]], *, max_chars: int) -> dict[str
             "from": each.from_address,
             "date": rfc3339(each.date) if each.date else "",
             "body": shown,
+            **_facts(each),
         }
         | ({"folded": dict(body.folded)} if body.folded else {})
         for (each, body), shown in zip(found, reversed(bodies), strict=True)

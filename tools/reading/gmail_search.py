@@ -6,7 +6,7 @@ from accounts.access.caller import Caller
 from accounts.infra.problems import Problem
 from accounts.models import Mailbox
 from tools.mail.message.markup import page_for_reader
-from tools.mail.message.page_text import make_readable
+from tools.mail.message.whole_text import read_whole, whole_page
 from tools.providers.failures import map_errors
 from tools.providers.gmail import GmailProvider
 from tools.reading import compact
@@ -45,8 +45,8 @@ def gmail_get_message(
     html = found.message.html
     return compact.gmail_message(
         found,
-        make_readable(found.message, quoted=parameters.quoted),
-        page_for_reader(html, with_hidden=False) if html else None,
+        read_whole(found.message, quoted=parameters.quoted),
+        page_for_reader(whole_page(html, found.message.inner), with_hidden=False) if html else None,
         offset=parameters.offset,
         max_chars=parameters.max_chars,
     )

@@ -159,7 +159,9 @@ class ProviderForPrograms:
             raise Problem("forbidden", REFUSED)
 
     def _is_own(self, message: Message) -> bool:
-        return own_mail.is_mark(message.own_mark) or self._is_hidden_sender(message.from_address)
+        shown = [(message.own_mark, message.from_address)]
+        shown += [(inner.own_mark, inner.from_address) for inner in message.inner]
+        return any(own_mail.is_mark(mark) or self._is_hidden_sender(who) for mark, who in shown)
 
     def _is_own_card(self, card: Card) -> bool:
         if own_mail.is_mark(card.own_mark or "") or self._is_hidden_sender(card.from_address):

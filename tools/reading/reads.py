@@ -13,7 +13,8 @@ from approvals.pauses.switch import is_paused
 from tools.mail.message.compose import MAX_TOTAL_BYTES
 from tools.mail.message.extract import CannotExtract, text_from
 from tools.mail.message.markup import page_for_reader
-from tools.mail.message.page_text import Readable, make_readable
+from tools.mail.message.page_text import Readable
+from tools.mail.message.whole_text import read_whole, whole_page
 from tools.providers.base import Message, Page, SearchQuery
 from tools.providers.failures import map_errors
 from tools.reading import compact, links
@@ -126,7 +127,7 @@ def read_thread(caller: Caller, mailbox: Mailbox, parameters: ReadThread) -> dic
     found = [
         (
             message,
-            make_readable(message, in_time=time.monotonic() < deadline, quoted=parameters.quoted),
+            read_whole(message, in_time=time.monotonic() < deadline, quoted=parameters.quoted),
         )
         for message in reversed(messages)
     ]
@@ -193,7 +194,8 @@ def _body(message: Message, form: str, *, quoted: bool) -> Readable:
         case "metadata":
             return Readable(text="")
         case "html" if message.html is not None:
-            return Readable(text=page_for_reader(message.html, with_hidden=True))
-        case "html":
+            page = whole_page(message.html, message.inner)
+            return Readable(text=page_for_reader(page, with_hidden=True))
+        case "html" if not message.inner:
             return Readable(text=message.text or "")
-    return make_readable(message, quoted=quoted)
+    return read_whole(message, quoted=quoted)

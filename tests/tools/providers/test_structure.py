@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from imapclient.response_parser import parse_fetch_response
 
-from tools.mail.message import lenient
+from tools.mail.message import lenient, mime
+from tools.mail.message.parts import MAX_PARTS, Part
 from tools.providers.imap import structure
-from tools.providers.imap.structure import Part
 
 TEXT = b'("text" "plain" ("charset" "utf-8") NIL NIL "7bit" 12 1 NIL NIL NIL NIL)'
 HTML = b'("text" "html" ("charset" "utf-8") NIL NIL "quoted-printable" 30 1 NIL NIL NIL NIL)'
@@ -24,7 +24,7 @@ def parsed(text: bytes) -> Any:
 
 
 def leaves(text: bytes) -> list[Part]:
-    return list(structure.leaves(parsed(text)))
+    return list(structure.tree_of(parsed(text))[0].leaves())
 
 
 def one_part(parameters: bytes, disposition: bytes) -> Part:
@@ -35,15 +35,8 @@ def one_part(parameters: bytes, disposition: bytes) -> Part:
 
 
 def part(**changes: Any) -> Part:
-    usual = {
-        "number": "1",
-        "type": "text/plain",
-        "charset": "",
-        "encoding": "7bit",
-        "size": 1,
-        "name": "",
-        "disposition": "",
-    }
+    charset = changes.pop("charset", "")
+    usual = {"number": "1", "type": "text/plain", "parameters": {"charset": charset}}
     return Part(**{**usual, **changes})
 
 
@@ -83,9 +76,10 @@ def test_leaf_has_its_charset_encoding_size_and_disposition() -> None:
     assert (pdf.name, pdf.encoding, pdf.size, pdf.disposition) == (
         "b.pdf",
         "base64",
-        1370,
+        1000,
         "attachment",
     )
+    assert [leaf.size_is_estimate for leaf in (text, html, pdf)] == [False, True, True]
     assert [leaf.is_attachment for leaf in (text, html, pdf)] == [False, False, True]
 
 
@@ -142,7 +136,7 @@ def test_attachment_name_is_read_in_any_notation(
             tail[6:] + b" NIL NIL))",
         ]
         found = parse_fetch_response(parts)[1][b"BODYSTRUCTURE"]
-        assert [leaf.name for leaf in structure.leaves(found)] == [name]
+        assert [leaf.name for leaf in structure.tree_of(found)[0].leaves()] == [name]
     else:
         assert one_part(parameters, disposition).name == name
 
@@ -155,7 +149,7 @@ def test_endlessly_nested_mail_is_cut_off() -> None:
 
 
 def test_mail_of_very_many_parts_is_cut_off() -> None:
-    assert len(leaves(b"(" + TEXT * 3000 + b' "mixed")')) == structure.MAX_PARTS
+    assert len(leaves(b"(" + TEXT * 3000 + b' "mixed")')) == MAX_PARTS
 
 
 def test_text_is_the_first_part_that_is_not_attached() -> None:
@@ -165,10 +159,14 @@ def test_text_is_the_first_part_that_is_not_attached() -> None:
         part(number="3"),
         part(number="4", type="text/html", disposition="inline"),
     )
-    parts = [attached, first, second, html]
-    assert structure.body_part(parts, "plain") is first
-    assert structure.body_part(parts, "html") is html
-    assert structure.body_part([attached], "plain") is None
+    whole = (attached, first, second, html)
+
+    def shown(*children: Part) -> Part | None:
+        return mime.text_part(part(number="", type="multipart/mixed", children=children))
+
+    assert shown(*whole) is first
+    assert shown(attached, html) is html
+    assert shown(attached) is None
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from email.parser import BytesHeaderParser
 from email.utils import getaddresses, parsedate_to_datetime
 from html import unescape
 
-from accounts.people import own_mail
+from accounts.infra.own_header import OWN_HEADER
 from tools.mail.html.tags import TAG
 from tools.mail.text.charsets import codec_of, is_ascii
 from tools.mail.text.decoding import read_as, text_of, without_controls
@@ -103,7 +103,7 @@ def sender(block: Message) -> tuple[str, str]:
 
 def own_mark(block: Message) -> str:
     """Return the mark of mailhub's own mail, unverified."""
-    return decode_text(block[own_mail.HEADER])
+    return decode_text(block[OWN_HEADER])
 
 
 def parameter(block: Message, name: str) -> str:

@@ -6,12 +6,11 @@ from typing import Any
 
 from imapclient import IMAPClient
 
-from accounts.infra.texts import translatable
-from accounts.people import own_mail
-from tools.mail.message import lenient
+from tools.mail.message import lenient, mime
+from tools.mail.message.parts import Part
+from tools.mail.message.reading import count_files
 from tools.mail.text.decoding import without_controls
 from tools.providers.base import (
-    READ_LIMIT,
     AttachmentInfo,
     Card,
     Folder,
@@ -31,9 +30,9 @@ from tools.providers.imap.mailbox import (
 from tools.providers.imap.message_ids import MAX_UID
 from tools.providers.imap.search import Criterion, Text, criteria
 from tools.providers.imap.sessions import Session
+from tools.providers.imap.trees import OWN, fetch_outline, fetch_structures, fetch_tree
+from tools.providers.messages import read_file, read_tree
 
-OWN = own_mail.HEADER.upper()
-HEADERS = f"BODY.PEEK[HEADER.FIELDS (DATE FROM TO CC REPLY-TO SUBJECT MESSAGE-ID IN-REPLY-TO REFERENCES {OWN})]"
 CARD_HEADERS = f"BODY.PEEK[HEADER.FIELDS (DATE FROM TO SUBJECT {OWN})]"
 SNIPPET_BYTES = 1024
 SCANNED_FOR_ATTACHMENTS = 500
@@ -85,24 +84,25 @@ class ImapReader:
     def read_message(self, message_id: str, *, body: bool) -> Message:
         with self._mailbox.session() as session:
             place = self._mailbox.open_message(session, message_id)
-            return self._message(session, place.uid, body=body)
+            return self._whole(session, place.uid, body=body)
 
     def read_thread(self, message_id: str, *, limit: int, body: bool = True) -> tuple[Message, ...]:
+        read = self._whole if body else self._outline
         with self._mailbox.session() as session:
             place = self._mailbox.open_message(session, message_id)
-            start = self._message(session, place.uid, body=False)
+            start = self._outline(session, place.uid)
             root = next(
                 (known for known in (*start.references, start.message_id) if _safe(known)), None
             )
             if root is None:
-                return (self._message(session, place.uid, body=body),)
-            found = {start.message_id or message_id: self._message(session, place.uid, body=body)}
+                return (read(session, place.uid),)
+            found = {start.message_id or message_id: read(session, place.uid)}
             for folder in self._thread_folders(session, place.folder):
                 self._mailbox.select(session, folder)
                 for uid in self._mailbox.find_newest(
                     session, _of_thread(root), count=limit, below=None
                 ):
-                    message = self._message(session, uid, body=body)
+                    message = read(session, uid)
                     found.setdefault(message.message_id or message.id, message)
         oldest = datetime.min.replace(tzinfo=UTC)
         # If two messages have the same second, the one with more references is newer.
@@ -115,33 +115,8 @@ class ImapReader:
     ) -> tuple[AttachmentInfo, bytes]:
         with self._mailbox.session() as session:
             place = self._mailbox.open_message(session, message_id)
-            parts = self._parts(session, place.uid)
-            part = next(
-                (part for part in parts if part.number == attachment_id and part.is_attachment),
-                None,
-            )
-            if part is None:
-                raise NotFound(
-                    translatable("There is no such attachment; list_attachments names them.")
-                )
-            # An estimate; the exact size is checked after the fetch.
-            if decoded_size(part) * 9 // 10 > limit:
-                raise Refused(
-                    "too_large",
-                    translatable(
-                        "The attachment is larger than %(limit)s bytes.", limit=f"{limit:,}"
-                    ),
-                )
-            rows = session.client.fetch([place.uid], [f"BODY.PEEK[{part.number}]"])
-            if place.uid not in rows:
-                raise NotFound()
-            content = structure.part_bytes(body_of(rows[place.uid]), part)
-        if len(content) > limit:
-            raise Refused(
-                "too_large",
-                translatable("The attachment is larger than %(limit)s bytes.", limit=f"{limit:,}"),
-            )
-        return info_of(part, size=len(content)), content
+            tree, _ = fetch_tree(session, place.uid)
+            return read_file(tree, attachment_id, limit=limit)
 
     def id_of_number(self, number: int, *, folder: str) -> str:
         with self._mailbox.session() as session:
@@ -187,64 +162,20 @@ class ImapReader:
         candidates = self._mailbox.find_newest(
             session, wanted, count=SCANNED_FOR_ATTACHMENTS, below=below
         )
-        rows = self._fetch_structures(session, candidates, [])
-        has = {uid: any(part.is_attachment for part in _leaves(row)) for uid, row in rows.items()}
+        rows = fetch_structures(session, candidates, [])
+        has = {uid: count_files(_root(row)) > 0 for uid, row in rows.items()}
         return [uid for uid in candidates if has.get(uid) is attached][:count]
 
-    def _message(self, session: Session, uid: int, *, body: bool) -> Message:
-        rows = self._fetch_structures(session, [uid], [HEADERS, "INTERNALDATE"])
-        if uid not in rows:
-            raise NotFound()
-        row = rows[uid]
-        parts = _leaves(row)
-        text, html = (
-            self._fetch_text(session, uid, part) if body and part else None
-            for part in (structure.body_part(parts, "plain"), structure.body_part(parts, "html"))
-        )
-        block = lenient.headers(body_of(row), structure.charset_of(parts))
-        name, address = lenient.sender(block)
-        return Message(
-            id=self._mailbox.make_id(session, uid),
-            from_address=address,
-            from_name=name,
-            to=tuple(address for _, address in lenient.addresses(block, "To")),
-            cc=tuple(address for _, address in lenient.addresses(block, "Cc")),
-            reply_to=tuple(address for _, address in lenient.addresses(block, "Reply-To")),
-            subject=lenient.decode_text(block["Subject"]),
-            date=lenient.date_of(block, row[b"INTERNALDATE"]),
-            message_id=lenient.decode_text(block["Message-ID"]),
-            references=lenient.references(block),
-            own_mark=lenient.own_mark(block),
-            text=text,
-            html=html,
-            attachments=tuple(info_of(part) for part in parts if part.is_attachment),
-        )
+    def _whole(self, session: Session, uid: int, *, body: bool = True) -> Message:
+        tree, arrived = fetch_tree(session, uid)
+        id_ = self._mailbox.make_id(session, uid)
+        return read_tree(tree, id_=id_, arrived=arrived, body=body)
 
-    def _parts(self, session: Session, uid: int) -> list[structure.Part]:
-        rows = self._fetch_structures(session, [uid], [])
-        if uid not in rows:
-            raise NotFound()
-        return _leaves(rows[uid])
-
-    def _fetch_structures(
-        self, session: Session, uids: list[int], items: list[str]
-    ) -> dict[int, dict[bytes, Any]]:
-        """Return the requested items and the structure of each message.
-
-        A message that is nested too deep for IMAPClient's parser has no structure, and does not
-        hide the others.
-        """
-        try:
-            rows = session.client.fetch(uids, [*items, "BODYSTRUCTURE"])
-        except RecursionError:
-            if len(uids) == 1:
-                return dict(session.client.fetch(uids, items or ["FLAGS"]))
-            return {
-                number: row
-                for uid in uids
-                for number, row in self._fetch_structures(session, [uid], items).items()
-            }
-        return dict(rows)
+    def _outline(self, session: Session, uid: int) -> Message:
+        """Return headers and attachments, as the server describes them."""
+        tree, arrived = fetch_outline(session, uid)
+        id_ = self._mailbox.make_id(session, uid)
+        return read_tree(tree, id_=id_, arrived=arrived, body=False)
 
     def _thread_folders(self, session: Session, own: str) -> list[str]:
         """Return the usual folders of a conversation, each once; a missing folder is no error."""
@@ -263,24 +194,22 @@ class ImapReader:
             return {}
 
     def _cards(self, session: Session, uids: list[int]) -> tuple[Card, ...]:
-        rows = self._fetch_structures(session, uids, [CARD_HEADERS, "INTERNALDATE", "FLAGS"])
-        leaves = {uid: _leaves(rows[uid]) for uid in uids if uid in rows}
-        snippets = self._snippets(session, leaves)
+        rows = fetch_structures(session, uids, [CARD_HEADERS, "INTERNALDATE", "FLAGS"])
+        roots = {uid: _root(rows[uid]) for uid in uids if uid in rows}
+        snippets = self._snippets(session, roots)
         return tuple(
-            self._card(session, uid, rows[uid], leaves[uid], snippets.get(uid, ""))
+            self._card(session, uid, rows[uid], roots[uid], snippets.get(uid, ""))
             for uid in uids
             if uid in rows
         )
 
-    def _snippets(
-        self, session: Session, leaves: dict[int, list[structure.Part]]
-    ) -> dict[int, str]:
+    def _snippets(self, session: Session, roots: dict[int, Part]) -> dict[int, str]:
         """Return the beginning of each text; one fetch reads all messages whose text has the same
         section.
         """
-        wanted: dict[str, dict[int, structure.Part]] = {}
-        for uid, parts in leaves.items():
-            part = structure.body_part(parts, "plain") or structure.body_part(parts, "html")
+        wanted: dict[str, dict[int, Part]] = {}
+        for uid, root in roots.items():
+            part = mime.text_part(root)
             if part:
                 wanted.setdefault(part.number, {})[uid] = part
         snippets: dict[int, str] = {}
@@ -295,10 +224,10 @@ class ImapReader:
         session: Session,
         uid: int,
         row: dict[bytes, Any],
-        parts: list[structure.Part],
+        root: Part,
         snippet: str,
     ) -> Card:
-        block = lenient.headers(body_of(row), structure.charset_of(parts))
+        block = lenient.headers(body_of(row), mime.charset_of(root))
         name, address = lenient.sender(block)
         arrived: datetime = row[b"INTERNALDATE"]
         return Card(
@@ -313,17 +242,10 @@ class ImapReader:
             date=lenient.date_of(block, arrived),
             snippet=snippet,
             unread=rb"\Seen" not in row[b"FLAGS"],
-            attachments=sum(part.is_attachment for part in parts),
+            attachments=count_files(root),
             number=uid,
             own_mark=lenient.own_mark(block),
         )
-
-    def _fetch_text(self, session: Session, uid: int, part: structure.Part) -> str:
-        rows = session.client.fetch([uid], [f"BODY.PEEK[{part.number}]<0.{READ_LIMIT}>"])
-        if uid not in rows:
-            raise NotFound()  # it was removed in the meantime
-        content = body_of(rows[uid])
-        return structure.part_text(content, part, whole=len(content) < READ_LIMIT)
 
 
 def _below(page_token: str | None) -> int | None:
@@ -335,27 +257,8 @@ def _below(page_token: str | None) -> int | None:
     return int(page_token)
 
 
-def info_of(part: structure.Part, *, size: int | None = None) -> AttachmentInfo:
-    return AttachmentInfo(
-        id=part.number,
-        name=part.name,
-        type=part.type,
-        size=decoded_size(part) if size is None else size,
-        inline=part.is_inline,
-        content_id=part.content_id,
-    )
-
-
-def decoded_size(part: structure.Part) -> int:
-    """Return the bytes of the decoded attachment: three quarters for base64, minus its line
-    ends.
-    """
-    return part.size * 73 // 100 if part.encoding == "base64" else part.size
-
-
-def _leaves(row: dict[bytes, Any]) -> list[structure.Part]:
-    described = row.get(b"BODYSTRUCTURE")
-    return list(structure.leaves(described)) if described is not None else []
+def _root(row: dict[bytes, Any]) -> Part:
+    return structure.tree_of(row.get(b"BODYSTRUCTURE"))[0]
 
 
 def _of_thread(root: str) -> list[Criterion]:

@@ -1,0 +1,380 @@
+"""The one reading of a message for all providers: its tree of parts becomes texts, facts, notes and
+attachments. Pure.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from email.message import Message as Headers
+from typing import Any
+
+from tools.mail.html.tags import bare_text
+from tools.mail.message import calendar, lenient, mime, reports, sealed
+from tools.mail.message.blocks import Block, has_words, join
+from tools.mail.message.files import name_files
+from tools.mail.message.mime import Tree
+from tools.mail.message.parts import MAX_DEPTH, MAX_PARTS, AttachmentInfo, Part
+from tools.mail.text.decoding import text_of
+
+READ_LIMIT = 1024 * 1024  # bytes of the plain texts together, and of the HTML
+EXPANDED_BYTES = 8 * 1024**2  # of a part that holds other parts
+INNER_DEPTH = 4  # of a message in a message in a message
+MOST_INNER = 20
+TNEF = ("application/ms-tnef", "application/vnd.ms-tnef")
+MAILS = ("message/rfc822", "message/global")
+PLAIN = ("text/plain", "text/markdown", "text/x-markdown", "text/x-patch", "text/x-diff")
+ENRICHED = ("text/enriched", "text/richtext")
+# Other forms of the text for some programs: https://amp.dev/documentation/guides-and-tutorials/email
+OTHER_FORMS = ("text/x-amp-html", "text/watch-html")
+TNEF_NOTE = "winmail.dat (TNEF): mailhub cannot read the files inside it."
+CUT_NOTE = f"The text was cut after {READ_LIMIT:,} bytes."
+LEFT_OUT = (
+    f"Parts beyond the first {MAX_PARTS:,}, or nested deeper than {MAX_DEPTH}, were left out."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inner:
+    """A message inside a message, as its reader sees it. `own_mark` is unverified."""
+
+    from_address: str
+    from_name: str
+    to: tuple[str, ...]
+    cc: tuple[str, ...]
+    subject: str
+    date: datetime | None
+    text: str | None
+    html: str | None
+    own_mark: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """The text, the facts and the files of a message, as a reader sees them.
+
+    `kind` is bounce, receipt, invitation or empty, and `facts` belong to it.
+    """
+
+    text: str | None = None
+    html: str | None = None
+    kind: str = ""
+    facts: dict[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    attachments: tuple[AttachmentInfo, ...] = ()
+    inner: tuple[Inner, ...] = ()
+
+
+def read(tree: Tree, *, with_text: bool = True) -> Reading:
+    """Return what a reader sees; without the text, only the attachments."""
+    reader = _Reader(with_text=with_text)
+    blocks = reader.blocks(tree.root)
+    text, html = join(blocks) if with_text else (None, None)
+    if with_text:
+        reader.find_plain_report(tree.block, text)
+        reader.note(LEFT_OUT if tree.left_out else "")
+    return Reading(
+        text=text,
+        html=html,
+        kind=reader.kind,
+        facts=reader.facts,
+        notes=tuple(reader.notes),
+        attachments=tuple(info for info, _ in reader.list_files()),
+        inner=tuple(reader.inner),
+    )
+
+
+def count_files(root: Part) -> int:
+    """Return the number of attachments, without loading any part."""
+    reader = _Reader(with_text=False, expands=False)
+    reader.blocks(root)
+    return len(reader.files)
+
+
+def find_file(tree: Tree, number: str) -> tuple[AttachmentInfo, Part] | None:
+    """Return the attachment with this number, also one that lists no longer name."""
+    reader = _Reader(with_text=False)
+    reader.blocks(tree.root)
+    known = {info.id: (info, part) for info, part in reader.list_files()}
+    hidden = {
+        part.number: (info_of(part, name), part)
+        for part, name in _with_names([*reader.files, *reader.hidden])
+    }
+    return known.get(number) or hidden.get(number)
+
+
+def info_of(part: Part, name: str) -> AttachmentInfo:
+    size = part.size
+    return AttachmentInfo(
+        id=part.number,
+        name=name,
+        type=part.type,
+        size=len(part.load(None)) if size is None else size,
+        size_is_estimate=part.size_is_estimate,
+        inline=part.is_inline,
+        content_id=part.content_id,
+        original_name=part.name if part.name != name else "",
+    )
+
+
+class _Reader:
+    """The state of one reading: what was found on the way through the parts."""
+
+    def __init__(self, *, with_text: bool, expands: bool = True, depth: int = 0) -> None:
+        self._with_text = with_text
+        self._expands = expands
+        self._depth = depth
+        self._left = {"plain": READ_LIMIT, "html": READ_LIMIT}
+        self.kind = ""
+        self.facts: dict[str, Any] = {}
+        self.notes: list[str] = []
+        self.files: list[Part] = []
+        self.hidden: list[Part] = []
+        self.inner: list[Inner] = []
+
+    def list_files(self) -> list[tuple[AttachmentInfo, Part]]:
+        return [(info_of(part, name), part) for part, name in _with_names(self.files)]
+
+    def note(self, sentence: str) -> None:
+        if sentence and sentence not in self.notes:
+            self.notes.append(sentence)
+
+    def blocks(self, part: Part) -> list[Block]:
+        """Return the text of a part in order; note everything else that it holds."""
+        match part.type:
+            case "multipart/alternative":
+                return self._alternative(part.children)
+            case "multipart/related":
+                return self._related(part)
+            case "multipart/signed":
+                return self._signed(part.children)
+            case "multipart/encrypted":
+                return self._encrypted(part)
+            case "multipart/report":
+                return self._report(part.children)
+            case "multipart/appledouble":
+                return self._mixed([*part.children[1:]] or part.children)
+        if part.is_multipart:
+            return self._mixed(part.children)
+        return self._leaf(part)
+
+    def find_plain_report(self, block: Headers, text: str | None) -> None:
+        """Recognize a delivery report that has no parts."""
+        if self.kind:
+            return
+        recipients = reports.find_in_text(block, text)
+        if recipients:
+            self.kind, self.facts = reports.classify(recipients, {})
+
+    def _mixed(self, parts: Sequence[Part]) -> list[Block]:
+        return [block for part in parts for block in self.blocks(part)]
+
+    def _leaf(self, part: Part) -> list[Block]:
+        sort = part.type
+        if sort in sealed.PKCS7 or part.name.lower().endswith(".p7m"):
+            return self._pkcs7(part)
+        if sort in MAILS:
+            self.files.append(part)
+            self._read_inner(part)
+            return []
+        if sort in (*reports.DELIVERY, *reports.DISPOSITION):
+            return self._report([part])
+        if sort == "message/partial":
+            return self._partial(part)
+        if sort in calendar.TYPES:
+            return self._calendar(part)
+        if sort in TNEF or (part.name.lower() == "winmail.dat"):
+            self.note(TNEF_NOTE)
+        if sort in OTHER_FORMS and not part.name and part.disposition != "attachment":
+            self.hidden.append(part)
+            return []
+        if self._is_text(part):
+            return self._text(part)
+        self.files.append(part)
+        return []
+
+    def _is_text(self, part: Part) -> bool:
+        if part.type in ("text/plain", "text/html"):
+            return not part.is_attachment
+        readable = part.type in (*PLAIN, *ENRICHED)
+        return readable and not part.name and part.disposition != "attachment"
+
+    def _text(self, part: Part) -> list[Block]:
+        form = "html" if part.type == "text/html" else "plain"
+        if not self._with_text:
+            return [Block(plain="")]
+        limit = self._left[form]
+        content = part.load(limit + 1)
+        whole = len(content) <= limit
+        self.note("" if whole else CUT_NOTE)
+        self._left[form] -= min(len(content), limit)
+        text = text_of(
+            content[:limit],
+            part.charset,
+            whole=whole,
+            is_page=form == "html",
+        )
+        if form == "html":
+            return [Block(html=text)]
+        if part.type in ENRICHED:
+            text = bare_text(text)
+        text, sentence = sealed.open_inline(text)
+        self.note(sentence)
+        return [Block(plain=text)]
+
+    def _alternative(self, parts: Sequence[Part]) -> list[Block]:
+        """Return one block: of each form the last one that has words, because it is the best one.
+
+        Files inside an alternative stay files.
+        """
+        plain: list[Block] = []
+        rich: list[Block] = []
+        for part in parts:
+            if part.type in (*ENRICHED, *PLAIN[1:]) and len(parts) > 1:
+                self.hidden.append(part)
+                continue
+            found = self.blocks(part)
+            if any(block.html is not None for block in found):
+                rich = found if not rich or any(block.has_words for block in found) else rich
+            elif found:
+                plain = found if not plain or any(block.has_words for block in found) else plain
+        if not plain or not rich:
+            return plain or rich
+        text, _ = join(plain)
+        own, html = join(rich)
+        if not has_words(text) and has_words(bare_text(html or "")):
+            text = own
+        return [Block(plain=text, html=html)]
+
+    def _related(self, part: Part) -> list[Block]:
+        """Return the text of the root; the other parts belong to it, whatever their order."""
+        root = _root_of(part)
+        before = len(self.files)
+        found = self.blocks(root) if root else []
+        own = self.files[before:]
+        del self.files[before:]
+        for child in part.children:
+            if child is root:
+                self.files += own
+            elif child.content_id and child.type in ("text/plain", "text/html", "text/css"):
+                self.files.append(child)
+            else:
+                found += self.blocks(child)
+        return found
+
+    def _signed(self, parts: Sequence[Part]) -> list[Block]:
+        signatures = [part for part in parts[1:] if part.type in sealed.SIGNATURES]
+        found = self._mixed([part for part in parts if part not in signatures])
+        self.hidden += signatures
+        self.note(sealed.SIGNED)
+        return found
+
+    def _encrypted(self, part: Part) -> list[Block]:
+        is_pgp = "pgp" in part.parameters.get("protocol", "pgp").lower()
+        self.note(sealed.ENCRYPTED_PGP if is_pgp else sealed.ENCRYPTED_SMIME)
+        for child in part.leaves():
+            (self.hidden if child.type == sealed.CONTROL else self.files).append(child)
+        return []
+
+    def _pkcs7(self, part: Part) -> list[Block]:
+        if not self._expands:
+            self.files.append(part)
+            return []
+        claimed = part.parameters.get("smime-type", "")
+        sort = sealed.sort_of(part.load(sealed.HEAD_BYTES), claimed)
+        inside = sealed.unwrap(part.load(EXPANDED_BYTES)) if sort == "signed-data" else None
+        if inside is None:
+            self.files.append(part)
+            self.note(sealed.SIGNED if sort == "signed-data" else sealed.note_of(sort))
+            return []
+        self.hidden.append(part)
+        self.note(sealed.SIGNED)
+        return self.blocks(mime.parse(inside, inside=part.number).root)
+
+    def _report(self, parts: Sequence[Part]) -> list[Block]:
+        found: list[Block] = []
+        recipients: list[dict[str, str]] = []
+        original: dict[str, str] = {}
+        is_delivery = False
+        for place, part in enumerate(parts):
+            if part.type in reports.DELIVERY:
+                is_delivery = True
+                recipients += self._loaded(part, reports.read_delivery, [])
+            elif part.type in reports.DISPOSITION:
+                self.kind = "receipt"
+                self.facts = self._loaded(part, reports.read_disposition, {})
+            elif place and part.type in reports.ORIGINAL:
+                block = lenient.headers(part.load(reports.MOST_BYTES) if self._with_text else b"")
+                original = reports.describe_original(block)
+            elif part.type not in reports.OTHER_PARTS:
+                found += self.blocks(part)
+                continue
+            self.hidden.append(part)
+        if is_delivery:
+            self.kind, self.facts = reports.classify(recipients, original)
+        return found
+
+    def _loaded(self, part: Part, interpret: Any, nothing: Any) -> Any:
+        return interpret(part.load(reports.MOST_BYTES)) if self._with_text else nothing
+
+    def _calendar(self, part: Part) -> list[Block]:
+        method = part.parameters.get("method", "")
+        is_file = bool(part.name) or part.disposition == "attachment"
+        (self.files if is_file else self.hidden).append(part)
+        if not self._with_text or self.kind:
+            return []
+        text = text_of(part.load(calendar.MOST_CHARACTERS), part.charset or "utf-8")
+        if is_file and not method and "\nMETHOD:" not in text.upper().replace("\r", ""):
+            return []
+        self.facts, sentence = calendar.read_invitation(text, method)
+        self.kind = "invitation"
+        self.note(sentence)
+        return []
+
+    def _partial(self, part: Part) -> list[Block]:
+        number, total = (part.parameters.get(name, "") for name in ("number", "total"))
+        number, total = (value if value.isdecimal() else "?" for value in (number, total))
+        self.note(f"Part {number} of {total} of a split message.")
+        self.files.append(part)
+        if number == "1" and self._with_text:
+            tree = mime.parse(part.load(EXPANDED_BYTES), inside=part.number)
+            nested = _Reader(with_text=True, depth=self._depth + 1)
+            return nested.blocks(tree.root)
+        return []
+
+    def _read_inner(self, part: Part) -> None:
+        """Read a message inside this one, and those inside it."""
+        if not self._with_text or self._depth >= INNER_DEPTH or len(self.inner) >= MOST_INNER:
+            return
+        tree = mime.parse(part.load(EXPANDED_BYTES))
+        nested = _Reader(with_text=True, depth=self._depth + 1)
+        nested._left = self._left  # all of them together have the limits of one message
+        text, html = join(nested.blocks(tree.root))
+        for sentence in nested.notes:
+            self.note(sentence)
+        name, address = lenient.sender(tree.block)
+        found = Inner(
+            from_address=address,
+            from_name=name,
+            to=tuple(to for _, to in lenient.addresses(tree.block, "To")),
+            cc=tuple(cc for _, cc in lenient.addresses(tree.block, "Cc")),
+            subject=lenient.decode_text(tree.block["Subject"]),
+            date=lenient.date_of(tree.block, None),
+            text=text,
+            html=html,
+            own_mark=lenient.own_mark(tree.block),
+        )
+        self.inner += [found, *nested.inner][: MOST_INNER - len(self.inner)]
+
+
+def _with_names(parts: Sequence[Part]) -> Iterator[tuple[Part, str]]:
+    return zip(parts, name_files((part.name, part.type) for part in parts), strict=True)
+
+
+def _root_of(part: Part) -> Part | None:
+    """Return the root of multipart/related: the part that `start` names, else the first text."""
+    start = part.parameters.get("start", "").strip(" <>")
+    named = (child for child in part.children if start and child.content_id == start)
+    texts = (
+        child for child in part.children if child.is_multipart or child.type.startswith("text/")
+    )
+    return next(named, next(texts, next(iter(part.children), None)))
