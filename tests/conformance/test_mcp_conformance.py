@@ -5,7 +5,6 @@ It comes from the npm registry.
 
 import json
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 
 from mailhub.asgi import application
+from tests.conformance.npm import CONFORMANCE, install
 from tests.conformance.served import served
 from tests.conftest import Api
 
@@ -24,10 +24,8 @@ pytestmark = [
     pytest.mark.django_db(transaction=True),
 ]
 
-# The suite needs Node 22, which is installed as a package. docs/use/mcp.md names these versions.
-PACKAGES = ("node@22.23.3", "@modelcontextprotocol/conformance@0.2.0-alpha.12")
 ERAS = ("2025-11-25", "2026-07-28")
-INSTALL_SECONDS, SCENARIO_SECONDS = 300, 60
+SCENARIO_SECONDS = 60
 
 OFFERED = (
     "server-initialize", "server-stateless", "ping", "tools-list", "tools-call-simple-text",
@@ -66,19 +64,7 @@ NOT_OFFERED = (
 @pytest.fixture(scope="module")
 def suite(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """Return the command line of the suite, installed in a temporary folder."""
-    npm = shutil.which("npm")
-    assert npm, "npm is not installed (bin/system-packages)"
-    folder = tmp_path_factory.mktemp("npm")
-    options = ["--no-audit", "--no-fund", "--no-save", "--prefix", str(folder)]
-    done = subprocess.run(
-        [npm, "install", *options, *PACKAGES],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=INSTALL_SECONDS,
-    )
-    assert done.returncode == 0, done.stderr
-    modules = folder / "node_modules"
+    modules = install(tmp_path_factory.mktemp("npm"), CONFORMANCE)
     return [
         str(modules / ".bin/node"),
         str(modules / "@modelcontextprotocol/conformance/dist/index.js"),

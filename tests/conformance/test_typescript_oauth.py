@@ -4,19 +4,17 @@ and approves its mail in Chromium, and it receives the receipt. No token is fixe
 
 import json
 import shutil
-import subprocess
-import threading
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from queue import Queue
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import browser, mailhub
 from tests.conformance.npm import SDK, install
+from tests.conformance.running import SECONDS, Running, allow, page
 from tests.support.processes.mailhub import Mailhub
 
 pytestmark = [
@@ -25,43 +23,9 @@ pytestmark = [
     pytest.mark.process,
     pytest.mark.timeout(600),
 ]
-__all__ = ["browser", "mailhub"]
+__all__ = ["browser", "mailhub", "page"]
 CLIENT = Path(__file__).parent / "typescript_client.mjs"
-SECONDS = 60
 SCOPES = {"mail:read", "mail:propose"}
-
-
-class Desk:
-    """The running program, and the steps that it tells."""
-
-    def __init__(self, command: list[str]) -> None:
-        self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        self._steps: Queue[str] = Queue()
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    def _read(self) -> None:
-        assert self.process.stdout
-        for line in self.process.stdout:
-            self._steps.put(line)
-        self._steps.put("")
-
-    def step(self, name: str) -> Any:
-        """Return what the program tells next, which must be this step."""
-        line = self._steps.get(timeout=SECONDS)
-        if not line:
-            raise AssertionError(self.process.communicate(timeout=SECONDS)[1])
-        told = json.loads(line)
-        assert told["step"] == name, told
-        return told["value"]
-
-    def end(self) -> None:
-        self.process.kill()
-        self._reader.join(SECONDS)
-        with self.process:  # closes its pipes
-            self.process.wait(SECONDS)
 
 
 @pytest.fixture(scope="module")
@@ -75,48 +39,41 @@ def subject() -> str:
 
 
 @pytest.fixture
-def desk(modules: Path, mailhub: Mailhub, subject: str) -> Iterator[Desk]:
+def desk(modules: Path, mailhub: Mailhub, subject: str) -> Iterator[Running]:
     program = shutil.copy(CLIENT, modules.parent)
-    running = Desk([str(modules / ".bin/node"), program, f"{mailhub.url}/mcp", subject])
-    yield running
-    running.end()
+    command = [str(modules / ".bin/node"), program, f"{mailhub.url}/mcp", subject]
+    with Running(command) as running:
+        yield running
 
 
-@pytest.fixture
-def page(browser: Browser, mailhub: Mailhub) -> Iterator[Page]:
-    """Yield a window of a person who has just signed in."""
-    window = browser.new_context(base_url=mailhub.url)
-    page = window.new_page()
-    page.goto(mailhub.new_link())
-    page.locator("form[data-action=sign-in] button").click()
-    page.wait_for_url(f"{mailhub.url}/")
-    yield page
-    window.close()
+def told(desk: Running, name: str) -> Any:
+    """Return what the program tells next, which must be this step."""
+    line = json.loads(desk.line())
+    assert line["step"] == name, line
+    return line["value"]
 
 
 def test_unknown_program_gets_its_receipt(
-    desk: Desk, page: Page, mailhub: Mailhub, subject: str
+    desk: Running, page: Page, mailhub: Mailhub, subject: str
 ) -> None:
-    page.goto(desk.step("sign in"))
+    page.goto(told(desk, "sign in"))
     expect(page.get_by_role("heading", name="Connect TypeScript desk?")).to_be_visible()
     expect(page.get_by_text("unverified")).to_be_visible()
     ticked = page.locator("input[name=scopes]:checked")
     assert [each.get_attribute("value") for each in ticked.all()] == ["mail:read"]
-    page.locator("input[name=scopes][value='mail:propose']").check()
-    page.locator("input[name=mailboxes]").first.check()
-    page.get_by_role("button", name="Connect", exact=True).click()
+    allow(page, "mail:propose")
     expect(page.get_by_text("You can close this page.")).to_be_visible()
 
-    assert set(desk.step("granted").split()) == SCOPES
-    tools = desk.step("tools")
+    assert set(told(desk, "granted").split()) == SCOPES
+    tools = told(desk, "tools")
     assert {"list_emails", "send_email", "get_action"} <= set(tools)
     assert "create_draft" not in tools
 
-    action = desk.step("proposed")
+    action = told(desk, "proposed")
     page.goto(action["review_url"])
     expect(page.get_by_text(subject).first).to_be_visible()
     page.locator("form[data-action=approve] button").first.click()
-    receipt = desk.step("receipt")
+    receipt = told(desk, "receipt")
     assert (receipt["id"], receipt["state"]) == (action["id"], "succeeded"), receipt
     assert desk.process.wait(SECONDS) == 0
     assert len(mailhub.mail("mira@northwind.example", "INBOX", subject)) == 1
