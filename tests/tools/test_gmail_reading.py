@@ -59,6 +59,7 @@ def test_full_message_has_headers_text_and_cleaned_html(api: Api, gmail: GmailSe
         "body_text": found["body_text"],
         "body_html": "<p>你好世界</p>",
         "hidden_text_removed": True,
+        "notes": ["Hidden text was left out: 4 characters."],
     }
     assert found["body_text"].strip() == "你好世界"
 

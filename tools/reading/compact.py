@@ -153,6 +153,7 @@ def message(found: Message, body: Readable, *, offset: int, max_chars: int) -> d
 
 def _left_out(body: Readable) -> dict[str, Any]:
     row: dict[str, Any] = {"hidden_text_removed": True} if body.hidden_text_removed else {}
+    row |= {"notes": list(body.notes)} if body.notes else {}
     return row | ({"folded": dict(body.folded)} if body.folded else {})
 
 
@@ -182,7 +183,7 @@ def thread(found: list[tuple[Message, Readable]], *, max_chars: int) -> dict[str
             "body": shown,
             **_facts(each),
         }
-        | ({"folded": dict(body.folded)} if body.folded else {})
+        | _left_out(body)
         for (each, body), shown in zip(found, reversed(bodies), strict=True)
     ]
     named = next(({"thread_id": each.thread_id} for each, _ in found if each.thread_id), {})

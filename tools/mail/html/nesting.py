@@ -15,6 +15,10 @@ class TooDeep(ValueError):
     """The HTML is nested deeper than any mail program writes it."""
 
 
+class TooLarge(ValueError):
+    """The HTML has more elements than can be read in a second."""
+
+
 def check_depth(html: str) -> None:
     """Raise TooDeep if the HTML is too deep. An unclosed element counts as open, as in a parser."""
     depth = 0

@@ -95,11 +95,14 @@ def _grid(rows: list[list[Cell]]) -> list[list[str]]:
     hanging: dict[int, int] = {}  # column: rows that a cell above still takes
     for row in rows:
         texts: list[str] = []
-        for cell in row[:MOST_COLUMNS]:
+        for cell in row:
             while hanging.get(len(texts), 0):
                 hanging[len(texts)] -= 1
                 texts.append("")
-            columns = min(max(cell.columns, 1), MOST_COLUMNS)
+            if len(texts) >= MOST_COLUMNS:
+                texts[-1] = f"{texts[-1]} {cell.text}"
+                continue
+            columns = min(max(cell.columns, 1), MOST_COLUMNS - len(texts))
             if cell.rows > 1:
                 hanging |= dict.fromkeys(range(len(texts), len(texts) + columns), cell.rows - 1)
             texts += [cell.text, *[""] * (columns - 1)]

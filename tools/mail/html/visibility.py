@@ -22,10 +22,12 @@ from tools.mail.html.looks import (
     paint,
     size_of,
 )
+from tools.mail.html.nesting import TooLarge
 from tools.mail.html.parser import HtmlParser
 from tools.mail.html.properties import (
     CELLS,
 )
+from tools.mail.html.repair import find_lost, show_all
 from tools.mail.html.styles import SIDES, Colour, number, pixels
 from tools.mail.text.characters import without_invisible
 
@@ -34,6 +36,16 @@ VOID = frozenset(
     "area base basefont bgsound br col embed frame hr img input keygen link meta param source track wbr".split()
 )
 TEXT_IN_PICTURE = frozenset({"text", "foreignobject"})
+# Without attributes and rules they look like what is around them.
+PLAIN = frozenset(
+    "a b br center div em i li ol p pre span strong table tbody td th thead tr u ul".split()
+)
+NARROWING = frozenset("height max-height width max-width clip clip-path zoom".split())
+MOVING = frozenset(
+    [f"{space}{side}" for space in ("", "margin-", "padding-") for side in SIDES]
+) | {"text-indent", "letter-spacing", "transform", "filter"}
+MOST_ELEMENTS = 40_000  # read in a second; a large newsletter has 5,000
+MOST_REPAIRS = 3
 MOST_UNSEEN = 2_000  # characters of hidden text that are kept for display
 TINY = 5.0  # pixels: letters of this height look like dots
 FAR = 200.0  # pixels: nobody finds content that is moved this far
@@ -49,11 +61,12 @@ MARKED = ((255, 255, 0), 1.0)
 @dataclass(frozen=True, kw_only=True)
 class Seen:
     """The result: `html` without hidden parts; `unseen` is the beginning of the hidden text, one
-    line for each element.
+    line for each element, and `characters` is the length of all of it.
     """
 
     html: str
     unseen: tuple[str, ...] = ()
+    characters: int = 0
 
 
 def remove_hidden(html: str) -> Seen:
@@ -61,17 +74,21 @@ def remove_hidden(html: str) -> Seen:
 
     It is for judging and reading only: it must not be shown or sent.
     """
-    page = parse(html)
-    reader = _Visible(Cascade(page))
-    body = page.select_one("body")
-    if body is None:
-        return Seen(html="")
-    reader.read(body)
-    seen = body.inner_html
-    if body.attrs:  # the colours of a page are those of a block around its content
-        body.tag = "div"
-        seen = body.html
-    return Seen(html=seen, unseen=tuple(reader.unseen))
+    reader = _Visible()
+    seen = reader.read(html)
+    lost = find_lost(html)
+    for _ in range(MOST_REPAIRS):
+        if lost is None or reader.shows_text:
+            break
+        # The page would be blank: its words are meant to be read.
+        reader, html = _Visible(), lost.repaired
+        seen, lost = reader.read(html), find_lost(html)
+    if not reader.shows_text and not reader.unseen:
+        whole = show_all(html)
+        seen = seen if whole == html else _Visible().read(whole)
+    if lost is not None:
+        reader.note(lost.words)
+    return Seen(html=seen, unseen=tuple(reader.unseen), characters=reader.characters)
 
 
 Given = list[tuple[str, str | None]]
@@ -143,66 +160,94 @@ class Reader(HtmlParser):
 class _Visible:
     """A walk through a page that takes out the parts that are not seen."""
 
-    def __init__(self, cascade: Cascade) -> None:
+    def __init__(self) -> None:
         self.unseen: list[str] = []
-        self._cascade = cascade
-        self._room = MOST_UNSEEN
+        self.characters = 0
+        self.shows_text = False
 
-    def read(self, body: Element) -> None:
+    def read(self, html: str) -> str:
+        """Return the body of the page without its hidden parts."""
+        page = parse(html)
+        if sum(1 for _ in page.iter_elements()) > MOST_ELEMENTS:
+            raise TooLarge  # badly nested elements are repeated in each paragraph
+        body = page.select_one("body")
+        if body is None:  # a page of frames
+            return ""
+        for node in self._find_hidden(body, Cascade(page)):
+            node.extract()
+        if not body.attrs:
+            return body.inner_html
+        body.tag = "div"  # the colours of a page are those of a block around its content
+        return body.html
+
+    def _find_hidden(self, body: Element, cascade: Cascade) -> list[Node]:
         todo: list[tuple[Node, Box]] = [(body, Box())]
-        removed: list[Node] = []
+        found: list[Node] = []
         while todo:
             node, parent = todo.pop()
             if isinstance(node, Text):
-                if parent.drawn:
-                    removed.append(node)
-                elif _is_unseen(node.data, parent):
-                    self._note(node.data)
-                    removed.append(node)
+                if self._is_hidden_text(node.data, parent):
+                    found.append(node)
                 continue
             if not isinstance(node, Element) or node.tag in NEVER_SHOWN:
-                removed.append(node)
+                found.append(node)
                 continue
             tag = node.tag.lower()
+            if tag in PLAIN and not node.attrs and not cascade.has(node):
+                todo += [(child, parent) for child in reversed(node.children)]
+                continue
             attributes = attributes_of(node)
-            style = self._cascade.style(node, attributes.get("style", ""))
+            style = cascade.style(node, attributes.get("style", ""))
             if _vanishes(tag, attributes, style, parent.look.size):
-                self._note(" ".join(node.strings))
-                removed.append(node)
+                self.note(" ".join(node.strings))
+                found.append(node)
                 continue
             box = _box(tag, attributes, style, parent)
             todo += [(child, box) for child in reversed(node.children)]
-        for node in removed:
-            node.extract()
+        return found
 
-    def _note(self, text: str) -> None:
+    def _is_hidden_text(self, text: str, box: Box) -> bool:
+        if not text.strip():
+            return False
+        small = box.look.size < TINY
+        if small or box.unseen or box.opacity < 0.15 or not box.look.is_seen():
+            self.note(text)
+            return True
+        self.shows_text = self.shows_text or not box.drawn
+        return box.drawn
+
+    def note(self, text: str) -> None:
+        """Keep the beginning of a hidden text."""
         text = " ".join(without_invisible(text).split())
-        if text and self._room > 0:
-            self.unseen.append(text[: self._room])
-            self._room -= len(text)
-
-
-def _is_unseen(text: str, box: Box) -> bool:
-    return bool(text.strip()) and (box.unseen or box.opacity < 0.15 or not box.look.is_seen())
+        if not any(map(str.isalnum, text)):  # marks without words hide nothing
+            return
+        room = MOST_UNSEEN - self.characters
+        self.characters += len(text)
+        if room > 0:
+            self.unseen.append(text[:room])
 
 
 def _box(tag: str, attributes: Attributes, style: Mapping[str, str], parent: Box) -> Box:
     """Return the look of an element of foreign HTML, legible or not."""
     ground = ground_of(tag, attributes, style)
-    look = paint(parent.look, ink=ink_of(tag, attributes, style), ground=ground)
+    ink = ink_of(tag, attributes, style)
+    look = parent.look if ink is ground is None else paint(parent.look, ink=ink, ground=ground)
+    pictured = look.pictured
     if "background-image" in style or "background" in style or "background" in attributes:
-        look = replace(look, pictured=True)
+        pictured = True
     elif ground is not None and ground[1] > 0.5:
-        look = replace(look, pictured=False)
+        pictured = False
     size, _ = size_of(tag, attributes, style, parent.look.size)
+    if pictured != look.pictured or size != look.size:
+        look = replace(look, pictured=pictured, size=size)
     unseen = {"hidden": True, "collapse": True, "visible": False}.get(
         style.get("visibility", ""), parent.unseen
     )
     return Box(
         tag=tag,
-        look=replace(look, size=size, faded=look.faded or size < TINY),
+        look=look,
         unseen=unseen,
-        opacity=parent.opacity * opacity_of(style),
+        opacity=parent.opacity * opacity_of(style) if "opacity" in style else parent.opacity,
         drawn=(parent.drawn or tag == "svg") and tag not in TEXT_IN_PICTURE,
     )
 
@@ -217,7 +262,9 @@ def _vanishes(tag: str, attributes: Attributes, style: Mapping[str, str], size: 
         or style.get("content-visibility") == "hidden"
     ):
         return True
-    return _has_no_room(tag, style, size) or _is_moved_away(style, size)
+    return (not NARROWING.isdisjoint(style) and _has_no_room(tag, style, size)) or (
+        not MOVING.isdisjoint(style) and _is_moved_away(style, size)
+    )
 
 
 def _has_no_room(tag: str, style: Mapping[str, str], size: float) -> bool:

@@ -24,15 +24,22 @@ if TYPE_CHECKING:
     from tools.providers.base import Message
 
 HTML_CHARACTERS = 500_000  # parsing is capped first: a megabyte of HTML costs a tenth of a second
+READ_CHARACTERS = 1_000_000  # of HTML, without the pictures in it
+# Programs put whole pictures into a page; the text may begin behind megabytes of them.
+DATA = re.compile(r"data:[\w/+.;=-]{0,100};base64,[A-Za-z0-9+/=\r\n]{100,}", re.IGNORECASE)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Readable:
-    """The text of a message; `folded` has the numbers of characters that were left out of it."""
+    """The text of a message; `folded` has the numbers of characters that were left out of it.
+
+    `notes` say what else a reader must know.
+    """
 
     text: str
     hidden_text_removed: bool = False
     folded: Mapping[str, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
 
 def make_readable(message: "Message", *, in_time: bool = True, quoted: bool = True) -> Readable:
@@ -44,32 +51,36 @@ def make_readable(message: "Message", *, in_time: bool = True, quoted: bool = Tr
     """
     people = (*message.to, *message.cc)
     if message.text is not None:
-        read = _finish(without_marks(message.text), hidden=False)
+        read = _finish(without_marks(message.text))
         return read if quoted else _fold(read, message.subject, people)
-    html = message.html or ""
+    html = DATA.sub("data:,", message.html or "")
     small = is_small(html)
     if not small and not in_time:
         return Readable(text=bare_text(html))
     try:
         if quoted:
-            return run(page_text, html[:HTML_CHARACTERS], small=small)
-        return run(folded_text, html[:HTML_CHARACTERS], message.subject, people, small=small)
+            read = run(page_text, html[:READ_CHARACTERS], small=small)
+        else:
+            read = run(folded_text, html[:READ_CHARACTERS], message.subject, people, small=small)
     except Unparsable as error:
         error.raise_if_busy()
         return Readable(text=bare_text(html))
+    if len(html) <= READ_CHARACTERS:
+        return read
+    note = f"The HTML is too long. Its first {READ_CHARACTERS:,} characters were read."
+    return replace(read, notes=(*read.notes, note))
 
 
 def page_text(html: str) -> Readable:
     """Return the text of HTML for a reader."""
-    page, hidden = show_visible(html)
-    return _finish(without_marks(render(page)), hidden=hidden)
+    page = split_hidden(html)
+    return _finish(without_marks(render(page.html)), hidden=page.characters)
 
 
 def folded_text(html: str, subject: str, people: tuple[str, ...]) -> Readable:
     """Return the text of HTML for a reader, without the quoted original and the signature."""
-    page, hidden = show_visible(html)
-    read = _finish(render(mark_quotes(page)), hidden=hidden)
-    return _fold(read, subject, people)
+    page = split_hidden(html)
+    return _fold(_finish(render(mark_quotes(page.html)), hidden=page.characters), subject, people)
 
 
 def show_visible(html: str) -> tuple[str, bool]:
@@ -78,11 +89,15 @@ def show_visible(html: str) -> tuple[str, bool]:
     return found.html, bool(found.unseen) or invisible_in(unescape(found.html))[1] > 0
 
 
-def _finish(text: str, *, hidden: bool) -> Readable:
+def _finish(text: str, *, hidden: int = 0) -> Readable:
+    """Return the text without what nobody sees; `hidden` characters of it were left out before."""
     _, spelled = invisible_in(text)
+    notes = [f"Hidden text was left out: {hidden:,} characters."] if hidden else []
+    notes += [f"Invisible characters were left out: {spelled:,}."] if spelled else []
     return Readable(
         text=_tidy(without_invisible(without_controls(text))),
-        hidden_text_removed=hidden or spelled > 0,
+        hidden_text_removed=hidden + spelled > 0,
+        notes=tuple(notes),
     )
 
 
