@@ -15,6 +15,7 @@ from tools.mail.text.charsets import CODECS, codec_of
 from tools.mail.text.decoding import REPLACED, text_of, without_controls
 
 RUSSIAN = "Здравствуйте, Мария! Счёт за октябрь подпишите до пятницы."
+CHINESE = "您好，请查收附件中的发票。谢谢，祝好！"
 HEBREW = "שלום, מצורפת החשבונית"
 
 
@@ -58,6 +59,16 @@ HEBREW = "שלום, מצורפת החשבונית"
         ("windows-1251", RUSSIAN.encode(), RUSSIAN),
         ("windows-1251", b"\xd0\xb0", "Р°"),
         ("shift_jis", b"\xc3\xbc" * 3, "ﾃｼ" * 3),
+        ("euc-jp", b"\xad\xa1 \xad\xea \xc0\xb5\xb5\xe1", "① ㈱ 正求"),
+        ("", "请查收".encode("hz"), "请查收"),
+        ("us-ascii", "안녕".encode("iso2022_kr"), "안녕"),
+        ("", "Guten Tag".encode("utf-16-le"), "Guten Tag"),
+        ("utf-8", "Grüße aus Köln".encode("utf-16-be"), "Grüße aus Köln"),
+        ("us-ascii", b"a ~{ in an address~} and +AGEAYg-", "a ~{ in an address~} and +AGEAYg-"),
+        ("iso-8859-1", RUSSIAN.encode("cp1251"), RUSSIAN),
+        ("iso-8859-1", CHINESE.encode("gb18030"), CHINESE),
+        ("iso-8859-1", "Привет".encode("cp1251"), "Ïðèâåò"),
+        ("windows-1252", "ÄÖÜ, ÄÖÜ, ÄÖ".encode("cp1252"), "ÄÖÜ, ÄÖÜ, ÄÖ"),
     ],
 )  # fmt: skip
 def test_label_is_read_as_browsers_read_it(label: str, content: bytes, text: str) -> None:

@@ -4,8 +4,8 @@ import re
 from contextlib import suppress
 
 from tools.mail.text.charsets import codec_of, is_ascii
-from tools.mail.text.detection import ESCAPE, detect_codec
-from tools.mail.text.japanese import from_iso_2022_jp
+from tools.mail.text.detection import detect_codec, has_shifts
+from tools.mail.text.japanese import from_euc_jp, from_iso_2022_jp
 
 REPLACED = "\ufffd"
 # Control characters show nothing, and can end a text or hide a part of it. Lone surrogates cannot
@@ -31,6 +31,10 @@ NUL_IN_WORD = re.compile(rb"(?<=[A-Za-z])\x80(?=[A-Za-z])|\x80{2,}+")
 # Charsets with one byte for a letter: in them, valid UTF-8 is a row of unlikely signs.
 SINGLE_BYTES = ("cp12", "iso8859", "koi8", "mac_")
 CHANCE_LETTERS = 3
+# Words of Western languages have letters of ASCII too.
+FOREIGN_WORD = re.compile(rb"[\x80-\xff]{4,}+")
+FOREIGN_BYTES = 12
+WIDE_BYTES = 400  # that are looked at for UTF-16 without a byte order mark
 PAGE_HEAD = 4_096
 COMMENT = re.compile(rb"<!--(?:(?!-->)[\s\S])*+(?:-->)?")
 META = re.compile(
@@ -94,8 +98,12 @@ def _list_codecs(content: bytes, label: str, *, is_page: bool) -> list[str]:
     if header not in (None, "utf_8", "cp1252"):
         is_wrong = header.startswith(SINGLE_BYTES) and _is_surely_utf_8(content)
         return ["utf_8", header] if is_wrong else [header, "utf_8"]
-    if ESCAPE in content and content.isascii():
+    if has_shifts(content):
         return [detect_codec(content), "utf_8"]
+    if wide := _of_wide_characters(content):
+        return [wide, "utf_8"]
+    if header == "cp1252" and _is_foreign(content):
+        return ["utf_8", detect_codec(content), "cp1252"]
     page = _of_page(content) if is_page and header != "cp1252" else None
     if header is None and page:
         return ["utf_8", "cp1252"] if page == "cp1252" else [page, "utf_8"]
@@ -107,6 +115,24 @@ def _is_surely_utf_8(content: bytes) -> bool:
     """Return True if the content is UTF-8 with more letters than are valid by chance."""
     text = read_as(content, "utf_8") or ""
     return sum(not character.isascii() for character in text) >= CHANCE_LETTERS
+
+
+def _of_wide_characters(content: bytes) -> str | None:
+    """Return UTF-16 with the order of its bytes if every other byte is NUL, as in Latin letters."""
+    head = content[:WIDE_BYTES]
+    first, second = head[::2].count(0), head[1::2].count(0)
+    most = len(head) // 2
+    if most < 2 or len(content) % 2 or min(first, second) > most // 20:
+        return None
+    if max(first, second) < 0.7 * most:
+        return None
+    return "utf_16_be" if first > second else "utf_16_le"
+
+
+def _is_foreign(content: bytes) -> bool:
+    """Return True if words consist of bytes outside ASCII, as in no Western language."""
+    words = (word[0] for word in FOREIGN_WORD.finditer(content[: WIDE_BYTES * 10]))
+    return sum(len(word) for word in words if len(set(word)) >= CHANCE_LETTERS) >= FOREIGN_BYTES
 
 
 def _of_page(content: bytes) -> str | None:
@@ -125,6 +151,8 @@ def _is_mostly_read(text: str) -> bool:
 def _decode(content: bytes, codec: str, errors: str) -> str:
     if codec == "iso2022_jp":
         return from_iso_2022_jp(content, errors)
+    if codec == "euc_jp":
+        return from_euc_jp(content, errors)
     if codec == "cp1252":
         return REPLACED.join(piece.decode(codec, errors) for piece in NUL_IN_WORD.split(content))
     try:
