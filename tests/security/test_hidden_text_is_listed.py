@@ -158,3 +158,31 @@ def test_colour_of_the_body_is_found(
 
     assert "SECRET" not in read["body"]
     assert read["hidden_text_removed"] is True
+
+
+SIGNED = """Subject: Signed
+From: mallory@evil.example
+Content-Type: multipart/signed; micalg=sha-256; protocol="application/pkcs7-signature"; boundary=b
+
+--b
+Content-Type: text/html
+
+<p>Hi</p><p hidden>SECRET</p>
+--b
+Content-Type: application/pkcs7-signature; name=smime.p7s
+
+x
+--b--
+"""
+
+
+def test_notes_of_signature_and_hidden_text_are_both_given(
+    api: Api, server: MemoryServer, mailbox: Mailbox
+) -> None:
+    server.deliver(mailbox.address, SIGNED.encode())
+    (card,) = api.tool("list_emails").json()["emails"]
+
+    read = api.tool("read_email", message_id=card["id"]).json()
+
+    assert read["notes"] == ["Signed, not verified.", "Hidden text was left out: 6 characters."]
+    assert read["body"] == "Hi"

@@ -104,8 +104,7 @@ def gmail_message(
     longest = max(map(len, bodies.values()))
     if offset + max_chars < longest:
         row["truncated"] = {"next_offset": offset + max_chars, "total_chars": longest}
-    row |= _facts(found.message)
-    return row | _left_out(text)
+    return row | _facts(found.message, text)
 
 
 def attachment(info: AttachmentInfo) -> dict[str, Any]:
@@ -121,10 +120,15 @@ def _file(info: AttachmentInfo) -> dict[str, Any]:
     return row
 
 
-def _facts(found: Message) -> dict[str, Any]:
-    """Return the kind of a message with its facts, and what its reader must know about it."""
+def _facts(found: Message, body: Readable) -> dict[str, Any]:
+    """Return the kind of a message with its facts, what its text lacks, and what its reader must
+    know about it.
+    """
     row: dict[str, Any] = {"kind": found.kind, found.kind: found.facts} if found.kind else {}
-    return row | ({"notes": list(found.notes)} if found.notes else {})
+    row |= {"hidden_text_removed": True} if body.hidden_text_removed else {}
+    row |= {"folded": dict(body.folded)} if body.folded else {}
+    notes = list(dict.fromkeys((*found.notes, *body.notes)))
+    return row | ({"notes": notes} if notes else {})
 
 
 def message(found: Message, body: Readable, *, offset: int, max_chars: int) -> dict[str, Any]:
@@ -144,17 +148,10 @@ def message(found: Message, body: Readable, *, offset: int, max_chars: int) -> d
     }
     if offset + len(shown) < len(body.text):
         row["truncated"] = {"next_offset": offset + len(shown), "total_chars": len(body.text)}
-    row |= _left_out(body)
-    row |= _facts(found)
+    row |= _facts(found, body)
     if found.attachments:
         row["attachments"] = [_file(info) for info in found.attachments]
     return row
-
-
-def _left_out(body: Readable) -> dict[str, Any]:
-    row: dict[str, Any] = {"hidden_text_removed": True} if body.hidden_text_removed else {}
-    row |= {"notes": list(body.notes)} if body.notes else {}
-    return row | ({"folded": dict(body.folded)} if body.folded else {})
 
 
 def _shorten(addresses: tuple[str, ...]) -> list[str]:
@@ -181,9 +178,8 @@ def thread(found: list[tuple[Message, Readable]], *, max_chars: int) -> dict[str
             "from": each.from_address,
             "date": rfc3339(each.date) if each.date else "",
             "body": shown,
-            **_facts(each),
         }
-        | _left_out(body)
+        | _facts(each, body)
         for (each, body), shown in zip(found, reversed(bodies), strict=True)
     ]
     named = next(({"thread_id": each.thread_id} for each, _ in found if each.thread_id), {})

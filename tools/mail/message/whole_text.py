@@ -29,6 +29,7 @@ def read_whole(message: "Message", *, in_time: bool = True, quoted: bool = True)
             found,
             text=f"{found.text}\n\n{text}" if found.text else text,
             hidden_text_removed=found.hidden_text_removed or own.hidden_text_removed,
+            notes=(*found.notes, *own.notes),
         )
     return found
 
