@@ -23,9 +23,7 @@ def welcome(request: AuthenticatedRequest) -> HttpResponse:
         raise Http404
     context = {
         "secret": prepared["api_token"],
-        "url": settings.MAILHUB_PUBLIC_URL,
         "mailbox": prepared["mailbox"],
-        "may_propose": True,
     }
     return render(request, "welcome.html", context)
 

@@ -179,8 +179,6 @@ def _show_once(request: AuthenticatedRequest, token: ApiToken, secret: str) -> H
     context = {
         "token": token,
         "secret": secret,
-        "url": settings.MAILHUB_PUBLIC_URL,
         "mailbox": token.mailboxes.first(),
-        "may_propose": "mail:propose" in token.scopes,
     }
     return render(request, "accounts/token_secret.html", context)

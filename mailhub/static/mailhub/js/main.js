@@ -3,6 +3,7 @@ import { followClocks } from "./clocks.js";
 import { listen } from "./keys.js";
 import { follow } from "./live.js";
 import { openPalette } from "./palette.js";
+import { startPrograms } from "./programs.js";
 import { startQueue } from "./queue.js";
 import { startReview } from "./review.js";
 
@@ -11,6 +12,8 @@ const actions = page === "queue" ? startQueue() : page === "review" ? startRevie
 listen(actions, openPalette);
 followClocks();
 if (document.body.dataset.live) follow();
+const sign = document.querySelector("[data-connected]");
+if (sign) startPrograms(sign);
 // The current item of the navigation stays visible on a narrow screen.
 for (const here of document.querySelectorAll(".rail [aria-current], .tabs [aria-current]")) {
   const strip = here.parentElement;
