@@ -17,6 +17,9 @@ pages = get_asgi_application()
 # first request would otherwise wait for the pages' modules.
 import mailhub.urls  # noqa: E402, F401
 from mailhub.intake.asgi import limit_bodies  # noqa: E402
+from tools.surfaces.waiting import wait_for_news  # noqa: E402
+
+waiting_pages = wait_for_news(pages)
 
 
 @cache
@@ -32,7 +35,7 @@ async def _route(scope: Any, receive: Any, send: Any) -> None:
     if scope["type"] == "http" and scope["path"].rstrip("/") == "/mcp":
         await _mcp()(scope, receive, _forbid_caching(send))
     else:
-        await pages(scope, receive, send)
+        await waiting_pages(scope, receive, send)
 
 
 def _forbid_caching(send: Any) -> Any:

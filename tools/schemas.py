@@ -322,6 +322,14 @@ class ActionParameters(Parameters):
     action_id: str = Field(min_length=1, max_length=64)
 
 
+class GetAction(ActionParameters):
+    """`wait` is obeyed by `tools.surfaces.waiting`, before the tool is called."""
+
+    wait: int | None = Field(
+        None, ge=0, le=60, description="seconds to wait for news of it, 60 at most"
+    )
+
+
 class ListActions(MailboxParameters):
     state: Status | None = Field(None, strict=False)
     metadata: Metadata | None = Field(None, description="only actions with these pairs")

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import structlog
 
-from approvals.core.states import Status
+from approvals.core.states import FINAL, Status
 from approvals.models import AuditEvent
 
 log = structlog.get_logger(__name__)
@@ -101,3 +101,10 @@ def steps_of(action_id: UUID, *, until: int | None = None) -> list[Step]:
 def as_steps(links: Sequence[AuditEvent]) -> list[Step]:
     """Return the steps among these links."""
     return [Step(name=name, link=link) for link in links if (name := event_of(link)) is not None]
+
+
+def has_news(action_id: UUID) -> bool:
+    """Return True if a program has nothing to wait for: it ended, or a person asks for changes."""
+    steps = steps_of(action_id)
+    last = steps[-1] if steps else None
+    return last is None or last.state in FINAL or last.name == "action.changes_requested"

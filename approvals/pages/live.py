@@ -1,14 +1,15 @@
-"""Live updates of open pages: other viewers, changes, and a notification for every open page.
+"""Live updates of open pages and waiting programs: other viewers, changes, and notifications.
 
 The ids of audit events are the clock: a page knows the last one it has seen and asks for later
 changes. The hub only notifies. One thread in a process queries the database for all pages that are
-open there, and it ends if no page is open.
+open there and all programs that wait there, and it ends if nobody needs it.
 """
 
 import asyncio
+import contextlib
 import threading
 import time
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
@@ -99,44 +100,90 @@ class Listener:
         self.newest.put_nowait(event)
 
 
+@dataclass(eq=False, kw_only=True)
+class Waiter:
+    """A program that waits for the next event of one action; it costs no thread and no query."""
+
+    action_id: UUID
+    loop: asyncio.AbstractEventLoop
+    happened: asyncio.Event
+
+    def notify(self) -> None:
+        """Wake the program up, from the hub's thread."""
+        # The loop is closed if the server has ended meanwhile.
+        with contextlib.suppress(RuntimeError):
+            self.loop.call_soon_threadsafe(self.happened.set)
+
+
 class Hub:
-    """The open pages of this process, and the thread that queries for them."""
+    """The open pages and waiting programs of this process, and the thread that queries for them."""
 
     def __init__(self) -> None:
         self._listeners: set[Listener] = set()
+        self._waiters: dict[UUID, set[Waiter]] = {}
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
+        self._floor: int | None = None
 
     def add(self, listener: Listener) -> None:
         with self._lock:
             self._listeners.add(listener)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._follow, name="live", daemon=True)
-                self._thread.start()
+            self._start(None)
 
     def remove(self, listener: Listener) -> None:
         with self._lock:
             self._listeners.discard(listener)
 
-    def _current(self) -> list[Listener]:
-        """Return the open pages; an empty list ends the thread."""
+    def add_waiter(self, waiter: Waiter, *, floor: int) -> None:
+        """Notify a program of the events after `floor`, a result of `last_event` just before.
+
+        The program must look at the action after this call: an earlier look could miss an event.
+        """
         with self._lock:
-            if not self._listeners:
+            self._waiters.setdefault(waiter.action_id, set()).add(waiter)
+            self._start(floor)
+
+    def remove_waiter(self, waiter: Waiter) -> None:
+        with self._lock:
+            others = self._waiters.get(waiter.action_id, set())
+            others.discard(waiter)
+            if not others:
+                self._waiters.pop(waiter.action_id, None)
+
+    def _start(self, floor: int | None) -> None:
+        if self._thread is None:
+            self._floor = floor
+            self._thread = threading.Thread(target=self._follow, name="live", daemon=True)
+            self._thread.start()
+
+    def _current(self) -> list[Listener] | None:
+        """Return the open pages; None ends the thread, because nobody needs it."""
+        with self._lock:
+            if not self._listeners and not self._waiters:
                 self._thread = None
+                return None
             return list(self._listeners)
+
+    def _wake(self, action_id: UUID | None) -> None:
+        with self._lock:
+            waiting = list(self._waiters.get(action_id, ())) if action_id else []
+        for waiter in waiting:
+            waiter.notify()
 
     def _follow(self) -> None:
         seen: dict[int, float] = {}
         here: set[tuple[UUID, int, UUID]] = set()
-        floor: int | None = None
+        floor = self._floor
         looks = 0
         try:
-            while listeners := self._current():
+            while (listeners := self._current()) is not None:
                 looks += 1
                 try:
                     if floor is None:
                         floor = last_event()
-                    floor = _notify_of_events(listeners, floor, seen)
+                    full = True
+                    while full:
+                        floor, full = _notify_of_events(listeners, self._wake, floor, seen)
                     if looks % MEMBERS_EVERY == 0:
                         _refresh(listeners)
                     elif looks % 2:
@@ -183,19 +230,28 @@ async def stream(
         HUB.remove(listener)
 
 
-def _notify_of_events(listeners: list[Listener], floor: int, seen: dict[int, float]) -> int:
-    """Notify of each event since the last query; return where the next query starts."""
-    rows = (
+def _notify_of_events(
+    listeners: list[Listener],
+    wake: Callable[[UUID | None], None],
+    floor: int,
+    seen: dict[int, float],
+) -> tuple[int, bool]:
+    """Notify of each event since the last query.
+
+    Return where the next query starts, and True if it must follow at once: there are more events.
+    """
+    rows = list(
         AuditEvent.objects.filter(pk__gt=max(floor - OVERLAP, 0))
         .order_by("pk")
-        .values_list("pk", "mailbox_id")
+        .values_list("pk", "mailbox_id", "action_id")[:MOST_CHANGES]
     )
     begun = bool(seen)
     start = floor
-    for pk, mailbox_id in rows[:MOST_CHANGES]:
+    for pk, mailbox_id, action_id in rows:
         if pk in seen:
             continue
         if begun or pk > start:
+            wake(action_id)
             for listener in listeners:
                 if mailbox_id in listener.mailboxes:
                     listener.notify(pk)
@@ -203,7 +259,7 @@ def _notify_of_events(listeners: list[Listener], floor: int, seen: dict[int, flo
         floor = max(floor, pk)
     for pk in [pk for pk in seen if pk <= floor - 2 * OVERLAP]:
         del seen[pk]
-    return floor
+    return floor, len(rows) == MOST_CHANGES and floor > start
 
 
 def _notify_of_people(

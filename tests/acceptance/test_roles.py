@@ -16,6 +16,7 @@ from django.db import transaction
 from django.urls import URLResolver, get_resolver
 
 from accounts.access.auth import caller_of_token
+from accounts.access.caller import Caller
 from accounts.models import SCOPES, ApiToken, Invitation, Membership, Role, User
 from approvals.models import PendingAction
 from tests.conftest import Api, make_mailbox
@@ -224,7 +225,11 @@ def called(surface: str, secret: str, tool: str, arguments: dict[str, Any]) -> s
     if surface == "rest":
         answer = Api(secret=secret).tool(tool, **arguments)
         return "ok" if answer.status_code in (200, 202) else str(json.loads(answer.content)["code"])
-    visit = Visit(caller=lambda: caller_of_token(secret, surface="mcp"), toolsets=frozenset())
+
+    def caller() -> Caller:
+        return caller_of_token(secret, surface="mcp")
+
+    visit = Visit(caller=caller, again=caller, toolsets=frozenset())
     result = _call(visit, tool, arguments)
     text = json.loads(result.content[0].text)  # type: ignore[union-attr]
     return str(text["code"]) if result.is_error else "ok"

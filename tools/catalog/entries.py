@@ -277,7 +277,7 @@ TOOLS: dict[str, AnyTool] = {
             open_world=False,
             toolset="actions",
             scope="mail:propose",
-            parameters=schemas.ActionParameters,
+            parameters=schemas.GetAction,
             run=actions.get_action,
         ),
         CallerTool(

@@ -28,6 +28,7 @@ EXPLAINED_ONCE = frozenset(
         "idempotency_key",
         "quoted",
         "replaces",
+        "wait",
         "send_at",
     }
 )

@@ -35,6 +35,7 @@ log = structlog.get_logger(__name__)
 
 RETRY_AFTER_SECONDS = "5"
 METADATA = re.compile(r"metadata\[([^\[\]]*)\]")  # OpenAPI's style deepObject
+SECONDS = re.compile(r"[0-9]{1,9}")
 router = Router()
 
 
@@ -74,7 +75,9 @@ def list_actions(request: HttpRequest) -> HttpResponse:
 
 @router.get("/actions/{action_id}", summary="One action")
 def get_action(request: HttpRequest, action_id: str) -> HttpResponse:
-    return _answer(request, "get_action", {"action_id": action_id})
+    wait = request.GET.get("wait")
+    given = {} if wait is None else {"wait": int(wait) if SECONDS.fullmatch(wait) else wait}
+    return _answer(request, "get_action", {"action_id": action_id, **given})
 
 
 @router.post("/actions/{action_id}/cancel", summary="Withdraw an action that has not left")

@@ -1,0 +1,168 @@
+"""A program waits for news of an action: woken by the live hub, without a thread or queries."""
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import httpx2
+import pytest
+
+from accounts.models import ApiToken, Mailbox, User
+from approvals.pages.live import HUB
+from mailhub.asgi import application
+from tests.approvals.revisions import ask_back
+from tests.conformance.served import Door, served
+from tests.conftest import Api, Reviewer, make_api
+from tests.support.processes.programs import until
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with served(application) as address:
+        yield address
+
+
+@pytest.fixture
+def beside() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(4) as threads:
+        yield threads
+
+
+def ask(url: str, secret: str, path: str, **headers: str) -> httpx2.Response:
+    headers = {"Authorization": f"Bearer {secret}", **headers}
+    return httpx2.get(f"{url}/api/v1/actions/{path}", headers=headers, timeout=80)
+
+
+def waiting(number: int = 1) -> None:
+    """Return once so many programs wait."""
+    until(lambda: sum(len(each) for each in HUB._waiters.values()) == number)
+
+
+def test_decision_wakes_the_waiting_program(
+    url: str, api: Api, reviewer: Reviewer, beside: ThreadPoolExecutor
+) -> None:
+    action = api.propose()
+    answer = beside.submit(ask, url, api.secret, f"{action}?wait=60")
+    waiting()
+    reviewer.decide(action, "reject", note="Too early")
+    told = answer.result(30)
+    assert (told.status_code, told.json()["state"]) == (200, "rejected")
+    assert told.json()["review"]["note"] == "Too early"
+    assert "preference-applied" not in told.headers
+
+
+def test_preference_is_applied_and_named(
+    url: str, api: Api, reviewer: Reviewer, beside: ThreadPoolExecutor
+) -> None:
+    action = api.propose()
+    answer = beside.submit(ask, url, api.secret, action, Prefer="respond-async, wait=3600")
+    waiting()
+    reviewer.decide(action, "reject")
+    assert answer.result(30).headers["preference-applied"] == "wait=60"
+
+
+def test_wait_ends_with_the_present_state(url: str, api: Api) -> None:
+    began = time.monotonic()
+    answer = ask(url, api.secret, f"{api.propose()}?wait=1")
+    assert (answer.status_code, answer.json()["state"]) == (200, "pending")
+    assert time.monotonic() - began >= 1
+
+
+@pytest.mark.parametrize("reason", ["ended", "asked back", "unknown", "foreign", "other scope"])
+def test_nothing_to_wait_for_is_answered_at_once(
+    url: str,
+    api: Api,
+    foreign_api: Api,
+    alice: User,
+    mailbox: Mailbox,
+    reviewer: Reviewer,
+    reason: str,
+) -> None:
+    action, secret, status = api.propose(), api.secret, 200
+    if reason == "ended":
+        reviewer.decide(action, "reject")
+    elif reason == "asked back":
+        ask_back(action, alice, "Shorter")
+    elif reason == "unknown":
+        action, status = "7d444840-9dc0-11d1-b245-5ffdce74fad2", 404
+    elif reason == "foreign":
+        secret, status = foreign_api.secret, 404
+    else:
+        secret, status = make_api(alice, mailbox, name="r", scopes=["mail:read"]).secret, 403
+    began = time.monotonic()
+    assert ask(url, secret, f"{action}?wait=50").status_code == status
+    assert time.monotonic() - began < 25
+
+
+@pytest.mark.parametrize("wait", ["61", "-1", "x", "1.5", "", "\u0661"])
+def test_wrong_wait_is_refused_at_once(url: str, api: Api, wait: str) -> None:
+    answer = ask(url, api.secret, f"{api.propose()}?wait={wait}")
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_input")
+
+
+def test_revoked_token_gets_no_answer_after_the_wait(
+    url: str, api: Api, reviewer: Reviewer, beside: ThreadPoolExecutor
+) -> None:
+    action = api.propose()
+    answer = beside.submit(ask, url, api.secret, f"{action}?wait=60")
+    waiting()
+    ApiToken.objects.all().delete()
+    reviewer.decide(action, "reject")
+    assert answer.result(30).status_code == 401
+
+
+def test_client_that_hangs_up_waits_no_more(url: str, api: Api) -> None:
+    action = api.propose()
+    with socket.create_connection(("127.0.0.1", httpx2.URL(url).port or 0)) as client:
+        client.sendall(
+            f"GET /api/v1/actions/{action}?wait=60 HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+            f"Authorization: Bearer {api.secret}\r\n\r\n".encode()
+        )
+        waiting(1)
+    waiting(0)
+
+
+def test_wsgi_answers_at_once(api: Api) -> None:
+    answer = api.get(f"/actions/{api.propose()}?wait=60", Prefer="wait=60")
+    assert answer.status_code == 200
+    assert "Preference-Applied" not in answer
+
+
+@pytest.mark.parametrize("revoked", [False, True])
+def test_tool_waits_over_mcp_too(
+    url: str, api: Api, reviewer: Reviewer, beside: ThreadPoolExecutor, revoked: bool
+) -> None:
+    action = api.propose()
+
+    async def work(client: Any) -> Any:
+        return await client.call_tool("get_action", {"action_id": action, "wait": 25})
+
+    door = Door(url=url, secret=api.secret)
+    answer: Future[Any] = beside.submit(door.session, work)
+    waiting()
+    if revoked:
+        ApiToken.objects.all().delete()
+    reviewer.decide(action, "reject", note="Too early")
+    told = answer.result(30).content[0].text
+    assert ("unauthenticated" in told) == revoked
+    assert ("Too early" in told) != revoked
+
+
+def test_waiting_programs_cost_no_threads_and_no_queries(
+    url: str, api: Api, reviewer: Reviewer, beside: ThreadPoolExecutor
+) -> None:
+    action = api.propose()
+    ask(url, api.secret, action)  # the server's own threads are there now
+    before = threading.active_count()
+    with ThreadPoolExecutor(20) as many:
+        before += 20 + 4 + 1  # the clients, the few threads for questions, and the hub
+        answers = [many.submit(ask, url, api.secret, f"{action}?wait=60") for _ in range(20)]
+        waiting(20)
+        assert threading.active_count() <= before
+        reviewer.decide(action, "reject")
+        assert {answer.result(30).json()["state"] for answer in answers} == {"rejected"}

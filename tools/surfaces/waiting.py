@@ -1,0 +1,202 @@
+"""Requests that wait until something happens to an action, over ASGI.
+
+The wait comes before the answer: a short query finds out whether there is something to wait for,
+and then the request costs only a small object in the event loop. The live hub wakes it up, and the
+usual code answers, which checks the caller again. Under WSGI nobody waits, and the answer is given
+at once.
+"""
+
+import asyncio
+import contextlib
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qs
+
+import structlog
+from asgiref.sync import SyncToAsync, sync_to_async
+from django.db import close_old_connections
+from django.utils.datastructures import CaseInsensitiveMapping
+
+from accounts.access.auth import caller_of_token, secret_of
+from accounts.access.caller import Caller
+from accounts.infra.problems import Problem
+from approvals.lifecycle import queries
+from approvals.lifecycle.steps import has_news
+from approvals.pages.live import HUB, Waiter, last_event
+from tools.catalog.entries import TOOLS
+
+log = structlog.get_logger(__name__)
+
+MOST_SECONDS = 60
+TOOL = TOOLS["get_action"]
+Message = dict[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Any, Any, Any], Awaitable[None]]
+_ADDRESS = re.compile(r"/api/v1/actions/([0-9A-Fa-f-]{32,36})")
+_PREFERRED = re.compile(r'(?:\A|[,;])\s*wait\s*=\s*"?([0-9]{1,9})"?\s*(?=[,;]|\Z)', re.IGNORECASE)
+# Few threads, and so few database connections, for the questions of all waiting requests.
+_questions = ThreadPoolExecutor(4, thread_name_prefix="waiting")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """The wait that a request asks for; `preferred` if it asks by `Prefer` (RFC 7240)."""
+
+    action_id: str
+    seconds: int
+    preferred: bool
+
+
+def wait_for_news(app: App) -> App:
+    """Wrap an ASGI application: `GET /api/v1/actions/{id}?wait=` waits, all others do not."""
+
+    async def door(scope: Any, receive: Receive, send: Send) -> None:
+        wanted = _wanted(scope)
+        if wanted is None:
+            await app(scope, receive, send)
+            return
+        secret = secret_of(_headers(scope))
+        waiter = await _in_few_threads(_begin_with_token, secret, wanted.action_id)
+        if wanted.preferred:
+            send = _with_preference(wanted, send)
+        if waiter is None:
+            await app(scope, receive, send)
+            return
+        first, gone = await receive(), asyncio.ensure_future(receive())
+        try:
+            await _wait_or_leave(waiter, wanted.seconds, gone)
+            await app(scope, _replay(first, gone), send)
+        finally:
+            gone.cancel()
+
+    return door
+
+
+def begin(caller: Caller, action_id: str, loop: asyncio.AbstractEventLoop) -> Waiter | None:
+    """Register a wait for the next event of the caller's action.
+
+    Return None if the answer can be given at once: there is no such action, or nothing to wait for.
+    """
+    if not caller.may(TOOL.scope):
+        return None
+    action = queries.find(queries.of_caller(caller), action_id)
+    if action is None:
+        return None
+    waiter = Waiter(action_id=action.pk, loop=loop, happened=asyncio.Event())
+    HUB.add_waiter(waiter, floor=last_event())
+    if has_news(action.pk):
+        HUB.remove_waiter(waiter)
+        return None
+    return waiter
+
+
+async def wait(waiter: Waiter, seconds: float) -> None:
+    """Return at the next event of the action, or after these seconds."""
+    try:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(waiter.happened.wait(), seconds)
+    finally:
+        HUB.remove_waiter(waiter)
+
+
+async def release_thread() -> None:
+    """End the thread that asgiref keeps for this request, and return its database connection.
+
+    The next call of `sync_to_async` begins another one. Otherwise each waiting request would hold
+    an idle thread.
+    """
+    await sync_to_async(close_old_connections)()
+    context = SyncToAsync.thread_sensitive_context.get(None)
+    executor = SyncToAsync.context_to_thread_executor.pop(context, None) if context else None
+    if executor is not None:
+        executor.shutdown(wait=False)
+
+
+def _wanted(scope: Any) -> Wanted | None:
+    if scope["type"] != "http" or scope["method"] != "GET":
+        return None
+    address = _ADDRESS.fullmatch(scope["path"])
+    if address is None:
+        return None
+    asked = parse_qs(scope["query_string"].decode("latin-1")).get("wait")
+    if asked is not None:
+        # A wrong value is refused by the tool, and a parameter has the last word over a header.
+        good = asked[-1].isascii() and asked[-1].isdecimal() and len(asked[-1]) < 3
+        seconds = int(asked[-1]) if good else 0
+        found = Wanted(action_id=address[1], seconds=seconds, preferred=False)
+        return found if 0 < seconds <= MOST_SECONDS else None
+    preferred = _PREFERRED.search(_headers(scope).get("Prefer", ""))
+    if preferred is None or int(preferred[1]) == 0:
+        return None
+    seconds = min(int(preferred[1]), MOST_SECONDS)
+    return Wanted(action_id=address[1], seconds=seconds, preferred=True)
+
+
+def _headers(scope: Any) -> Mapping[str, str]:
+    found: dict[str, str] = {}
+    for name, value in scope["headers"]:
+        key, text = name.decode("latin-1"), value.decode("latin-1")
+        found[key] = f"{found[key]}, {text}" if key in found else text
+    return CaseInsensitiveMapping(found)
+
+
+async def _in_few_threads(
+    function: Callable[[str, str, asyncio.AbstractEventLoop], Waiter | None],
+    secret: str,
+    action_id: str,
+) -> Waiter | None:
+    """Call the function in one of a few shared threads, not in a thread of this request."""
+    return await sync_to_async(function, thread_sensitive=False, executor=_questions)(
+        secret, action_id, asyncio.get_running_loop()
+    )
+
+
+def _begin_with_token(
+    secret: str, action_id: str, loop: asyncio.AbstractEventLoop
+) -> Waiter | None:
+    close_old_connections()
+    try:
+        return begin(caller_of_token(secret, surface="rest"), action_id, loop)
+    except Problem:  # the answer says so
+        return None
+    except Exception:  # the database is away: nobody waits, and the answer says so
+        log.exception("wait_failed")
+        return None
+    finally:
+        close_old_connections()
+
+
+async def _wait_or_leave(waiter: Waiter, seconds: float, gone: asyncio.Future[Message]) -> None:
+    """Wait, and end early if the client hangs up."""
+    news = asyncio.ensure_future(wait(waiter, seconds))
+    both: set[asyncio.Future[Any]] = {gone, news}
+    try:
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        news.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await news
+
+
+def _replay(first: Message, gone: asyncio.Future[Message]) -> Receive:
+    """Return a `receive` that gives the request, and then the client's disconnect."""
+    waiting = [first]
+
+    async def replay() -> Message:
+        return waiting.pop() if waiting else await asyncio.shield(gone)
+
+    return replay
+
+
+def _with_preference(wanted: Wanted, send: Send) -> Send:
+    async def send_with_preference(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            applied = (b"preference-applied", f"wait={wanted.seconds}".encode())
+            message = {**message, "headers": [*message.get("headers", ()), applied]}
+        await send(message)
+
+    return send_with_preference
