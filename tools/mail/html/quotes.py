@@ -44,13 +44,18 @@ SIGNATURE_NAMES = frozenset(
 )
 # The line above the header block that Outlook writes; other programs use it too.
 BORDER_ABOVE = re.compile(r"border-top: ?(?:solid|#|[\d.]+p[tx] solid)", re.IGNORECASE)
+# A mark of the sender's own, also as a reference. U+FDD0 is 64976.
+MARK_IN_HTML = re.compile(
+    rf"{MARK.pattern}|&#(?:x0*+fdd[0-9a-f](?![0-9a-f])|0*+649(?:7[6-9]|8\d|9[01])(?!\d));?+",
+    re.IGNORECASE,
+)
 YAHOO = re.compile(r"ydp[0-9a-f]{1,12}(?P<name>yahoo_quoted|signature)(?:_\d+)?")
 
 
 def mark_quotes(html: str) -> str:
     """Return the HTML with marks around quotes, attributions and signatures."""
     reader = _Marker()
-    reader.feed(MARK.sub("", html))
+    reader.feed(MARK_IN_HTML.sub("", html))
     reader.close()
     return "".join(reader.out)
 

@@ -51,6 +51,10 @@ def without_marks(text: str) -> str:
     return MARK.sub("", text)
 
 
+def count_marks(text: str) -> int:
+    return sum(1 for _ in MARK.finditer(text))
+
+
 def read_lines(text: str) -> list[Line]:
     """Return the lines of a text; a mark inside a line divides it."""
     if MARK.search(text) is None:

@@ -8,6 +8,7 @@ import re
 
 LONGEST_LINE = 400  # of an introduction; programs wrap them far earlier
 COLONS = (":", "：")
+ENDS = (*COLONS, "!", "?", "。")  # of a line that is not continued on the next one
 _COLON = r"\s?[:：]"
 _RULE = r"[-_=*—–─ ]"
 _ANY_CASE = re.IGNORECASE | re.DOTALL
@@ -107,26 +108,38 @@ _VERBS = _one_of(
     "wrote, writes, said, schrieb, schrieben, geschrieben, a écrit, écrit, écrivait, escribió",
     "escribio, escribía, ha scritto, escreveu, schreef, skrev, kirjoitti, yazdı, írta",
     r"napisał, napisała, napisał\(a\), napsal, napsala, napsal\(a\), napísal, napísal\(a\)",
-    r"пишет, писал, писала, написал, написала, написал\(а\), 님이 작성",
-    "写道, 寫道, 写到, 寫到, 写了, 書きました, 書かれました, のメール",
+    r"пишет, писал, писала, написал, написала, написал\(а\)",
 )
-VERB_AT_END = re.compile(rf".*(?:\b|[^ -~])(?:{_VERBS}){_COLON}", _ANY_CASE)
+_VERBS_WITHOUT_BLANK = _one_of(
+    "写道, 寫道, 写到, 寫到, 写了, 書きました, 書かれました, のメール, 님이 작성"
+)
+VERB_AT_END = re.compile(rf".*(?:\b(?:{_VERBS})|{_VERBS_WITHOUT_BLANK}){_COLON}", _ANY_CASE)
 _EARLY_VERBS = _one_of(
-    r"schrieb, schreef, skrev, escribió, a écrit, написал, napsal\(a\), napisał\(a\)"
+    r"schrieb, schreef, skrev, escribió, a écrit, написал, napsal\(a\), napisał\(a\)",
+    r"wrote on, wrote at, escribió el, a écrit le, ha scritto il, escreveu em",
 )
 VERB_BEFORE_NAME = re.compile(rf".*\b(?:{_EARLY_VERBS})\b.{{1,200}}{_COLON}", _ANY_CASE)
-# A preposition and a date, or a date at once.
-_BEFORE_DATE = _one_of("on, am, le, el, il, il giorno, op, em, den, w dniu, dne, dňa, at, in")
-DATED_BEGIN = re.compile(
-    rf"(?:(?:{_BEFORE_DATE})\b|[在於于])[^\d\n]{{0,24}}\d.*"
-    r"|(?:\w{1,12}[.,]{0,2} )?\d{1,4} ?[./年-].*|\w{2,12}[.,]{1,2} \d{1,2}\.? \w.*|20\d\d.*",
+# "Jonas Reed wrote on 03/03/2025:", without an address.
+VERB_BEFORE_DATE = re.compile(
+    r".{2,80}\b(?:wrote on|wrote at|schrieb am|escribió el|a écrit le|ha scritto il|escreveu em)"
+    rf" .{{0,24}}\d.{{0,60}}{_COLON}",
     _ANY_CASE,
 )
+_BEFORE_DATE = _one_of("on, am, le, el, il, il giorno, op, em, den, w dniu, dne, dňa, at, in")
+DATE_AFTER_PREPOSITION = re.compile(
+    rf"(?:(?:{_BEFORE_DATE})\b|[在於于])[^\d\n]{{0,24}}\d.*", _ANY_CASE
+)
+DATE_AT_ONCE = re.compile(
+    r"(?:\w{1,12}[.,]{0,2} )?\d{1,4} ?[./년年-].*|\w{2,12}[.,]{1,2} \d{1,2}\.? \w.*"
+    r"|\w{3,12}\.? \d{1,2}, 20\d\d.*|20\d\d.*",
+    _ANY_CASE,
+)
+ADDRESS_AT_END = re.compile(r".*@[\w.-]{1,255}[>)\]]{0,2}\s?[:：]", _ANY_CASE)
 TIME = re.compile(r"\d ?[:.：h时時点] ?\d{2}(?!\d)", re.IGNORECASE)
 YEAR = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)|\d[./-]\d{1,2}[./-]\d{2}(?!\d)")
 _QUOTING = _one_of("quoting, zitat von, zitiere, citando, citando a, quoto, selon")
 QUOTING = re.compile(rf"(?:{_QUOTING})\b.{{2,200}}{_COLON}", _ANY_CASE)
-NOTES_RULE = re.compile(rf"-{{3,10}}.{{1,250}}\b(?:{_VERBS}){_COLON} ?-{{3,10}}", re.IGNORECASE)
+NOTES_RULE = re.compile(rf"-{{3,10}}.{{1,250}}\b(?:{_VERBS}) ?[:：]? ?-{{3,10}}", re.IGNORECASE)
 
 # The reader is sent to the quote, because it holds the point of the mail.
 _BELOW = _one_of(
@@ -191,10 +204,14 @@ def is_dated_attribution(text: str) -> bool:
         return False
     if not has_date(text):
         return False
-    has_address = MAIL_ADDRESS.search(text) is not None
-    if DATED_BEGIN.fullmatch(text):
-        return has_address or has_verb(text)
-    return has_address and has_verb(text)
+    if has_verb(text):
+        return bool(
+            DATE_AFTER_PREPOSITION.fullmatch(text)
+            or DATE_AT_ONCE.fullmatch(text)
+            or MAIL_ADDRESS.search(text)
+            or VERB_BEFORE_DATE.fullmatch(text)
+        )
+    return bool(DATE_AT_ONCE.fullmatch(text) and ADDRESS_AT_END.fullmatch(text))
 
 
 def has_date(text: str) -> bool:

@@ -9,14 +9,20 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from tools.mail.text import quote_words as words
-from tools.mail.text.quote_lines import Line, read_lines, without_marks
+from tools.mail.text.quote_blocks import (
+    ATTRIBUTION_LINES,
+    FEW_LINES,
+    choose_folded,
+    find_blocks,
+    join_lines,
+    with_rule_above,
+)
+from tools.mail.text.quote_lines import Line, count_marks, read_lines, without_marks
 from tools.mail.text.signatures import find_signature
 
 OWN, QUOTED, SIGNED = 0, 1, 2
+MOST_LINES = 20_000  # of a mail that is judged; a longer one stays whole
 HEAD_LINES = 14  # of a header block, with long lists of recipients
-ATTRIBUTION_LINES = 5
-GAP = 2  # blank lines between an attribution and its quote
-FEW_LINES, SOME_LINES = 3, 6
 SHORT_COMMENT = 300  # characters
 
 
@@ -27,15 +33,6 @@ class Folded:
     text: str
     quoted: int = 0
     signature: int = 0
-
-
-@dataclass(kw_only=True)
-class Block:
-    """Quoted lines in a row, from `begin` up to `end`, with the attribution above them."""
-
-    begin: int
-    end: int
-    sure: bool  # something says that it is a quote: an attribution, or the HTML
 
 
 @dataclass(kw_only=True)
@@ -68,6 +65,8 @@ def fold(text: str, *, subject: str = "", people: Collection[str] = ()) -> Folde
 
     If nothing would be left, nothing is folded.
     """
+    if text.count("\n") > MOST_LINES or count_marks(text) > MOST_LINES:
+        return Folded(text=without_marks(text))
     mail = _Mail(
         lines=read_lines(text),
         subject=subject,
@@ -133,7 +132,7 @@ def _plan_quotes(mail: _Mail) -> None:
     below = _find_original(mail, end)
     if below is not None:
         end = below
-    blocks = _find_blocks(mail, end)
+    blocks = find_blocks(mail.lines, mail.subject, end)
     own = "\n".join(
         line.text.strip()
         for line in mail.lines[: blocks[0].begin if blocks else end]
@@ -141,7 +140,7 @@ def _plan_quotes(mail: _Mail) -> None:
     )
     if _sends_reader_below(own):
         return
-    for block in _folded_blocks(mail, blocks, end):
+    for block in choose_folded(mail.lines, mail.subject, blocks, end):
         _plan(mail, block.begin, block.end, QUOTED)
     if below is not None:
         _plan(mail, below, len(mail.lines), QUOTED)
@@ -174,29 +173,43 @@ def _find_original(mail: _Mail, end: int) -> int | None:
     lines.
     """
     structure = False
+    quoted_until = max(
+        (place for place, line in enumerate(mail.lines) if line.is_inside), default=0
+    )
     for place in range(end):
         line = mail.lines[place]
         structure = structure or line.below
-        if line.quoted or line.whole or line.indented or not line.has_words:
+        if line.quoted or line.whole or not line.has_words or words.RULE.fullmatch(line.text):
             continue
-        content = _after_head(mail, place, structure=structure)
-        if content is None:
-            structure = structure and not line.has_words
+        if line.indented and not structure:
+            continue
+        content = _after_head(mail.lines, place, structure=structure, quoted_until=quoted_until)
+        if content is None or (not structure and _is_announced(mail.lines, place)):
+            structure = False
             continue
         if not mail.is_answer(place, content):
             return None
         first = next((each for each in mail.lines[content:end] if each.has_words), None)
-        if first is not None and (first.quoted or first.indented):
+        if first is not None and (first.quoted or (first.indented and not line.indented)):
             for each in mail.lines[place:content]:
                 each.head = True
             continue
-        return _with_rule_above(mail.lines, place)
+        return with_rule_above(mail.lines, place)
     return None
 
 
-def _after_head(mail: _Mail, place: int, *, structure: bool) -> int | None:
+def _is_announced(lines: Sequence[Line], place: int) -> bool:
+    """Return True if the line above ends with a colon: then the text shows something."""
+    above = place - 1
+    while above >= 0 and not lines[above].has_words:
+        above -= 1
+    return above >= 0 and lines[above].text.rstrip().endswith(words.COLONS)
+
+
+def _after_head(
+    lines: Sequence[Line], place: int, *, structure: bool, quoted_until: int
+) -> int | None:
     """Return the place after the lines that introduce an original here, or None."""
-    lines = mail.lines
     if words.begins_original(lines[place].text):
         after = _after_labels(lines, _skip_blank(lines, place + 1), few=True)
         if after is None:
@@ -204,12 +217,12 @@ def _after_head(mail: _Mail, place: int, *, structure: bool) -> int | None:
         return place + 1 if after is None else after
     if words.label_of(lines[place].text)[0]:
         return _after_labels(lines, place, few=structure)
-    if place and lines[place - 1].has_words:
+    if place < quoted_until or (place and lines[place - 1].has_words):
         return None
     after = _after_attribution(lines, place)
-    if after is None or any(each.quoted or each.indented for each in lines[after:]):
+    if after is None:
         return None
-    joined = _join(lines[place:after])
+    joined = join_lines(lines[place:after])
     return after if words.MAIL_ADDRESS.search(joined) or words.TIME.search(joined) else None
 
 
@@ -244,140 +257,14 @@ def _after_attribution(lines: Sequence[Line], place: int) -> int | None:
     for end in range(place + 1, min(place + ATTRIBUTION_LINES, len(lines)) + 1):
         if not lines[end - 1].has_words:
             return None
-        if words.is_dated_attribution(_join(lines[place:end])):
+        if words.is_dated_attribution(join_lines(lines[place:end])):
             return end
+        if lines[end - 1].text.rstrip().endswith(words.ENDS):
+            return None
     return None
-
-
-def _find_blocks(mail: _Mail, end: int) -> list[Block]:
-    lines = mail.lines
-    blocks: list[Block] = []
-    place = 0
-    while place < end:
-        if not lines[place].is_inside:
-            place += 1
-            continue
-        begin = place
-        while place < end and (lines[place].is_inside or not lines[place].has_words):
-            place += 1
-        stop = place
-        while not lines[stop - 1].has_words and not lines[stop - 1].is_inside:
-            stop -= 1
-        if not _is_prompt(lines[begin:stop]):
-            floor = blocks[-1].end if blocks else 0
-            if block := _judge_block(mail, begin, stop, floor):
-                blocks.append(block)
-    return blocks
-
-
-def _is_prompt(lines: Sequence[Line]) -> bool:
-    """Return True for lines of Python's prompt, which begin like a quote of a quote of a quote."""
-    given = [line.text for line in lines if line.has_words]
-    return bool(given) and all(text.startswith((">>> ", "... ")) for text in given)
-
-
-def _judge_block(mail: _Mail, begin: int, end: int, floor: int) -> Block | None:
-    """Return the block with its attribution; None for an indented text without one."""
-    lines = mail.lines
-    above = _attribution_above(mail, begin, end, floor)
-    block = lines[begin:end]
-    sure = above < begin or any(line.whole or line.around for line in block)
-    if not sure:
-        inside = [line for line in block if line.has_words][:ATTRIBUTION_LINES]
-        sure = any(
-            words.is_dated_attribution(_join(inside[:number], strip=True))
-            for number in range(1, len(inside) + 1)
-        )
-    if not sure and not any(line.quoted for line in block):
-        return None
-    return Block(begin=_with_rule_above(lines, above), end=end, sure=sure)
-
-
-def _attribution_above(mail: _Mail, begin: int, end: int, floor: int) -> int:
-    """Return the place of the attribution above a block, or `begin` if it has none."""
-    lines = mail.lines
-    last = begin - 1
-    while last >= floor and begin - last <= GAP and not lines[last].has_words:
-        last -= 1
-    if last < floor or not lines[last].has_words:
-        return begin
-    if lines[last].head:
-        while last > floor and (lines[last - 1].head or _is_blank_before_head(lines, last - 1)):
-            last -= 1
-        return last
-    for first in range(last, max(last - ATTRIBUTION_LINES, floor - 1), -1):
-        if not lines[first].has_words:
-            break
-        if words.is_dated_attribution(_join(lines[first : last + 1])):
-            above = first - 1
-            if lines[first].text.lstrip().startswith("<") and above >= floor:
-                return above if lines[above].has_words else first
-            return first
-    sure = words.is_reply(mail.subject) or end - begin >= SOME_LINES
-    if sure and words.is_bare_attribution(lines[last].text.strip()):
-        return last
-    return begin
-
-
-def _is_blank_before_head(lines: Sequence[Line], place: int) -> bool:
-    return place > 0 and not lines[place].has_words and lines[place - 1].head
-
-
-def _with_rule_above(lines: Sequence[Line], place: int) -> int:
-    """Return the place of a line of dashes, or of a divider, directly above, else the place."""
-    above = place - 1
-    while above >= 0 and place - above <= GAP and not lines[above].text.strip():
-        above -= 1
-    if above < 0:
-        return place
-    text = lines[above].text.strip()
-    if words.RULE.fullmatch(text) or words.begins_original(text):
-        return above
-    return place
-
-
-def _folded_blocks(mail: _Mail, blocks: Sequence[Block], end: int) -> list[Block]:
-    """Return the blocks to fold.
-
-    A block with another one below stays if somebody wrote between them: its reader needs it to
-    understand the answer.
-    """
-    folded = []
-    for number, block in enumerate(blocks):
-        after = blocks[number + 1].begin if number + 1 < len(blocks) else end
-        answered = any(line.has_words for line in mail.lines[block.end : after])
-        if answered and (number or number + 1 < len(blocks)):
-            continue
-        if block.sure or _looks_left_over(mail, block, answered=answered):
-            folded.append(block)
-    return folded
-
-
-def _looks_left_over(mail: _Mail, block: Block, *, answered: bool) -> bool:
-    """Return True for quoted lines without an attribution that an answer left at its end, or at
-    its beginning.
-    """
-    if not words.is_reply(mail.subject):
-        return False
-    size = sum(line.has_words for line in mail.lines[block.begin : block.end])
-    above = next(
-        (line.text.rstrip() for line in reversed(mail.lines[: block.begin]) if line.has_words), ""
-    )
-    if not above:
-        return size >= SOME_LINES
-    return not answered and size >= FEW_LINES and not above.endswith(words.COLONS)
-
-
-# Lines --------------------------------------------------------------------------------------------
 
 
 def _skip_blank(lines: Sequence[Line], place: int) -> int:
     while place < len(lines) and not lines[place].text.strip():
         place += 1
     return place
-
-
-def _join(lines: Sequence[Line], *, strip: bool = False) -> str:
-    """Return the lines as one; `strip` removes the signs of a quote."""
-    texts = (line.text[: words.LONGEST_LINE].lstrip("> ") if strip else line.text for line in lines)
-    return " ".join(" ".join(texts).split())

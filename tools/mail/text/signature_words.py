@@ -6,7 +6,7 @@ from tools.mail.text.quote_words import LONGEST_LINE
 
 _DEVICES = (
     "iphones?|ipads?|galaxy|samsung|android|mobile|mobiltelefon|mobilgerät|handy|smartphone|phone"
-    "|tablet|blackberry|huawei|xiaomi|redmi|honor|oppo|vivo|oneplus|pixel|motorola|windows|outlook"
+    "|tablet|ios|blackberry|huawei|xiaomi|redmi|honor|oppo|vivo|oneplus|pixel|motorola|windows|outlook"
     r"|yahoo|proton ?mail|gmx|web\.de|gmail|mailspring|aol|k-9|thunderbird|bluemail|mymail|spark"
     "|email app|mail app|téléphone|teléfono|móvil|celular|手机|手機|企业微信|网易邮箱大师|qq邮箱"
     "|スマートフォン|携帯|を入手|送信"

@@ -7,6 +7,7 @@ from tools.mail.text.quote_lines import Line
 
 MOST_PARTS = 6  # a mail program and a company add a few
 SIGNATURE_LINES, SIGNATURE_CHARACTERS = 15, 1_000
+FEW_LINES, LINE_CHARACTERS = 8, 80  # if its delimiter may be something else
 LINES_BELOW = 3  # blank lines among those of a signature
 
 
@@ -43,13 +44,20 @@ def _begin_of_part(lines: Sequence[Line], begin: int, end: int) -> int | None:
         return first if _is_signature(lines[first:end]) else None
     floor = max(begin, end - SIGNATURE_LINES - LINES_BELOW)
     for place in range(end - 2, floor - 1, -1):
-        if lines[place].text.rstrip("\r\xa0 ") == "--":
-            return place if _is_signature(lines[place + 1 : end]) else None
+        text = lines[place].text.replace("\xa0", " ")
+        if text.rstrip() == "--":
+            below = lines[place + 1 : end]
+            return place if _is_signature(below, sure=text.endswith(" ")) else None
     return None
 
 
-def _is_signature(lines: Sequence[Line]) -> bool:
+def _is_signature(lines: Sequence[Line], *, sure: bool = True) -> bool:
+    """Return True for a few lines that can be a signature; not `sure`: their delimiter has lost
+    its blank, or is another line.
+    """
     given = [line.text for line in lines if line.text.strip()]
+    if not sure and (len(given) > FEW_LINES or max(map(len, given), default=0) > LINE_CHARACTERS):
+        return False
     return (
         len(given) <= SIGNATURE_LINES
         and sum(map(len, given)) <= SIGNATURE_CHARACTERS
