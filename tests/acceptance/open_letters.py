@@ -45,11 +45,8 @@ rights-protected-by-microsoft
 """
 HEADERS = """
 blanks-before-the-colon
-name-with-an-unquoted-comma
-date-of-unknown-zone
 line-without-colon-in-the-headers
 byte-order-mark-before-the-headers
-address-with-quoted-local-part
 """
 KINDS = """
 bounce-of-postfix

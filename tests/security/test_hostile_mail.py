@@ -8,7 +8,7 @@ import pytest
 from tests.support.people.office import Office, letter, office
 from tests.support.servers.dovecot import dovecot
 from tools.mail.html.tags import TOO_COMPLEX
-from tools.mail.message.lenient import MORE_ADDRESSES, UNREADABLE
+from tools.mail.message.lenient import MORE_ADDRESSES
 
 __all__ = ["dovecot", "office"]
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -59,16 +59,9 @@ def message_of(office: Office) -> dict[str, Any]:
     return office.tool("read_email", message_id=card["id"])
 
 
-def test_unreadable_addresses_are_marked_and_not_answered(office: Office) -> None:
+def test_open_parentheses_hide_no_address(office: Office) -> None:
     raw(office, f"Cc: {PARENTHESES} c@x.example")
-    message = message_of(office)
-    assert message["cc"] == [UNREADABLE]
-
-    problem = office.refused(
-        "reply_email", message_id=message["id"], comment="Hi", reply_all=True, confirm=True
-    )
-
-    assert problem["code"] == "invalid_input"
+    assert message_of(office)["cc"] == ["c@x.example"]
 
 
 def test_addresses_beyond_the_limit_are_marked_not_answered(office: Office) -> None:

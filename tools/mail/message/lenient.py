@@ -7,15 +7,19 @@ from email import policy
 from email.header import Header, decode_header
 from email.message import Message
 from email.parser import BytesHeaderParser
-from email.utils import getaddresses, parsedate_to_datetime
+from email.utils import parsedate_to_datetime
 from html import unescape
 
 from accounts.infra.own_header import OWN_HEADER
 from tools.mail.html.tags import TAG
+from tools.mail.message.head import mend_head
+from tools.mail.text.address_list import parse_addresses
 from tools.mail.text.charsets import codec_of, is_ascii
 from tools.mail.text.decoding import read_as, text_of, without_controls
 from tools.mail.text.encoded_words import decode_words, protect_words
 
+# RFC 5322 3.3: a time in UTC that says nothing about the sender's zone.
+UTC_FROM_ANYWHERE = re.compile(r" -0000\b")
 REFERENCE = re.compile(r"<[^<>\s]+>")
 # Servers that give a message a new Message-ID keep the original here: Outlook.com and others.
 ORIGINAL_ID_HEADERS = ("X-Microsoft-Original-Message-ID", "X-Original-Message-ID")
@@ -33,10 +37,9 @@ DATE_CHARACTERS = 200
 MOST_DETECTED = 20  # values of one mail; each takes milliseconds
 PARAMETER_CHARACTERS = 2_000  # the library takes quadratic time for the parameters of a header
 CUT = "[…]"
-# They replace an address but are not one: an answer to all of them is refused, so that nobody is
-# left out silently.
+# It replaces an address but is not one: an answer to all of them is refused, so that nobody is left
+# out silently.
 MORE_ADDRESSES = "[more addresses]"
-UNREADABLE = "[unreadable addresses]"
 
 
 def headers(block: bytes, charset: str = "") -> Message:
@@ -47,7 +50,7 @@ def headers(block: bytes, charset: str = "") -> Message:
     """
     found = Message()
     left = iter(range(MOST_DETECTED))
-    parsed = BytesHeaderParser(policy=policy.compat32).parsebytes(block[:BLOCK_BYTES])
+    parsed = BytesHeaderParser(policy=policy.compat32).parsebytes(mend_head(block[:BLOCK_BYTES]))
     for name, value in parsed.raw_items():
         found[name] = decode_raw(str(value).encode("utf-8", "surrogateescape"), left, charset)
     return found
@@ -80,19 +83,11 @@ def addresses(
 ) -> tuple[tuple[str, str], ...]:
     """Return (name, address) of each entry; for display, never for deciding where mail goes.
 
-    The header is read up to `most` characters. If there are more, or if it cannot be read, an entry
-    says so.
+    The header is read up to `most` characters. If there are more, an entry says so.
     """
     values = ", ".join(_raw(value) for value in block.get_all(header, []))
     kept = values if len(values) <= most else values[:most].rpartition(",")[0]
-    try:
-        found = [
-            (decode_text(name), "".join(address.split()))
-            for name, address in getaddresses([protect_words(kept)])
-            if address
-        ]
-    except RecursionError:  # the library calls itself for each parenthesis that is open
-        return (("", UNREADABLE),)
+    found = [(decode_text(name), address) for name, address in parse_addresses(protect_words(kept))]
     return (*found, ("", MORE_ADDRESSES)) if len(kept) < len(values) else tuple(found)
 
 
@@ -128,7 +123,10 @@ def references(block: Message) -> tuple[str, ...]:
 def date_of(block: Message, arrived: datetime | None) -> datetime | None:
     """Return the date of the Date header, or the time of arrival if it is unusable."""
     try:
-        claimed = parsedate_to_datetime(_raw(block["Date"])[:DATE_CHARACTERS])
+        written = _raw(block["Date"])[:DATE_CHARACTERS]
+        claimed = parsedate_to_datetime(written)
+        if UTC_FROM_ANYWHERE.search(written):
+            claimed = claimed.replace(tzinfo=UTC)
         claimed.astimezone(UTC)  # near the limits of the calendar this raises OverflowError
     except (TypeError, ValueError, IndexError, OverflowError):
         return arrived

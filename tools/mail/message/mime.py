@@ -15,6 +15,7 @@ from email.message import Message
 from email.parser import BytesHeaderParser
 
 from tools.mail.message import lenient
+from tools.mail.message.head import mend_head
 from tools.mail.message.parameters import first_word, media_type, parameters
 from tools.mail.message.parts import MAX_DEPTH, MAX_PARTS, Part
 
@@ -37,6 +38,7 @@ class Tree:
 
 def parse(source: bytes, *, inside: str = "") -> Tree:
     """Return the message in these bytes; `inside` is the number of the part that holds it."""
+    source = mend_head(source)
     splitter = _Splitter(source)
     root = splitter.part(1, len(source) + 1, inside, 0, "text/plain")
     if inside and not root.is_multipart:
