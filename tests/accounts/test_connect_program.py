@@ -1,6 +1,7 @@
 """The page "Connect a program": every line on it works."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -26,6 +27,7 @@ from mailhub.asgi import application
 from tests.clients.conftest import installed
 from tests.conformance.served import SECONDS, served
 from tests.conftest import Api, make_api
+from tests.support.servers.m365 import npm_folder
 
 __all__ = ["installed"]
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.process]
@@ -141,6 +143,36 @@ def test_command_names_an_address_that_lets_sign_in(program: str, hub: str, db: 
     url = re.search(r"http\S+/mcp", line)
     assert url
     assert lets_programs_sign_in(url[0])
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    ("program", "package", "kept"),
+    [
+        ("claude-code", "@anthropic-ai/claude-code", ".claude.json"),
+        ("gemini-cli", "@google/gemini-cli", ".gemini/settings.json"),
+        ("codex", "@openai/codex", ".codex/config.toml"),
+    ],
+)
+def test_command_is_one_that_the_program_takes(
+    program: str, package: str, kept: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    packages = npm_folder(
+        request.config, "install", "--no-audit", "--no-fund", "--no-save", "--prefix", ".", package
+    )
+    (line,) = lines_of(program, "http://127.0.0.1:9", "")
+    path = f"{packages / 'node_modules/.bin'}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["sh", "-c", line],
+        cwd=tmp_path,
+        env={"HOME": str(tmp_path), "PATH": path},
+        capture_output=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    assert "http://127.0.0.1:9/mcp" in (tmp_path / kept).read_text()
 
 
 @pytest.mark.parametrize("program", ["curl", "n8n"])

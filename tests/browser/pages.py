@@ -81,7 +81,7 @@ AROUND = [
     "/keyboard/", "/compose/", "/drafts/", "/mailboxes/", "/mailboxes/connect/", "/mailboxes/connect/imap/",
     "/mailboxes/connect/microsoft/?address=alice@lovelace.example",
     "/mailboxes/connect/address/?address=office@lovelace.example&provider=imap",
-    "/tokens/", "/tokens/new/", "/tokens/requests/", "/commands/",
+    "/tokens/", "/tokens/new/", "/tokens/requests/", "/commands/", "/programs/connect/",
     "/webhooks/", "/webhooks/new/", "/tokens/requests/?tool=none", "/audit/", "/audit/?since=never",
     "/audit/?event=undone", "/account/", "/account/password/set/", "/account/password/reset/",
     "/account/second-factor/",
