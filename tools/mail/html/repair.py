@@ -36,17 +36,25 @@ class Lost:
 def find_lost(html: str) -> Lost | None:
     """Return what a browser leaves out at the end of a page, or None."""
     html = html.replace("\r\n", "\n").replace("\r", "\n")
-    tokens = list(tokenize(html, resolve_references=False, capture_source=True))
-    end = sum(len(_source_of(token)) for token in tokens)
+    end = start = 0
+    inside = 0
+    last: Token | None = None
+    opened: Token | None = None
+    for last in tokenize(html, resolve_references=False, capture_source=True):
+        start, end = end, end + len(last.source or last.data or "")
+        if last.type not in (TokenType.TEXT, TokenType.CHARACTER_REFERENCE):
+            opened, inside = last, end
     if html[end : end + 1] == "<":
         return _in_tag(html, end)
-    if not tokens or end != len(html):
+    if last is None or end != len(html):
         return None
-    last = tokens[-1]
-    source = _source_of(last)
-    if last.type == TokenType.COMMENT and source.startswith("<!--") and not source.endswith(ENDS):
-        return _lost(html[: end - len(source)], last.data or "")
-    return _in_raw_element(html, tokens)
+    if last.type == TokenType.COMMENT:
+        is_open = html.startswith("<!--", start) and not html.endswith(ENDS)
+        return _lost(html[:start], last.data or "") if is_open else None
+    if opened is None or opened.type != TokenType.START_TAG or opened.tag not in RAW:
+        return None
+    found = TAG_OF_TEXT.search(html, inside)
+    return found and _lost(f"{html[: found.start()]}</{opened.tag}>", html[found.start() :])
 
 
 def show_all(html: str) -> str:
@@ -54,31 +62,10 @@ def show_all(html: str) -> str:
     return FOR_OUTLOOK.sub("", html)
 
 
-def _source_of(token: Token) -> str:
-    return token.source or token.data or ""
-
-
 def _in_tag(html: str, start: int) -> Lost | None:
     """Return the words in a last tag without an end: one of its quote marks has none."""
     words = html[start:].partition(">")[2]
     return _lost(html[:start], words) if words else None
-
-
-def _in_raw_element(html: str, tokens: list[Token]) -> Lost | None:
-    taken = 0
-    for token in reversed(tokens):
-        if token.type not in (TokenType.TEXT, TokenType.CHARACTER_REFERENCE):
-            break
-        taken += len(_source_of(token))
-    else:
-        return None
-    if token.type != TokenType.START_TAG or token.tag not in RAW:
-        return None
-    start = len(html) - taken
-    found = TAG_OF_TEXT.search(html, start)
-    if found is None:
-        return None
-    return _lost(f"{html[: found.start()]}</{token.tag}>", html[found.start() :])
 
 
 def _lost(before: str, tail: str) -> Lost:
