@@ -196,7 +196,7 @@ CORS_ALLOW_HEADERS = [
 ]
 CORS_EXPOSE_HEADERS = [
     *("Location", "Retry-After", "ETag", "Allow", "WWW-Authenticate", "X-Request-ID"),
-    *("Idempotency-Replayed", "RateLimit", "RateLimit-Policy"),
+    *("Idempotency-Replayed", "Preference-Applied", "RateLimit", "RateLimit-Policy"),
 ]
 
 ROOT_URLCONF = "mailhub.urls"

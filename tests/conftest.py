@@ -21,6 +21,7 @@ from accounts.models import SCOPES, ApiToken, Mailbox, Membership, Role, User
 from approvals.audit import anchors
 from approvals.models import PendingAction
 from approvals.pauses import journal, restored
+from tests.support.documented import check_answer
 from tools.providers.memory import SERVERS, MemoryServer
 
 # The time of an example depends on the machine more than on the code.
@@ -57,15 +58,19 @@ class Api:
         content = (
             body if isinstance(body, bytes | str) else json.dumps(body if body is not None else {})
         )
-        return self.client.post(
+        answer = self.client.post(
             f"/api/v1{path}",
             content,
             content_type="application/json",
             headers=self._headers(headers),
         )
+        check_answer("post", f"/api/v1{path}", answer)
+        return answer
 
     def get(self, path: str, **headers: str) -> Any:
-        return self.client.get(f"/api/v1{path}", headers=self._headers(headers))
+        answer = self.client.get(f"/api/v1{path}", headers=self._headers(headers))
+        check_answer("get", f"/api/v1{path}", answer)
+        return answer
 
     def tool(self, name: str, *, key: str | None = None, **arguments: Any) -> Any:
         return self.post(

@@ -115,7 +115,7 @@ def describe_action(action: PendingAction) -> dict[str, Any]:
     if action.unsettled_at:
         members["unsettled_at"] = _rfc3339(action.unsettled_at)
     if action.error:
-        members["error"] = without_sources(action.error)
+        members["error"] = {"code": "", "detail": "", **without_sources(action.error)}
     if review := review_of(action):
         members["review"] = review
     if at := reconcile.may_have_left(action):

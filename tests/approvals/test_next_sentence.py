@@ -24,6 +24,7 @@ from tests.conftest import Api, Reviewer, make_api
 from tests.support.people.browser import set_rules
 
 pytestmark = pytest.mark.django_db(transaction=True)
+RECEIPT = {"at": "2026-05-04T12:00:00Z", "recipient_count": 1, "provider": "memory"}
 
 Move = Callable[["Stage"], object]
 
@@ -116,9 +117,7 @@ def accept_late(stage: Stage) -> None:
     """Have the mail sent again, and then learn that the first attempt was accepted."""
     stage.lose()
     stage.rule("not_sent")
-    record_outcome(
-        stage.row.pk, 1, Outcome(verdict="accepted", receipt={"provider": "x"}), evidence="answer"
-    )
+    record_outcome(stage.row.pk, 1, Outcome(verdict="accepted", receipt=RECEIPT), evidence="answer")
 
 
 def lose_the_approver(stage: Stage) -> None:
@@ -154,7 +153,7 @@ def failing(approved: ApprovedAction) -> None:
     raise RuntimeError("no copy today")
 
 
-ACCEPTED = Outcome(verdict="accepted", receipt={"provider": "memory"})
+ACCEPTED = Outcome(verdict="accepted", receipt=RECEIPT)
 # An attempt may have sent it, and the state does not say so.
 DOUBTFUL = ("returned, ordered_again",)
 STEPS: list[tuple[str, Move, str, str]] = [

@@ -8,12 +8,16 @@ from approvals.models import WebhookDelivery
 from approvals.webhooks.subscriptions import deliver_again
 
 
+def delivery_id(text: str) -> UUID:
+    return UUID(text.removeprefix("msg_"))
+
+
 class Command(BaseCommand):
     help = "Sends one delivery of a webhook again, with as many attempts as a new one."
     requires_system_checks = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("delivery", type=UUID, help="the number in webhook-id, after msg_")
+        parser.add_argument("delivery", type=delivery_id, help="the id in webhook-id")
 
     def handle(self, *args: Any, delivery: UUID, **options: Any) -> None:
         found = WebhookDelivery.objects.select_related("webhook").filter(pk=delivery).first()

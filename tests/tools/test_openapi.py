@@ -1,0 +1,123 @@
+"""The OpenAPI document is valid, names everything that REST has, and its examples are true."""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import jsonschema_rs
+import pytest
+from django.test import Client
+from openapi_spec_validator import OpenAPIV31SpecValidator
+
+from accounts.infra.problems import STATUS
+from tests.support.documented import strict_validator
+from tools.catalog.entries import TOOLS
+from tools.surfaces.openapi.document import build_document
+from tools.surfaces.openapi.operations import RESULTS
+from tools.surfaces.rest import make_api
+
+
+@pytest.fixture(scope="module")
+def document() -> dict[str, Any]:
+    """Return the document as a program reads it."""
+    found: dict[str, Any] = json.loads(json.dumps(build_document()))
+    return found
+
+
+def every_operation(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    for path, item in document["paths"].items():
+        for method, operation in item.items():
+            yield path, method, operation
+
+
+def members(value: Any) -> Iterator[dict[str, Any]]:
+    """Yield each object inside a JSON value."""
+    if isinstance(value, dict):
+        yield value
+    for inner in value.values() if isinstance(value, dict) else value:
+        if isinstance(inner, dict | list):
+            yield from members(inner)
+
+
+def test_document_is_valid_and_every_reference_leads_somewhere(document: dict[str, Any]) -> None:
+    assert document["openapi"].startswith("3.1")
+    OpenAPIV31SpecValidator(document).validate()
+    for reference in (each["$ref"] for each in members(document) if "$ref" in each):
+        found: Any = document
+        for name in reference.removeprefix("#/").split("/"):
+            found = found[name]
+
+
+def test_document_needs_no_token(client: Client, document: dict[str, Any]) -> None:
+    answer = client.get("/api/v1/openapi.json")
+    assert answer.json() == document
+    assert answer["ETag"]
+
+
+def test_every_route_is_in_the_document(document: dict[str, Any]) -> None:
+    """Compare with the router. The document itself and the way to an unknown tool are left out."""
+    routed = {
+        (re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", f"/api/v1{path}"), method.lower())
+        for _, router in make_api()._routers
+        for path, view in router.path_operations.items()
+        for operation in view.operations
+        for method in operation.methods
+    }
+    documented = {(path, method) for path, method, _ in every_operation(document)}
+    assert routed - documented == {
+        ("/api/v1/openapi.json", "get"),
+        ("/api/v1/tools/{name}", "post"),
+    }
+    assert documented <= routed
+
+
+def test_ids_of_operations_are_unique_and_fit_every_language(document: dict[str, Any]) -> None:
+    ids = [operation["operationId"] for _, _, operation in every_operation(document)]
+    assert len(ids) == len(set(ids))
+    assert all(re.fullmatch(r"[a-z][a-z0-9_]*", each) for each in ids)
+    assert set(TOOLS) == set(RESULTS) <= set(ids)
+
+
+def test_every_answer_has_a_body_with_examples(document: dict[str, Any]) -> None:
+    for path, method, operation in every_operation(document):
+        bodies = [operation.get("requestBody")]
+        for status, answer in operation["responses"].items():
+            assert answer.get("description") or "$ref" in answer, (path, status)
+            bodies += [answer] if status not in ("204", "304") and "$ref" not in answer else []
+        for body in filter(None, bodies):
+            for kind, content in body["content"].items():
+                if kind == "application/json":
+                    assert content["examples"], (path, method)
+                    for example in content["examples"].values():
+                        validator_of(content["schema"]).validate(example["value"])
+
+
+def test_every_problem_has_a_true_example(document: dict[str, Any]) -> None:
+    for status, answer in document["components"]["responses"].items():
+        content = answer["content"]["application/problem+json"]
+        validator_of(content["schema"]).validate(content["example"])
+        assert content["example"]["status"] == int(status)
+    assert {each["code"] for each in examples_of_problems(document)} <= set(STATUS)
+
+
+def examples_of_problems(document: dict[str, Any]) -> Iterator[Any]:
+    for answer in document["components"]["responses"].values():
+        yield answer["content"]["application/problem+json"]["example"]
+
+
+def validator_of(schema: dict[str, Any]) -> Any:
+    return strict_validator(json.dumps(schema))
+
+
+def test_example_with_an_unknown_member_would_be_noticed() -> None:
+    reference = {"$ref": "#/components/schemas/Deleted"}
+    validator_of(reference).validate({"deleted": True})
+    with pytest.raises(jsonschema_rs.ValidationError):
+        validator_of(reference).validate({"deleted": True, "more": 1})
+
+
+@pytest.mark.parametrize("path", ["/tools/send_email", "/tools/send_draft"])
+def test_operation_that_stores_something_takes_a_key(document: dict[str, Any], path: str) -> None:
+    parameters = document["paths"][f"/api/v1{path}"]["post"]["parameters"]
+    assert {"$ref": "#/components/parameters/IdempotencyKey"} in parameters

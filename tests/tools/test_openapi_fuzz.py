@@ -1,0 +1,52 @@
+"""Requests that schemathesis makes from the OpenAPI document find no answer that it does not name."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import Api
+from tests.support.served_here import served_here
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(300)]
+SCHEMATHESIS = Path(sys.executable).with_name("schemathesis")
+# A schema cannot say all that a parameter must be, for example one of two ids or a usable host. So
+# a valid request may get a 422.
+LEFT_OUT = "positive_data_acceptance"
+
+
+def fuzz(api: Api, folder: Path, *options: str) -> None:
+    """Run schemathesis with a fixed seed; fail with its report if it found a defect."""
+    with served_here() as url:
+        done = subprocess.run(
+            [
+                *(str(SCHEMATHESIS), "--no-color", "run", f"{url}/api/v1/openapi.json"),
+                *("--header", f"Authorization: Bearer {api.secret}"),
+                *("--checks", "all", "--exclude-checks", LEFT_OUT, "--seed", "20261123"),
+                *("--warnings", "off", "--continue-on-failure", *options),
+            ],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=240,
+        )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_requests_made_from_the_document_are_answered_as_it_says(
+    api: Api, tmp_path: Path, settings: Any
+) -> None:
+    settings.MAILHUB_PROPOSALS_PER_MINUTE = 100_000
+    settings.MCP_M365_TOOLS = []
+    fuzz(api, tmp_path, "--phases", "examples,fuzzing", "--max-examples", "4")
+
+
+@pytest.mark.long
+def test_many_requests_and_sequences_are_answered_as_it_says(
+    api: Api, tmp_path: Path, settings: Any
+) -> None:
+    settings.MAILHUB_PROPOSALS_PER_MINUTE = 100_000
+    settings.MCP_M365_TOOLS = []
+    fuzz(api, tmp_path, "--max-examples", "40")

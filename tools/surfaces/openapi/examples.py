@@ -1,0 +1,196 @@
+"""Examples in the OpenAPI document: a request for each operation, and an answer of each type.
+
+The tests compare them with the schemas.
+"""
+
+from http import HTTPStatus
+from typing import Any
+
+from accounts.infra.problems import Problem
+
+ID = "3f0b8a52-6d0e-4d51-9d1a-5b8f3f0f2c11"
+MAIL = "m_7Qd2Fw"
+THREAD = "t_81Kc0p"
+_MOMENT = "2026-11-23T09:30:00Z"
+_LATER = "2026-11-26T09:30:00Z"
+_SHA256 = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+_MIRA = "mira@northwind.example"
+_ALICE = "alice@lovelace.example"
+_MAIL: dict[str, Any] = {
+    "to": [_MIRA],
+    "subject": "Thursday",
+    "body": "Hello Mira,\nuntil Thursday.",
+}
+_WHY = {"reason": "She asked for a date.", "metadata": {"ticket": "4711"}, "confirm": True}
+
+REQUESTS: dict[str, dict[str, Any]] = {
+    "list_mailboxes": {},
+    "list_folders": {"mailbox": _ALICE},
+    "list_emails": {"folder": "inbox", "unread": True, "max_results": 10},
+    "search_emails": {"from": _MIRA, "text": "invoice", "since": "2026-11-01"},
+    "read_email": {"message_id": MAIL},
+    "read_thread": {"thread_id": THREAD},
+    "list_attachments": {"message_id": MAIL},
+    "download_attachment": {"message_id": MAIL, "attachment_id": "2", "as": "text"},
+    "gmail_search_messages": {"query": "from:mira subject:invoice"},
+    "gmail_get_message": {"message_id": "18c2f0a9d3b4e5f6"},
+    "create_draft": _MAIL,
+    "draft_reply": {"message_id": MAIL, "body": "Thank you."},
+    "update_draft": {"draft_id": MAIL, **_MAIL},
+    "list_drafts": {"max_results": 10},
+    "delete_draft": {"draft_id": MAIL},
+    "send_email": _MAIL | _WHY,
+    "reply_email": {"message_id": MAIL, "comment": "Thursday suits me."} | _WHY,
+    "forward_email": {"message_id": MAIL, "to": _MIRA, "comment": "For you."} | _WHY,
+    "send_draft": {"draft_id": MAIL} | _WHY,
+    "get_action": {"action_id": ID},
+    "list_actions": {"state": "pending", "limit": 20},
+    "cancel_action": {"action_id": ID},
+    "m365_run_command": {"command": "m365 outlook message list --folderName Inbox"},
+    "webhooks_create": {"url": "https://agent.example/hook", "events": ["action.succeeded"]},
+}
+
+_CARD = {
+    "id": MAIL,
+    "thread_id": THREAD,
+    "from": _MIRA,
+    "name": "Mira",
+    "subject": "Thursday",
+    "date": _MOMENT,
+    "snippet": "Does Thursday suit you?",
+    "unread": True,
+}
+_FILE = {"id": "2", "name": "plan.pdf", "type": "application/pdf", "size": 20480}
+_MAILBOX = {
+    "id": ID,
+    "address": _ALICE,
+    "provider": "imap",
+    "status": "active",
+    "scopes": ["read", "draft", "send"],
+}
+_DRAFT = {"id": MAIL, "uid": 17, "subject": "Thursday", "to": [_MIRA], "date": _MOMENT}
+_WARNINGS = [{"code": "external_recipient", "text": "Leaves your domain. northwind.example"}]
+_ACTION = {
+    "id": ID,
+    "state": "pending",
+    "tool": "send_email",
+    "mailbox": _ALICE,
+    "review_url": f"https://mailhub.example/actions/{ID}/",
+    "created_at": _MOMENT,
+    "expires_at": _LATER,
+    "metadata": {"ticket": "4711"},
+}
+_SENT = _ACTION | {
+    "state": "succeeded",
+    "receipt": {"at": _LATER, "recipient_count": 1, "provider": "imap"},
+    "review": {"by": _ALICE, "verdict": "approved"},
+}
+_UPLOADED = {
+    "handle": ID,
+    "name": "plan.pdf",
+    "type": "application/pdf",
+    "size": 20480,
+    "sha256": _SHA256,
+    "expires_at": _LATER,
+}
+_WEBHOOK = {
+    "id": ID,
+    "url": "https://agent.example/hook",
+    "events": ["action.succeeded"],
+    "created_at": _MOMENT,
+}
+
+RESULTS: dict[str, dict[str, Any]] = {
+    "MailboxRow": _MAILBOX,
+    "MailboxList": {"mailboxes": [_MAILBOX]},
+    "FolderList": {"folders": [{"id": "inbox", "name": "Inbox", "role": "inbox", "unread": 3}]},
+    "EmailPage": {"emails": [_CARD], "next_page_token": "10"},
+    "SearchPage": {"emails": [_CARD]},
+    "Email": {
+        "id": MAIL,
+        "thread_id": THREAD,
+        "from": _MIRA,
+        "to": [_ALICE],
+        "subject": "Thursday",
+        "date": _MOMENT,
+        "body": "Does Thursday suit you?",
+        "attachments": [_FILE],
+    },
+    "Conversation": {
+        "thread_id": THREAD,
+        "messages": [
+            {"id": MAIL, "from": _MIRA, "date": _MOMENT, "body": "Does Thursday suit you?"}
+        ],
+    },
+    "AttachmentList": {"attachments": [_FILE]},
+    "Download": {"name": "plan.pdf", "type": "application/pdf", "size": 20480, "text": "The plan"},
+    "GmailPage": {
+        "messages": [{"id": "18c2f0a9d3b4e5f6", "thread_id": "18c2f0a9d3b4e5f6"}],
+        "next_page_token": "1",
+    },
+    "GmailEmail": {
+        "id": "18c2f0a9d3b4e5f6",
+        "thread_id": "18c2f0a9d3b4e5f6",
+        "headers": {"From": _MIRA, "To": _ALICE, "Subject": "Thursday", "Date": ""},
+        "snippet": "Does Thursday suit you?",
+        "body_text": "Does Thursday suit you?",
+    },
+    "DraftRow": _DRAFT,
+    "DraftList": {"drafts": [_DRAFT]},
+    "Deleted": {"deleted": True},
+    "MailPreview": {
+        "status": "preview",
+        "preview": {
+            "kind": "send",
+            "mailbox": _ALICE,
+            "from": _ALICE,
+            "to": [_MIRA],
+            "subject": "Thursday",
+            "body_excerpt": "Hello Mira, until Thursday.",
+            "body_chars": 27,
+            "digest": _SHA256,
+            "text": f"Send an email to {_MIRA}. Nothing has been sent.",
+        },
+        "warnings": _WARNINGS,
+    },
+    "CommandPreview": {
+        "status": "preview",
+        "preview": {
+            "kind": "m365",
+            "mailbox": _ALICE,
+            "command": "m365 outlook message remove --id 1",
+            "digest": _SHA256,
+            "text": "Run in Microsoft 365. Nothing has been sent.",
+        },
+        "warnings": [],
+    },
+    "CommandOutput": {"command": "m365 outlook message list", "output": "[]"},
+    "ProposalResult": {"status": "pending", "action": _ACTION, "warnings": _WARNINGS},
+    "ActionReport": _SENT
+    | {"next": "A person approved it, and it was sent. Do not propose it again.", "sequence": 3},
+    "ActionList": {"items": [_SENT], "next_cursor": "MjAyNi0xMS0yM1QwOTozMDowMFp-M2Yw"},
+    "UploadedFile": _UPLOADED,
+    "WebhookList": {"items": [_WEBHOOK]},
+    "NewWebhookRow": _WEBHOOK | {"secret": "whsec_…"},
+    "ToolList": {
+        "tools": [
+            {
+                "name": "list_mailboxes",
+                "description": "The mailboxes you may use, with address and status.",
+                "effect": "read",
+                "scope": "mail:read",
+                "parameters": {"type": "object", "properties": {}},
+            }
+        ]
+    },
+}
+
+
+def problem(code: str, status: HTTPStatus, detail: str) -> dict[str, Any]:
+    """Return the example of a problem document."""
+    document = Problem(code, f"{detail}.", status=status.value).as_dict("/api/v1/actions")
+    if status == HTTPStatus.UNPROCESSABLE_ENTITY:
+        document["errors"] = [{"field": "to.0", "message": "is not an e-mail address"}]
+    if status == HTTPStatus.TOO_MANY_REQUESTS:
+        document["retry_after"] = 41
+    return document

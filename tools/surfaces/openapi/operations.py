@@ -1,0 +1,278 @@
+"""The operations of REST: address, parameters, answers. The tools come from the catalogue."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from approvals.api import NewWebhook
+from tools.catalog.entries import TOOLS, MailboxTool, Tool
+from tools.schemas import GetAction, ListActions, Parameters, SendingParameters
+from tools.surfaces.openapi import mail_results, results
+
+API = "/api/v1"
+# Every operation reads a token, and a body in time; a fault is 500.
+EVERYWHERE = ("400", "401", "403", "408", "413", "429", "500", "503")
+WITH_JSON = ("415", "422")
+OF_MAILBOXES = ("404", "409", "424")
+
+RESULTS: Mapping[str, Any] = {
+    "list_mailboxes": mail_results.MailboxList,
+    "list_folders": mail_results.FolderList,
+    "list_emails": mail_results.EmailPage,
+    "search_emails": mail_results.SearchPage,
+    "read_email": mail_results.Email,
+    "read_thread": mail_results.Conversation,
+    "list_attachments": mail_results.AttachmentList,
+    "download_attachment": mail_results.Download,
+    "gmail_search_messages": mail_results.GmailPage,
+    "gmail_get_message": mail_results.GmailEmail,
+    "create_draft": mail_results.DraftRow,
+    "draft_reply": mail_results.DraftRow,
+    "update_draft": mail_results.DraftRow,
+    "list_drafts": mail_results.DraftList,
+    "delete_draft": mail_results.Deleted,
+    "send_email": results.MailPreview,
+    "reply_email": results.MailPreview,
+    "forward_email": results.MailPreview,
+    "send_draft": results.MailPreview,
+    "get_action": results.ActionReport,
+    "list_actions": results.ActionList,
+    "cancel_action": results.ActionReport,
+    "m365_run_command": results.CommandPreview,
+}
+# Tools that may answer with a proposal although they have no `confirm`.
+MAY_PROPOSE = frozenset({"update_draft", "delete_draft"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answered:
+    """One successful answer: its status, the types of its body, and its own headers.
+
+    `links` names operations that take a value of this answer, with the place of the value.
+    """
+
+    status: int
+    types: tuple[Any, ...] = ()
+    description: str = "The result"
+    headers: tuple[str, ...] = ()
+    links: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Operation:
+    """One operation. `id` never changes, because generated clients name their functions after it.
+
+    `query` holds the parameters of a GET. `keyed` operations take an `Idempotency-Key`. One that
+    `waits` takes `Prefer: wait`.
+    """
+
+    id: str
+    method: str
+    path: str
+    tag: str
+    summary: str
+    answers: tuple[Answered, ...]
+    description: str = ""
+    path_parameters: Mapping[str, str] = field(default_factory=dict)
+    query: type[Parameters] | None = None
+    body: Any = None
+    upload: bool = False
+    keyed: bool = False
+    waits: bool = False
+    problems: tuple[str, ...] = ()
+    scope: str = ""
+
+
+def operations() -> list[Operation]:
+    """Return all operations: those on things, and one for each tool."""
+    return [*OF_THINGS, *(_of_tool(tool) for tool in TOOLS.values())]
+
+
+def _read(*types: Any, waits: bool = False) -> tuple[Answered, ...]:
+    """Return the answers of a GET: 200, or 304 to the `ETag` of an earlier one."""
+    headers = ("ETag", "Preference-Applied") if waits else ("ETag",)
+    return (
+        Answered(status=200, types=types, headers=headers),
+        Answered(status=304, description="The same as the `If-None-Match`", headers=headers),
+    )
+
+
+OF_THINGS = [
+    Operation(
+        id="tools_list",
+        method="get",
+        path="/tools",
+        tag="tools",
+        summary="The tools your token may call",
+        answers=_read(results.ToolList),
+    ),
+    Operation(
+        id="actions_list",
+        method="get",
+        path="/actions",
+        tag="actions",
+        summary="What you have proposed, the newest first",
+        query=ListActions,
+        answers=_read(results.ActionList),
+        problems=("404", "422"),
+        scope="mail:propose",
+    ),
+    Operation(
+        id="actions_get",
+        method="get",
+        path="/actions/{action_id}",
+        tag="actions",
+        summary="One action",
+        path_parameters={"action_id": "id of an action"},
+        query=GetAction,
+        waits=True,
+        answers=_read(results.ActionReport, waits=True),
+        problems=("404", "422"),
+        scope="mail:propose",
+    ),
+    Operation(
+        id="actions_cancel",
+        method="post",
+        path="/actions/{action_id}/cancel",
+        tag="actions",
+        summary="Withdraw an action that has not left",
+        path_parameters={"action_id": "id of an action"},
+        answers=(Answered(status=200, types=(results.ActionReport,)),),
+        problems=("404", "409", "422"),
+        scope="mail:propose",
+    ),
+    Operation(
+        id="mailboxes_list",
+        method="get",
+        path="/mailboxes",
+        tag="mailboxes",
+        summary="Your mailboxes",
+        answers=_read(mail_results.MailboxList),
+        scope="mail:read",
+    ),
+    Operation(
+        id="mailboxes_get",
+        method="get",
+        path="/mailboxes/{mailbox_id}",
+        tag="mailboxes",
+        summary="One mailbox",
+        path_parameters={"mailbox_id": "id of a mailbox"},
+        answers=_read(mail_results.MailboxRow),
+        problems=("404",),
+        scope="mail:read",
+    ),
+    Operation(
+        id="attachments_upload",
+        method="post",
+        path="/attachments",
+        tag="attachments",
+        summary="Upload a file to attach; it is kept for a day",
+        upload=True,
+        answers=(
+            Answered(
+                status=201,
+                types=(results.UploadedFile,),
+                headers=("Idempotency-Replayed",),
+                links={"attachments_get": {"handle": "$response.body#/handle"}},
+            ),
+        ),
+        problems=("422",),
+        scope="mail:draft or mail:propose",
+    ),
+    Operation(
+        id="attachments_get",
+        method="get",
+        path="/attachments/{handle}",
+        tag="attachments",
+        summary="An uploaded file, as long as it lives",
+        path_parameters={"handle": "handle of an uploaded file"},
+        answers=_read(results.UploadedFile),
+        problems=("404",),
+    ),
+    Operation(
+        id="webhooks_list",
+        method="get",
+        path="/webhooks",
+        tag="webhooks",
+        summary="The addresses that get messages about actions",
+        answers=_read(results.WebhookList),
+        scope="webhooks:manage",
+    ),
+    Operation(
+        id="webhooks_create",
+        method="post",
+        path="/webhooks",
+        tag="webhooks",
+        summary="Tell an address from now on; the answer holds the secret of its signatures, once",
+        body=NewWebhook,
+        answers=(
+            Answered(
+                status=201,
+                types=(results.NewWebhookRow,),
+                links={"webhooks_delete": {"webhook_id": "$response.body#/id"}},
+            ),
+        ),
+        problems=(*WITH_JSON, "409"),
+        scope="webhooks:manage",
+    ),
+    Operation(
+        id="webhooks_delete",
+        method="delete",
+        path="/webhooks/{webhook_id}",
+        tag="webhooks",
+        summary="Tell it nothing more",
+        path_parameters={"webhook_id": "id of a webhook"},
+        answers=(Answered(status=204, description="It gets no more messages"),),
+        problems=("404",),
+        scope="webhooks:manage",
+    ),
+]
+
+
+def _of_tool(tool: Tool) -> Operation:
+    proposes = issubclass(tool.parameters, SendingParameters)
+    now: tuple[Any, ...] = (RESULTS[tool.name],)
+    if tool.name == "m365_run_command":
+        now = (*now, results.CommandOutput)
+    if proposes or tool.name in MAY_PROPOSE:
+        now = (*now, results.ProposalResult)
+    return Operation(
+        id=tool.name,
+        method="post",
+        path=f"/tools/{tool.name}",
+        tag="tools",
+        summary=tool.name,
+        description=tool.description,
+        body=tool.parameters,
+        answers=(_now(tool, now), *_later(tool, proposes)),
+        keyed=proposes,
+        problems=(
+            *WITH_JSON,
+            *(OF_MAILBOXES if isinstance(tool, MailboxTool) or proposes else ("404", "409")),
+        ),
+        scope=tool.scope,
+    )
+
+
+def _now(tool: Tool, types: tuple[Any, ...]) -> Answered:
+    headers = () if tool.read_only else ("Idempotency-Replayed",)
+    ended = results.ProposalResult in types
+    said = "The result, or a repeated proposal that has ended" if ended else "The result"
+    return Answered(status=200, types=types, description=said, headers=headers)
+
+
+def _later(tool: Tool, proposes: bool) -> tuple[Answered, ...]:
+    if not proposes and tool.name not in MAY_PROPOSE:
+        return ()
+    return (
+        Answered(
+            status=202,
+            types=(results.ProposalResult,),
+            description="A person decides; ask for the action at `Location`",
+            headers=("Location", "Retry-After", "Idempotency-Replayed"),
+            links={
+                "actions_get": {"action_id": "$response.body#/action/id"},
+                "actions_cancel": {"action_id": "$response.body#/action/id"},
+            },
+        ),
+    )
