@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, cast
 
 from allauth.account.models import EmailAddress
+from allauth.idp.oidc.models import Client, Token
 from allauth.mfa.models import Authenticator
 from allauth.socialaccount.models import SocialAccount, SocialApp, SocialToken
 from allauth.usersessions.models import UserSession
@@ -94,6 +95,8 @@ class PersonAdmin(admin.ModelAdmin):
 
 for model in (
     Group,
+    Client,
+    Token,
     EmailAddress,
     SocialAccount,
     SocialApp,
@@ -140,5 +143,15 @@ class MembershipAdmin(ReadOnlyAdmin):
 
 @admin.register(ApiToken)
 class ApiTokenAdmin(ReadOnlyAdmin):
-    list_display = ["name", "hint", "user", "expires_at", "last_used_at", "revoked_at"]
+    list_display = ["name", "hint", "client", "user", "expires_at", "last_used_at", "revoked_at"]
+    list_select_related = ["client", "user"]
     exclude = ["digest"]
+
+
+@admin.register(Client)
+class ProgramAdmin(ReadOnlyAdmin):
+    """A program that asked for access by OAuth. MAILHUB_OAUTH_REGISTRATION says which may."""
+
+    list_display = ["name", "id", "redirect_uris", "created_at"]
+    fields = ["name", "id", "redirect_uris", "created_at"]
+    search_fields = ["name", "id"]

@@ -128,9 +128,7 @@ class ConsentForm(AccessForm):
     Only reading is ticked, and a mailbox only if the program has it already or if there is no other.
     """
 
-    days = forms.ChoiceField(
-        label=_("For how long"), choices=LIFETIMES, initial="90", required=False
-    )
+    days = forms.ChoiceField(label=_("For how long"), choices=LIFETIMES[:-1], initial="90")
 
     def __init__(self, *args: Any, held: set[UUID], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -69,7 +69,7 @@ def give(
     *,
     scopes: Iterable[str],
     mailboxes: Collection[Mailbox],
-    lifetime: timedelta | None,
+    lifetime: timedelta,
 ) -> ApiToken:
     """Store what a person allows a program, in place of what they allowed it before.
 
@@ -90,7 +90,7 @@ def give(
             hint="",
         )
     grant.scopes = sorted(set(scopes))
-    grant.expires_at = timezone.now() + lifetime if lifetime else None
+    grant.expires_at = timezone.now() + lifetime
     grant.save()
     grant.mailboxes.set(mailboxes)
     record_event(

@@ -84,13 +84,19 @@ def is_document_allowed(url: str) -> bool:
     return is_host_allowed(urlparse(url).hostname or "")
 
 
+def is_allowed(client: Client) -> bool:
+    """Return True if the settings still let this program ask; they may have changed."""
+    if cimd.is_cimd_url(client.id):
+        return is_document_allowed(client.id)
+    return all(is_host_allowed(redirects.host_of(uri)) for uri in client.get_redirect_uris())
+
+
 def complete(client: Client) -> None:
     """Fill in what every program gets, whatever it asked for; raise ValidationError if it may not
     register.
     """
-    uris = client.get_redirect_uris()
-    redirects.check_redirects(uris)
-    if not all(is_host_allowed(redirects.host_of(uri)) for uri in uris):
+    redirects.check_redirects(client.get_redirect_uris())
+    if not is_allowed(client):
         raise ValidationError("This server does not accept programs of this host.")
     client.set_grant_types(list(GRANTS))
     client.set_response_types(["code"])

@@ -71,6 +71,8 @@ def authorize(request: AuthenticatedRequest) -> HttpResponseBase:
         # 9700, 4.11.2).
         return _refuse(request, _reason(error), _with_issuer(error.in_uri(error.redirect_uri)))
     client, to = about["request"].client, about["redirect_uri"]
+    if not programs.is_allowed(client):
+        return _refuse(request, _not_accepted())
     if request.method == "POST" and request.POST.get("answer") != "allow":
         return _deny(to, about["state"])
     form = make_form(request, client, asked_scopes)
@@ -110,7 +112,7 @@ def _give(person: User, client: Client, form: ConsentForm) -> None:
         client,
         scopes=wanted["scopes"],
         mailboxes=mailboxes,
-        lifetime=timedelta(days=int(wanted["days"])) if wanted["days"] else None,
+        lifetime=timedelta(days=int(wanted["days"])),
     )
 
 
@@ -134,6 +136,10 @@ def _reason(error: OAuth2Error) -> str:
     if isinstance(error, InvalidScopeError):
         return _("The program asks for rights that do not exist here.")
     return _("The program's request is not complete. It needs a PKCE challenge (S256).")
+
+
+def _not_accepted() -> str:
+    return _("This server does not accept this program. Ask your administrator.")
 
 
 def _refuse(request: AuthenticatedRequest, reason: str, back: str = "") -> HttpResponse:
@@ -170,6 +176,8 @@ def device(request: AuthenticatedRequest) -> HttpResponse:
 
 
 def _decide(request: AuthenticatedRequest, waiting: Token, client: Client) -> HttpResponse:
+    if not programs.is_allowed(client):
+        return _refuse(request, _not_accepted())
     program = programs.describe(client)
     if request.method == "POST" and request.POST.get("answer") != "allow":
         devices.answer(waiting, request.user, scopes=None)

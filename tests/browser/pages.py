@@ -37,6 +37,7 @@ from tests.browser.presses import (
     wrong_edit,
     wrong_rules,
 )
+from tests.browser.program_pages import connect_programs, device
 from tests.conftest import Api, make_mailbox
 from tests.support.people.office import letter
 from tools.providers.memory import MemoryServer
@@ -117,6 +118,7 @@ def furnish(
     )
     known = members.invite(mailbox=mailbox, person=alice, email=charlie.email, role=Role.APPROVER)
     link = SignInLink.issue(user=alice, lifetime=timedelta(hours=1))
+    programs = connect_programs(alice, mailbox)
     return [
         *(View(who="alice", address=f"/?{query}") for query in QUEUE),
         *(View(who="alice", address=address, name=name) for name, address in seen.items()),
@@ -125,6 +127,12 @@ def furnish(
             for address in (*AROUND, its, f"{its}rules/", f"{its}disconnect/")
         ),
         View(who="alice", address="/tokens/new/", then=make_token, name="a new token"),
+        *(View(who="alice", address=address, name=name) for name, address in programs.items()),
+        View(who="charlie", address=programs["an app"], name="a program without a mailbox"),
+        *(
+            View(who="alice", address="/oauth/device", then=device(answer), name=f"{name} device")
+            for name, answer in {"a": "", "a connected": "allow", "a refused": "refuse"}.items()
+        ),
         View(who="alice", address=_webhook(alice), name="what a webhook was told"),
         View(who="alice", address="/webhooks/new/", then=add_webhook, name="a new webhook"),
         View(who="alice", address="/compose/", then=refused_mail, name="a mail that is refused"),

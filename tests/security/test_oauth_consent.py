@@ -6,10 +6,11 @@ import pytest
 from allauth.idp.oidc.models import Client as Registered
 from django.test import Client
 
-from accounts.models import ApiToken, Mailbox, Membership, Role, User
+from accounts.models import SCOPE_ROLES, ApiToken, Mailbox, Membership, Role, User
 from tests.conftest import make_mailbox
 from tests.support.people.browser import browser
 from tests.support.people.programs import ALL, BACK, Program, allow
+from tools.catalog.entries import TOOLS
 from tools.providers.memory import MemoryServer
 
 pytestmark = pytest.mark.django_db
@@ -140,3 +141,23 @@ def test_staff_restrict_registration(
     assert Program().register(redirect_uris=[back]).status_code == status
     found = Client().get("/.well-known/oauth-authorization-server").json()
     assert ("registration_endpoint" in found) is (mode != "off")
+
+
+@pytest.mark.parametrize("mode", ["off", "listed"])
+def test_restriction_holds_for_programs_that_registered_before(
+    program: Program, alice: User, mailbox: Mailbox, settings: Any, mode: str
+) -> None:
+    kept = program.connect(alice, mailbox)
+    settings.MAILHUB_OAUTH_REGISTRATION = mode
+    assert allow(alice, program.address(), mailbox).status_code == 400
+    assert program.refresh(kept["refresh_token"]).status_code == 200
+
+
+def test_scopes_of_the_page_have_the_roles_of_their_tools() -> None:
+    """Compare what a role lets a person give with what the catalogue asks of it."""
+    for scope, role in SCOPE_ROLES.items():
+        needs = [
+            tool.need for tool in TOOLS.values() if tool.scope == scope and hasattr(tool, "need")
+        ]
+        assert role in needs, scope
+        assert all(each.covers(role) or each == Role.VIEWER for each in needs), scope
