@@ -15,7 +15,9 @@ function addCopy(lines, words) {
     await navigator.clipboard.writeText(lines.textContent);
     button.textContent = words.copiedLabel;
   });
-  lines.before(button);
+  const box = Object.assign(document.createElement("div"), { className: "copied" });
+  lines.replaceWith(box);
+  box.append(lines, button);
 }
 
 async function wait(sign, left) {
