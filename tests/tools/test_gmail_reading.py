@@ -11,6 +11,7 @@ from tests.conftest import Api, make_api, problem_of
 from tests.support.concurrently import all_at_once
 from tests.support.people.gmail import ADA, arrived, connected, gmail, letter
 from tests.support.servers.gmail import GmailServer
+from tools.mail.message import reading
 from tools.providers.base import READ_LIMIT
 from tools.providers.errors import Unavailable
 from tools.providers.gmail import GmailProvider, payload
@@ -119,6 +120,16 @@ def test_unknown_format_is_refused_before_gmail_is_asked(api: Api, gmail: GmailS
     assert (problem["code"], gmail.calls) == ("invalid_input", [])
 
 
+def text_of(data: bytes, charset: str) -> str | None:
+    """Return the text of a message that Gmail describes like this."""
+    described = {
+        "mimeType": "text/plain",
+        "headers": [{"name": "Content-Type", "value": f"text/plain; charset={charset}"}],
+        "body": {"size": len(data), "data": payload.encode_base64(data)},
+    }
+    return reading.read(payload.tree_of(described)).text
+
+
 @pytest.mark.parametrize(
     ("charset", "data", "text"),
     [
@@ -133,37 +144,15 @@ def test_unknown_format_is_refused_before_gmail_is_asked(api: Api, gmail: GmailS
     ],
 )
 def test_text_is_read_in_any_charset(charset: str, data: bytes, text: str) -> None:
-    part = payload.Part(
-        id="0",
-        type="text/plain",
-        name="",
-        charset=charset,
-        disposition="",
-        content_id="",
-        size=len(data),
-        data=data,
-        attachment_id="",
-    )
-    assert payload.text(part, data) == text
+    assert text_of(data, charset) == text
 
 
 @pytest.mark.parametrize("charset", ["utf-8", "iso-8859-1", ""])
 @pytest.mark.parametrize("last", ["ü", "你", "😀"])
 def test_cut_inside_a_character_loses_only_that_character(charset: str, last: str) -> None:
     text = "Grüße, 你好 " + "a" * (READ_LIMIT - len("Grüße, 你好 ".encode()) - 1)
-    part = payload.Part(
-        id="0",
-        type="text/plain",
-        name="",
-        charset=charset,
-        disposition="",
-        content_id="",
-        size=0,
-        data=None,
-        attachment_id="",
-    )
-    assert payload.text(part, f"{text}{last} and more".encode()) == text
-    assert payload.text(part, f"{text}.{last}".encode()) == f"{text}."
+    assert text_of(f"{text}{last} and more".encode(), charset) == text
+    assert text_of(f"{text}.{last}".encode(), charset) == f"{text}."
 
 
 @pytest.mark.parametrize("data", ["SGk_", "SGk/", "SGk", "SG k=\n", "%%%", ""])
@@ -172,10 +161,22 @@ def test_base64_is_read_with_and_without_its_padding(data: str) -> None:
 
 
 def test_large_text_stored_apart_by_gmail_is_fetched(api: Api, gmail: GmailServer) -> None:
-    stored = gmail.deliver(ADA, letter(text="word " * 10_000))
+    stored = gmail.deliver(ADA, letter(text="word " * 220_000))
     found = result(api.tool("read_email", message_id=stored.id))
-    assert found["truncated"]["total_chars"] > 40_000
-    assert gmail.requests() == {"messages.get": 1, "attachments.get": 1}
+    assert found["truncated"]["total_chars"] > READ_LIMIT // 2
+    assert found["notes"] == ["The text was cut after 1,048,576 bytes."]
+    assert gmail.requests() == {"messages.get": 2, "attachments.get": 1}
+
+
+def test_card_has_letters_that_gmail_loses(api: Api, gmail: GmailServer) -> None:
+    """Gmail keeps only the UTF-8 of headers that are not encoded; the source has them all."""
+    plain = letter(text="Привет").replace(b"Subject: ", b"Subject: \xcf\xf0\xe8\xe2\xe5\xf2, ")
+    gmail.deliver(ADA, plain)
+    for found in (
+        result(api.tool("list_emails"))["emails"],
+        result(api.tool("gmail_search_messages", query="in:inbox"))["messages"],
+    ):
+        assert found[0]["subject"].startswith("Привет, ")
 
 
 def test_reading_only_headers_fetches_no_body(api: Api, gmail: GmailServer) -> None:

@@ -138,7 +138,8 @@ def list_attachments(
     caller: Caller, mailbox: Mailbox, parameters: ListAttachments
 ) -> dict[str, Any]:
     with map_errors(mailbox):
-        message = provider_of(caller, mailbox).read_message(parameters.message_id, body=False)
+        # With its content, so that names, sizes and ids are those of read_email.
+        message = provider_of(caller, mailbox).read_message(parameters.message_id, body=True)
     return {"attachments": [compact.attachment(info) for info in message.attachments]}
 
 

@@ -37,7 +37,7 @@ class Part:
     """A part of a message; `number` is its IMAP section.
 
     `load(limit)` returns its decoded content, at most `limit` bytes. `size` is None if only loading
-    shows it.
+    shows it. `is_recoded`: its provider may have turned a text into UTF-8.
     """
 
     number: str
@@ -49,6 +49,7 @@ class Part:
     content_id: str = ""
     size: int | None = None
     size_is_estimate: bool = False
+    is_recoded: bool = False
     children: tuple["Part", ...] = ()
     load: Callable[[int | None], bytes] = field(default=_nothing, repr=False)
 

@@ -14,7 +14,7 @@ from tools.mail.message.blocks import Block, has_words, join
 from tools.mail.message.files import name_files
 from tools.mail.message.mime import Tree
 from tools.mail.message.parts import MAX_DEPTH, MAX_PARTS, AttachmentInfo, Part
-from tools.mail.text.decoding import text_of
+from tools.mail.text.decoding import read_as, text_of
 
 READ_LIMIT = 1024 * 1024  # bytes of the plain texts together, and of the HTML
 EXPANDED_BYTES = 8 * 1024**2  # of a part that holds other parts
@@ -207,12 +207,7 @@ class _Reader:
         whole = len(content) <= limit
         self.note("" if whole else CUT_NOTE)
         self._left[form] -= min(len(content), limit)
-        text = text_of(
-            content[:limit],
-            part.charset,
-            whole=whole,
-            is_page=form == "html",
-        )
+        text = _text_of(part, content[:limit], whole=whole)
         if form == "html":
             return [Block(html=text)]
         if part.type in ENRICHED:
@@ -364,6 +359,17 @@ class _Reader:
             own_mark=lenient.own_mark(tree.block),
         )
         self.inner += [found, *nested.inner][: MOST_INNER - len(self.inner)]
+
+
+def _text_of(part: Part, content: bytes, *, whole: bool) -> str:
+    # ISO-2022 and UTF-7 are ASCII with escapes: valid UTF-8, but not meant as UTF-8.
+    is_utf_8 = (
+        part.is_recoded
+        and not content.isascii()
+        and read_as(content, "utf_8", whole=whole) is not None
+    )
+    label = "utf-8" if is_utf_8 else part.charset
+    return text_of(content, label, whole=whole, is_page=part.type == "text/html")
 
 
 def _with_names(parts: Sequence[Part]) -> Iterator[tuple[Part, str]]:

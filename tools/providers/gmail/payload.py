@@ -6,20 +6,21 @@ https://developers.google.com/workspace/gmail/api/reference/rest/v1/users.messag
 import base64
 import binascii
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from email.message import Message as Block
 from html import unescape
 from typing import Any
 
 from tools.mail.message import lenient
-from tools.mail.text.decoding import REPLACED, read_as, text_of, without_controls
-from tools.providers.base import READ_LIMIT, AttachmentInfo, Card, Message
+from tools.mail.message.mime import Tree
+from tools.mail.message.parameters import first_word, parameters
+from tools.mail.message.parts import MAX_DEPTH, MAX_PARTS, Part
+from tools.mail.message.reading import count_files
+from tools.mail.text.decoding import REPLACED, without_controls
+from tools.providers.base import Card
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-MAX_DEPTH = 50
-MAX_PARTS = 1000
 LISTED_DEPTH = 12  # how deep a list looks for attachments
 _OF_A_PART = "partId,mimeType,filename,headers,body(size,attachmentId)"
 
@@ -29,68 +30,99 @@ def _fields(depth: int) -> str:
     return _OF_A_PART + inside
 
 
+# What is known of a message before its content.
+HEAD = "id,threadId,labelIds,snippet,internalDate,sizeEstimate"
 # Everything of a message except the contents of its parts.
-OUTLINE = f"id,threadId,labelIds,snippet,internalDate,payload({_fields(LISTED_DEPTH)})"
+OUTLINE = f"{HEAD},payload({_fields(LISTED_DEPTH)})"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Part:
-    """A leaf of a message. `data` is None if Gmail keeps the content under `attachment_id`."""
+Fetch = Callable[[str], bytes]  # of Gmail's id of an attachment
 
-    id: str
-    type: str
-    name: str
-    charset: str
-    disposition: str
-    content_id: str
-    size: int
-    data: bytes | None
-    attachment_id: str
 
-    @property
-    def is_attachment(self) -> bool:
-        return lenient.is_attachment(self.type, self.disposition, self.name)
+def fetch_nothing(attachment_id: str) -> bytes:
+    return b""
 
-    def info(self, *, size: int | None = None) -> AttachmentInfo:
-        inline = (
-            bool(self.content_id)
-            and self.disposition != "attachment"
-            and self.type.startswith("image/")
+
+def tree_of(payload: Mapping[str, Any], fetch: Fetch = fetch_nothing) -> Tree:
+    """Return a message as parts; a content that Gmail keeps apart is fetched when it is loaded."""
+    reader = _Reader(fetch)
+    root = reader.part(payload, "", 0) or Part(number="1", type="multipart/mixed")
+    return Tree(root=root, block=headers(payload), left_out=reader.left_out)
+
+
+class _Reader:
+    def __init__(self, fetch: Fetch) -> None:
+        self._fetch = fetch
+        self._left: Iterator[int] = iter(range(lenient.MOST_DETECTED))
+        self._parts = MAX_PARTS
+        self.left_out = False
+
+    def part(self, payload: Mapping[str, Any], number: str, depth: int) -> Part | None:
+        if depth > MAX_DEPTH or self._parts <= 0:
+            self.left_out = True
+            return None
+        self._parts -= 1
+        block = headers(payload)
+        kind = str(payload.get("mimeType", "")).lower()
+        named = parameters(_raw(block, "Content-Type"), self._left)
+        if not kind.startswith("multipart/"):
+            return self._leaf(payload, block, named, number=number or "1", kind=kind)
+        children = (
+            self.part(child, f"{number}.{place}" if number else str(place), depth + 1)
+            for place, child in enumerate(payload.get("parts", ()), start=1)
         )
-        return AttachmentInfo(
-            id=self.id,
-            name=self.name,
-            type=self.type,
-            size=self.size if size is None else size,
-            inline=inline,
-            content_id=self.content_id,
+        found = tuple(child for child in children if child is not None)
+        return Part(number=number, type=kind, parameters=named, children=found)
+
+    def _leaf(
+        self,
+        payload: Mapping[str, Any],
+        block: Block,
+        named: dict[str, str],
+        *,
+        number: str,
+        kind: str,
+    ) -> Part:
+        body = payload.get("body", {})
+        disposed = _raw(block, "Content-Disposition")
+        file = parameters(disposed, self._left)
+        name = payload.get("filename") or file.get("filename") or named.get("name") or ""
+        return Part(
+            number=number,
+            type=kind or "text/plain",
+            parameters=named,
+            disposition=first_word(disposed),
+            name=lenient.decode_text(name),
+            content_id=str(block["Content-ID"] or "").strip(" <>"),
+            size=int(body.get("size", 0)),
+            load=self._loader(body),
+            is_recoded=True,
         )
 
+    def _loader(self, body: Mapping[str, Any]) -> Callable[[int | None], bytes]:
+        def load(limit: int | None) -> bytes:
+            if "data" not in body and body.get("attachmentId"):
+                return self._fetch(str(body["attachmentId"]))[:limit]
+            return decode_base64(str(body.get("data", "")))[:limit]
 
-def leaves(payload: Mapping[str, Any], depth: int = 0) -> Iterator[Part]:
-    """Yield the leaves in order; an attached message is one leaf.
+        return load
 
-    Parts that are nested too deep, or beyond the limit of parts, are left out.
-    """
-    kind = str(payload.get("mimeType", "")).lower()
-    if kind.startswith("multipart/"):
-        if depth <= MAX_DEPTH:
-            for child in payload.get("parts", ())[:MAX_PARTS]:
-                yield from leaves(child, depth + 1)
-        return
-    block = headers(payload)
-    body = payload.get("body", {})
-    yield Part(
-        id=str(payload.get("partId") or "0"),
-        type=kind or "text/plain",
-        name=lenient.decode_text(payload.get("filename", "")),
-        charset=lenient.parameter(block, "charset"),
-        disposition=str(block["Content-Disposition"] or "").partition(";")[0].strip().lower(),
-        content_id=str(block["Content-ID"] or "").strip(" <>"),
-        size=int(body.get("size", 0)),
-        data=decode_base64(body["data"]) if "data" in body else None,
-        attachment_id=str(body.get("attachmentId", "")),
-    )
+
+def number_of(part_id: str) -> str:
+    """Return the IMAP section of a part: Gmail counts from 0."""
+    places = part_id.split(".")
+    if not all(place.isascii() and place.isdecimal() and len(place) < 6 for place in places):
+        return ""
+    return ".".join(str(int(place) + 1) for place in places)
+
+
+def part_id_of(number: str) -> str:
+    """Return Gmail's id of a part."""
+    return ".".join(str(int(place) - 1) for place in number.split("."))
+
+
+def _raw(block: Block, name: str) -> bytes:
+    return str(block[name] or "").encode("utf-8", "surrogateescape")
 
 
 def headers(payload: Mapping[str, Any]) -> Block:
@@ -106,11 +138,6 @@ def has_lost_letters(block: Block) -> bool:
     return any(REPLACED in str(block[name] or "") for name in ("From", "To", "Cc", "Subject"))
 
 
-def headers_of_source(raw: str, charset: str) -> Block:
-    """Return the headers of a message in its `raw` format."""
-    return lenient.headers(decode_base64(raw[: 4 * (lenient.BLOCK_BYTES // 3)]), charset)
-
-
 def decode_base64(data: str) -> bytes:
     """Decode base64 for URLs, with or without its padding."""
     clean = re.sub(r"[^A-Za-z0-9_-]", "", data.replace("+", "-").replace("/", "_"))
@@ -124,50 +151,10 @@ def encode_base64(source: bytes) -> str:
     return base64.urlsafe_b64encode(source).decode()
 
 
-def text(part: Part, data: bytes) -> str:
-    """Return the text of a part. Gmail returns most bodies in UTF-8, even if their header says
-    otherwise.
-    """
-    whole, data = len(data) <= READ_LIMIT, data[:READ_LIMIT]
-    # ISO-2022 and UTF-7 are ASCII with escapes: valid UTF-8, but not meant as UTF-8.
-    is_utf_8 = not data.isascii() and read_as(data, "utf_8", whole=whole) is not None
-    label = "utf-8" if is_utf_8 else part.charset
-    return text_of(data, label, whole=whole, is_page=part.type == "text/html")
-
-
-def body_part(parts: list[Part], subtype: str) -> Part | None:
-    return next(
-        (part for part in parts if part.type == f"text/{subtype}" and not part.is_attachment), None
-    )
-
-
-def message(
-    answer: Mapping[str, Any], block: Block, *, id_: str, text: str | None, html: str | None
-) -> Message:
-    name, address = lenient.sender(block)
-    return Message(
-        id=id_,
-        from_address=address,
-        from_name=name,
-        to=_addresses(block, "To"),
-        cc=_addresses(block, "Cc"),
-        reply_to=_addresses(block, "Reply-To"),
-        subject=lenient.decode_text(block["Subject"]),
-        date=lenient.date_of(block, arrival_time(answer)),
-        message_id=lenient.decode_text(block["Message-ID"]),
-        references=lenient.references(block),
-        text=text,
-        html=html,
-        thread_id=str(answer.get("threadId", "")),
-        own_mark=lenient.own_mark(block),
-        attachments=tuple(
-            part.info() for part in leaves(answer.get("payload", {})) if part.is_attachment
-        ),
-    )
-
-
-def card(answer: Mapping[str, Any], *, id_: str) -> Card:
-    block = headers(answer.get("payload", {}))
+def card(answer: Mapping[str, Any], *, id_: str, block: Block | None = None) -> Card:
+    """Return the row of a list; `block` holds the headers if the answer has damaged ones."""
+    tree = tree_of(answer.get("payload", {}))
+    block = tree.block if block is None else block
     name, address = lenient.sender(block)
     return Card(
         id=id_,
@@ -180,7 +167,7 @@ def card(answer: Mapping[str, Any], *, id_: str) -> Card:
         unread="UNREAD" in answer.get("labelIds", ()),
         thread_id=str(answer.get("threadId", "")),
         own_mark=lenient.own_mark(block),
-        attachments=sum(part.is_attachment for part in leaves(answer.get("payload", {}))),
+        attachments=count_files(tree.root),
     )
 
 

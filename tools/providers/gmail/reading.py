@@ -5,7 +5,7 @@ A list is one request for the ids and one batch for the contents of its rows.
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from email.message import Message as Block
 from typing import Any, Literal
@@ -21,6 +21,7 @@ from tools.providers.gmail import metrics, payload, queries
 from tools.providers.gmail.answers import BadRequest
 from tools.providers.gmail.client import Build
 from tools.providers.gmail.mailbox import ROLE_OF_LABEL, GmailMailbox, message_part
+from tools.providers.gmail.trees import GmailTree, GmailTrees
 
 log = structlog.get_logger(__name__)
 
@@ -67,6 +68,7 @@ class GmailReader:
     def __init__(self, mailbox: GmailMailbox) -> None:
         self._mailbox = mailbox
         self._client = mailbox.client
+        self._trees = GmailTrees(mailbox)
 
     def find(
         self,
@@ -107,12 +109,13 @@ class GmailReader:
         return FoundPage(rows=(*filled, *rows[ENRICHED:]), next_token=token)
 
     def get(self, message_id: str, *, fmt: Literal["full", "metadata"]) -> GmailMessage:
-        answer = self._mailbox.get_message(message_part(message_id), fmt=fmt)
-        block = self._headers(answer)
+        named = message_part(message_id)
+        found = self._trees.fetch(named) if fmt == "full" else self._outline(named, fmt=fmt)
+        block = found.tree.block
         return GmailMessage(
-            message=self._read(answer, block, id_=message_id, body=fmt == "full"),
+            message=found.read(id_=message_id, body=fmt == "full"),
             headers={name: lenient.decode_text(value) for name, value in reversed(block.items())},
-            snippet=payload.snippet(answer),
+            snippet=payload.snippet(found.answer),
         )
 
     def list_messages(
@@ -151,9 +154,9 @@ class GmailReader:
         )
 
     def read_message(self, message_id: str, *, body: bool) -> Message:
-        fields = None if body else payload.OUTLINE
-        answer = self._mailbox.get_message(message_part(message_id), fields=fields)
-        return self._read(answer, self._headers(answer), id_=message_id, body=body)
+        named = message_part(message_id)
+        found = self._trees.fetch(named) if body else self._outline(named, fields=payload.OUTLINE)
+        return found.read(id_=message_id, body=body)
 
     def read_thread(self, message_id: str, *, limit: int, body: bool = True) -> tuple[Message, ...]:
         """Return the conversation of a message; the id of a conversation is accepted too."""
@@ -162,44 +165,27 @@ class GmailReader:
             thread = self._mailbox.get_message(named, fields="threadId")["threadId"]
         except NotFound:
             thread = named
-        fields = None if body else f"messages({payload.OUTLINE})"
+        form, fields = ("metadata", payload.HEAD) if body else ("full", payload.OUTLINE)
         answer = self._mailbox.read_known(
-            "threads.get", lambda users: users.threads().get(userId="me", id=thread, fields=fields)
+            "threads.get",
+            lambda users: users.threads().get(
+                userId="me", id=thread, format=form, fields=f"messages({fields})"
+            ),
         )
         told = [
             each
             for each in answer.get("messages", ())
             if not {"DRAFT", "TRASH"} & set(each.get("labelIds", ()))
         ]
-        return tuple(
-            self._read(each, self._headers(each), id_=each["id"], body=body)
-            for each in (told or answer["messages"])[-limit:]
-        )
+        shown = (told or answer["messages"])[-limit:]
+        trees = self._trees
+        found = trees.fetch_all(shown) if body else [trees.of_payload(each) for each in shown]
+        return tuple(each.read(id_=str(each.answer["id"]), body=body) for each in found)
 
     def fetch_attachment(
         self, message_id: str, attachment_id: str, *, limit: int
     ) -> tuple[AttachmentInfo, bytes]:
-        answer = self._mailbox.get_message(message_part(message_id))
-        found = (
-            each for each in payload.leaves(answer.get("payload", {})) if each.id == attachment_id
-        )
-        part = next((each for each in found if each.is_attachment), None)
-        if part is None:
-            raise NotFound(
-                translatable("There is no such attachment; list_attachments names them.")
-            )
-        if part.size > limit:
-            raise Refused(
-                "too_large",
-                translatable("The attachment is larger than %(limit)s bytes.", limit=f"{limit:,}"),
-            )
-        content = self._data(answer["id"], part)
-        if len(content) > limit:
-            raise Refused(
-                "too_large",
-                translatable("The attachment is larger than %(limit)s bytes.", limit=f"{limit:,}"),
-            )
-        return part.info(size=len(content)), content
+        return self._trees.fetch(message_part(message_id)).file(attachment_id, limit=limit)
 
     def id_of_number(self, number: int, *, folder: str) -> str:
         raise NotFound(translatable("Gmail has no numbers for messages; use message_id."))
@@ -244,15 +230,15 @@ class GmailReader:
         """Return a card for each message, under the id beside it. A message that is gone gets no
         card.
         """
-        cards = []
         answers = self._client.each("messages.get", _get_outline, list(ids), again=True)
-        for id_, answer in zip(ids.values(), answers, strict=True):
-            if isinstance(answer, NotFound):
-                continue
-            if isinstance(answer, ProviderError):
+        for answer in answers:
+            if isinstance(answer, ProviderError) and not isinstance(answer, NotFound):
                 raise answer
-            cards.append(payload.card(answer, id_=id_))
-        return tuple(cards)
+        found = [each for each in answers if not isinstance(each, ProviderError)]
+        whole = self._trees.whole_blocks(found)
+        return tuple(
+            payload.card(each, id_=ids[each["id"]], block=whole.get(each["id"])) for each in found
+        )
 
     def _pages(
         self, query: str, labels: Sequence[str], *, limit: int, page_token: str | None
@@ -285,11 +271,14 @@ class GmailReader:
             )
         except ProviderError as error:
             answers = [error] * len(rows)  # the search itself succeeded, so its ids are returned
+        whole = self._trees.whole_blocks(
+            [answer for answer in answers if not isinstance(answer, ProviderError)]
+        )
         filled = []
         for row, answer in zip(rows, answers, strict=True):
             failed = isinstance(answer, ProviderError)
             metrics.ENRICHED.labels(outcome="failed" if failed else "ok").inc()
-            filled.append(row if failed else _row(row, answer))
+            filled.append(row if failed else _row(row, answer, whole.get(row.id)))
         if bare := sum(isinstance(answer, ProviderError) for answer in answers):
             log.warning("gmail_rows_not_filled_in", provider="gmail", count=bare)
         return filled
@@ -320,40 +309,18 @@ class GmailReader:
                 ) from None
             raise Refused("invalid_query", "Gmail does not understand the query.") from None
 
-    def _headers(self, answer: Mapping[str, Any]) -> Block:
-        """Return the headers; Gmail keeps only the UTF-8 of letters that are not encoded."""
-        block = payload.headers(answer.get("payload", {}))
-        if not payload.has_lost_letters(block):
-            return block
-        parts = list(payload.leaves(answer.get("payload", {})))
-        part = payload.body_part(parts, "plain") or payload.body_part(parts, "html")
-        raw = str(self._mailbox.get_message(answer["id"], fmt="raw").get("raw", ""))
-        return payload.headers_of_source(raw, part.charset if part else "")
-
-    def _read(self, answer: Mapping[str, Any], block: Block, *, id_: str, body: bool) -> Message:
-        parts = list(payload.leaves(answer.get("payload", {}))) if body else []
-        text, html = (
-            payload.text(part, self._data(answer["id"], part)) if part is not None else None
-            for part in (payload.body_part(parts, "plain"), payload.body_part(parts, "html"))
-        )
-        return payload.message(answer, block, id_=id_, text=text, html=html)
-
-    def _data(self, message_id: str, part: payload.Part) -> bytes:
-        if part.data is not None or not part.attachment_id:
-            return part.data or b""
-        answer = self._mailbox.read_known(
-            "attachments.get",
-            lambda users: (
-                users.messages()
-                .attachments()
-                .get(userId="me", messageId=message_id, id=part.attachment_id)
-            ),
-        )
-        return payload.decode_base64(answer.get("data", ""))
+    def _outline(
+        self, message_id: str, *, fmt: str = "full", fields: str | None = None
+    ) -> GmailTree:
+        """Return a message without its content; headers that Gmail damaged are read again."""
+        answer = self._mailbox.get_message(message_id, fmt=fmt, fields=fields)
+        found = self._trees.of_payload(answer)
+        block = self._trees.whole_blocks([answer]).get(str(answer["id"]))
+        return found if block is None else replace(found, tree=replace(found.tree, block=block))
 
 
-def _row(row: Found, answer: Mapping[str, Any]) -> Found:
-    card = payload.card(answer, id_=row.id)
+def _row(row: Found, answer: Mapping[str, Any], block: Block | None) -> Found:
+    card = payload.card(answer, id_=row.id, block=block)
     return Found(
         id=row.id,
         thread_id=row.thread_id or card.thread_id,

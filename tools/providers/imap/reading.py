@@ -84,7 +84,8 @@ class ImapReader:
     def read_message(self, message_id: str, *, body: bool) -> Message:
         with self._mailbox.session() as session:
             place = self._mailbox.open_message(session, message_id)
-            return self._whole(session, place.uid, body=body)
+            read = self._whole if body else self._outline
+            return read(session, place.uid)
 
     def read_thread(self, message_id: str, *, limit: int, body: bool = True) -> tuple[Message, ...]:
         read = self._whole if body else self._outline
@@ -166,10 +167,10 @@ class ImapReader:
         has = {uid: count_files(_root(row)) > 0 for uid, row in rows.items()}
         return [uid for uid in candidates if has.get(uid) is attached][:count]
 
-    def _whole(self, session: Session, uid: int, *, body: bool = True) -> Message:
+    def _whole(self, session: Session, uid: int) -> Message:
         tree, arrived = fetch_tree(session, uid)
         id_ = self._mailbox.make_id(session, uid)
-        return read_tree(tree, id_=id_, arrived=arrived, body=body)
+        return read_tree(tree, id_=id_, arrived=arrived, body=True)
 
     def _outline(self, session: Session, uid: int) -> Message:
         """Return headers and attachments, as the server describes them."""
