@@ -2,7 +2,8 @@
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
@@ -11,6 +12,7 @@ from uuid import UUID
 from accounts.connect import microsoft
 from accounts.infra.texts import translatable
 from tools.mail.message import lenient
+from tools.mail.message.files import name_files
 from tools.providers import handles
 from tools.providers.base import AttachmentInfo, role_of
 from tools.providers.errors import NotFound
@@ -151,15 +153,28 @@ def mark_of(graph_id: str) -> str:
     return hashlib.blake2b(graph_id.encode(), digest_size=6).hexdigest()
 
 
-def attachment_info(row: dict[str, Any]) -> AttachmentInfo:
-    is_mail = str(row.get("@odata.type") or "").endswith("itemAttachment")
-    return AttachmentInfo(
-        id=mark_of(str(row.get("id"))),
-        name=lenient.decode_text(row.get("name") or ""),
-        type=str(
-            row.get("contentType") or ("message/rfc822" if is_mail else "application/octet-stream")
-        ).lower(),
-        size=int(row.get("size") or 0),
-        inline=bool(row.get("isInline")),
-        content_id=str(row.get("contentId") or "").strip("<>"),
+def attachment_infos(rows: Sequence[dict[str, Any]]) -> tuple[AttachmentInfo, ...]:
+    """Return the attachments that Graph lists. Their sizes include some overhead."""
+    given = [
+        AttachmentInfo(
+            id=mark_of(str(row.get("id"))),
+            name=lenient.decode_text(row.get("name") or ""),
+            type=_type_of(row),
+            size=int(row.get("size") or 0),
+            size_is_estimate=True,
+            inline=bool(row.get("isInline")),
+            content_id=str(row.get("contentId") or "").strip("<>"),
+        )
+        for row in rows
+    ]
+    names = name_files((info.name, info.type) for info in given)
+    return tuple(
+        replace(info, name=name, original_name=info.name if info.name != name else "")
+        for info, name in zip(given, names, strict=True)
     )
+
+
+def _type_of(row: dict[str, Any]) -> str:
+    is_mail = str(row.get("@odata.type") or "").endswith("itemAttachment")
+    usual = "message/rfc822" if is_mail else "application/octet-stream"
+    return str(row.get("contentType") or usual).lower()

@@ -1,11 +1,13 @@
 """Reading a mailbox: lists and searches in one request each, messages, threads, attachments."""
 
+import time
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from accounts.infra.texts import translatable
-from tools.mail.message import lenient
+from tools.mail.message import lenient, mime
+from tools.mail.message.mime import Tree
 from tools.mail.text.decoding import without_controls
 from tools.providers import handles
 from tools.providers.base import AttachmentInfo, Card, Folder, Message, Page, SearchQuery
@@ -17,9 +19,10 @@ from tools.providers.graph.mailbox import (
     WELL_KNOWN,
     GraphMailbox,
     addresses,
-    attachment_info,
+    attachment_infos,
     mark_of,
     moment,
+    path_of,
     sender_of,
 )
 from tools.providers.graph.queries import (
@@ -31,6 +34,8 @@ from tools.providers.graph.queries import (
     quote_text,
     unread_filter,
 )
+from tools.providers.graph.sources import fetch_tree, is_number, read_source
+from tools.providers.messages import NO_ATTACHMENT, read_file, too_large
 
 CARD_FIELDS = "id,subject,from,toRecipients,receivedDateTime,sentDateTime,bodyPreview,isRead,isDraft,hasAttachments"
 # Our own header can only be read with all headers: Graph has no filter for one header.
@@ -44,6 +49,7 @@ THREAD_FIELDS = (
 FILES = f"attachments($select={FILE_FIELDS})"
 TOP_LIMIT = 1000  # of `$top`: https://learn.microsoft.com/graph/api/user-list-messages
 TOKEN_LENGTH = 200  # longest page token that a tool takes
+SOURCE_SECONDS = 2.0  # for the sources of a conversation, one request each
 EMPTY_PAGES = 5  # searched for an unread message
 
 
@@ -91,10 +97,10 @@ class GraphReader:
 
     def read_message(self, message_id: str, *, body: bool) -> Message:
         fields = f"{MESSAGE_FIELDS},body" if body else MESSAGE_FIELDS
-        answer = self._client.get(
-            self._mailbox.find_message(message_id), {"$select": fields, "$expand": FILES}
-        )
-        return self._message(message_id, answer.body, body=body)
+        path = self._mailbox.find_message(message_id)
+        row = self._client.get(path, {"$select": fields, "$expand": FILES}).body
+        tree = fetch_tree(self._client, path, row) if body else None
+        return self._message(message_id, row, body=body, tree=tree)
 
     def read_thread(self, message_id: str, *, limit: int, body: bool = True) -> tuple[Message, ...]:
         start = self._client.get(
@@ -114,39 +120,33 @@ class GraphReader:
         rows = self._client.rows("/messages", params, enough=limit)[:limit]
         short = handles.shorten(self._mailbox.id, [str(row["id"]) for row in rows])
         oldest = datetime.min.replace(tzinfo=UTC)
-        messages = [self._message(short[str(row["id"])], row, body=body) for row in rows]
+        until = time.monotonic() + SOURCE_SECONDS
+        messages = []
+        for row in rows:  # newest first; the others are read from Graph's JSON
+            is_early = body and time.monotonic() < until
+            path = path_of(str(row["id"]))
+            tree = fetch_tree(self._client, path, row) if is_early else None
+            messages.append(self._message(short[str(row["id"])], row, body=body, tree=tree))
         return tuple(sorted(messages, key=lambda each: (each.date or oldest, len(each.references))))
 
     def fetch_attachment(
         self, message_id: str, attachment_id: str, *, limit: int
     ) -> tuple[AttachmentInfo, bytes]:
         path = self._mailbox.find_message(message_id)
+        if is_number(attachment_id):
+            source = self._client.get(f"{path}/$value", raw=True).content
+            return read_file(mime.parse(source), attachment_id, limit=limit)
         rows = self._attachments.list_rows(path)
-        row = next((row for row in rows if mark_of(str(row.get("id"))) == attachment_id), None)
-        if row is None:
-            raise NotFound(
-                translatable("There is no such attachment; list_attachments names them.")
-            )
-        info = attachment_info(row)
+        files = zip(attachment_infos(rows), rows, strict=True)
+        info, row = next((each for each in files if each[0].id == attachment_id), (None, {}))
+        if info is None:
+            raise NotFound(NO_ATTACHMENT)
         if info.size * 9 // 10 > limit:  # Graph's size includes some overhead
-            raise Refused(
-                "too_large",
-                translatable("The attachment is larger than %(limit)s bytes.", limit=f"{limit:,}"),
-            )
+            raise too_large(limit)
         content = self._attachments.read(path, row, is_mail=info.type == "message/rfc822")
         if len(content) > limit:
-            raise Refused(
-                "too_large",
-                translatable("The attachment is larger than %(limit)s bytes.", limit=f"{limit:,}"),
-            )
-        return AttachmentInfo(
-            id=info.id,
-            name=info.name,
-            type=info.type,
-            size=len(content),
-            inline=info.inline,
-            content_id=info.content_id,
-        ), content
+            raise too_large(limit)
+        return replace(info, size=len(content), size_is_estimate=False), content
 
     def id_of_number(self, number: int, *, folder: str) -> str:
         raise NotFound()  # messages have no numbers here
@@ -248,7 +248,10 @@ class GraphReader:
         short = handles.shorten(self._mailbox.id, [str(row["id"]) for row in rows])
         return tuple(_card(short[str(row["id"])], row) for row in rows)
 
-    def _message(self, message_id: str, row: dict[str, Any], *, body: bool) -> Message:
+    def _message(
+        self, message_id: str, row: dict[str, Any], *, body: bool, tree: Tree | None = None
+    ) -> Message:
+        """Return the message of a row, read from its tree if there is one."""
         name, address = sender_of(row)
         content = row.get("body") or {}
         written = without_controls(str(content.get("content") or "")) if body else None
@@ -259,11 +262,11 @@ class GraphReader:
         )
         block = lenient.headers(headers.encode("utf-8", "replace") + b"\r\n\r\n")
         files = row.get("attachments")
-        if files is None or "attachments@odata.nextLink" in row:
+        if tree is None and (files is None or "attachments@odata.nextLink" in row):
             more = files is not None or row.get("hasAttachments")
             path = self._mailbox.find_message(message_id) if more else ""
             files = self._attachments.list_rows(path) if more else []
-        return Message(
+        shown = Message(
             id=message_id,
             from_address=address,
             from_name=name,
@@ -274,11 +277,12 @@ class GraphReader:
             date=moment(row.get("sentDateTime") or row.get("receivedDateTime")),
             text=None if is_html else written,
             html=written if is_html else None,
-            attachments=tuple(attachment_info(each) for each in files),
+            attachments=attachment_infos(files or []),
             message_id=str(row.get("internetMessageId") or ""),
             references=lenient.references(block),
             own_mark=lenient.own_mark(block),
         )
+        return shown if tree is None else read_source(tree, shown)
 
 
 def _filter_unseen(shown: frozenset[str], answer: Answer) -> list[dict[str, Any]]:
