@@ -26,7 +26,7 @@ waiting_pages = wait_for_news(pages)
 def _mcp() -> Any:
     # The library takes half a second to load, and many servers never need it. So the first request
     # loads it.
-    from tools.surfaces.mcp import http_app
+    from tools.surfaces.mcp_http import http_app
 
     return http_app
 

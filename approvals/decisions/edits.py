@@ -175,6 +175,11 @@ def last_seen(action: PendingAction, person: User) -> int | None:
     )
 
 
+def was_opened(action_id: UUID | str) -> bool:
+    """Return True if somebody has had the review page of an action open."""
+    return Seen.objects.filter(action__pk=action_id).exists()
+
+
 def changes_since(action: PendingAction, revision: int) -> tuple[comparing.FieldChange, ...]:
     """Return how the present content differs from an earlier revision; 1 is the proposal."""
     return edited.find_changes(action, revision, action.revision)

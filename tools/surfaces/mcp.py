@@ -11,43 +11,32 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
-from urllib.parse import urlsplit
-from uuid import uuid4
 
 import anyio
 import structlog
-from asgiref.sync import ThreadSensitiveContext, sync_to_async
-from django.conf import settings
+from asgiref.sync import sync_to_async
 from django.core.serializers.json import DjangoJSONEncoder
 from django.db import close_old_connections
-from django.http.request import split_domain_port, validate_host
 from mcp import types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
-from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPError
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.types import Message, Receive, Scope, Send
 
-from accounts.access.audience import lacks_scope
-from accounts.access.auth import caller_of_token, secret_of
+from accounts.access.auth import caller_of_token
 from accounts.access.caller import Caller
-from accounts.access.rate_limits import rate_limit_headers
-from accounts.infra.json_bodies import READ_BODY, check_json
 from accounts.infra.problems import Problem
 from accounts.infra.texts import translatable
 from tools.catalog.calls import call_tool, tools_for
 from tools.catalog.entries import DEFAULT_TOOLSETS, TOOLS, Tool
 from tools.catalog.tool_schema import published_hints, published_parameters
-from tools.surfaces import waiting
+from tools.sending.answers import Proposed
+from tools.surfaces import mcp_tasks, waiting
 
 log = structlog.get_logger(__name__)
 # At INFO the library logs the life of each request, which our own log line already does.
 logging.getLogger("mcp").setLevel(logging.WARNING)
 
-PATH = "/mcp"
 INSTRUCTIONS = (
     "Mail through mailhub: you read, draft and propose; a person approves what leaves. A mail held for review is "
     "a success: give its review_url to the user, follow it with get_action (wait: seconds, at most 60), do not "
@@ -102,23 +91,60 @@ def make_server(visit_of: Callable[[Context], Visit]) -> Server[Any]:
     ) -> types.ListToolsResult:
         return await sync_to_async(_list)(visit_of(context))
 
-    async def call(context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
+    async def call(
+        context: Context, params: types.CallToolRequestParams
+    ) -> types.CallToolResult | types.InputRequiredResult | dict[str, Any]:
         visit, arguments = visit_of(context), params.arguments or {}
         seconds = arguments.get("wait")
         if params.name == waiting.TOOL.name and isinstance(seconds, int) and seconds > 0:
             visit = await _wait(visit, str(arguments.get("action_id")), seconds)
-        return await sync_to_async(_call)(visit, params.name, arguments)
+        if params.request_state is not None:  # the client has opened the page of its proposal
+            return await sync_to_async(_resume)(visit, params.request_state)
+        result, proposal = await sync_to_async(_answer)(visit, params.name, arguments)
+        if proposal is None or proposal.final:
+            return result
+        if mcp_tasks.declares_tasks(context):
+            return mcp_tasks.created(proposal.result["action"])
+        if mcp_tasks.opens_urls(context) and not proposal.replayed:
+            return mcp_tasks.ask_to_open(proposal.result["action"])
+        return result
 
-    return Server(
+    async def get_task(context: Context, params: mcp_tasks.TaskParams) -> dict[str, Any]:
+        mcp_tasks.refuse_undeclared(context)
+        visit, urls = visit_of(context), mcp_tasks.opens_urls(context)
+        return await sync_to_async(_in_protocol)(
+            lambda: mcp_tasks.get_task(visit.caller(), params.task_id, _result, urls=urls)
+        )
+
+    async def update_task(context: Context, params: mcp_tasks.UpdateParams) -> dict[str, Any]:
+        mcp_tasks.refuse_undeclared(context)
+        visit = visit_of(context)
+        return await sync_to_async(_in_protocol)(
+            lambda: mcp_tasks.update_task(visit.caller(), params.task_id)
+        )
+
+    async def cancel_task(context: Context, params: mcp_tasks.TaskParams) -> dict[str, Any]:
+        mcp_tasks.refuse_undeclared(context)
+        visit = visit_of(context)
+        return await sync_to_async(_in_protocol)(
+            lambda: mcp_tasks.cancel_task(visit.caller(), params.task_id)
+        )
+
+    server = Server(
         "mailhub",
         version="1",
         instructions=INSTRUCTIONS,
         on_list_tools=list_tools,
-        on_call_tool=call,
         # Our tools have no parameter in a header; without this the library lists the tools on every
         # call.
         get_tool_input_schema=lambda name: None,
     )
+    server.add_request_handler("tools/call", types.CallToolRequestParams, call)
+    server.extensions[mcp_tasks.EXTENSION] = {}
+    server.add_request_handler("tasks/get", mcp_tasks.TaskParams, get_task)
+    server.add_request_handler("tasks/update", mcp_tasks.UpdateParams, update_task)
+    server.add_request_handler("tasks/cancel", mcp_tasks.TaskParams, cancel_task)
+    return server
 
 
 def _list(visit: Visit) -> types.ListToolsResult:
@@ -127,7 +153,7 @@ def _list(visit: Visit) -> types.ListToolsResult:
     except Problem as problem:
         raise MCPError(code=types.INVALID_REQUEST, message=problem.detail) from None
     except Exception as error:  # the library would send the error's text to the client
-        raise MCPError(code=types.INTERNAL_ERROR, message=_fault(error).detail) from None
+        raise MCPError(code=types.INTERNAL_ERROR, message=report_fault(error).detail) from None
     return types.ListToolsResult(
         tools=[_describe_tool(tool) for tool in offered if tool.toolset in visit.toolsets]
     )
@@ -164,15 +190,49 @@ async def _wait(visit: Visit, action_id: str, seconds: int) -> Visit:
 
 
 def _call(visit: Visit, name: str, arguments: dict[str, Any]) -> types.CallToolResult:
+    return _answer(visit, name, arguments)[0]
+
+
+def _answer(
+    visit: Visit, name: str, arguments: dict[str, Any]
+) -> tuple[types.CallToolResult, Proposed | None]:
+    """Return the result of a tool, and the proposal if it made one."""
     try:
-        return _result(call_tool(visit.caller(), name, arguments).result)
+        answer = call_tool(visit.caller(), name, arguments)
+        return _result(answer.result), answer.proposal
     except Problem as problem:
-        return _result(problem.as_dict(), is_error=True)
+        return _result(problem.as_dict(), is_error=True), None
     except Exception as error:
-        return _result(_fault(error).as_dict(), is_error=True)
+        return _result(report_fault(error).as_dict(), is_error=True), None
 
 
-def _fault(error: Exception) -> Problem:
+def _resume(visit: Visit, action_id: str) -> types.CallToolResult:
+    """Return the answer to a proposal that was made by an earlier round of the same call.
+
+    The state comes from the client, so it leads only to the caller's own actions.
+    """
+    result, _ = _answer(visit, waiting.TOOL.name, {"action_id": action_id})
+    if result.is_error:
+        return result
+    content = result.content[0]
+    assert isinstance(content, types.TextContent)
+    action = json.loads(content.text)
+    return _result({"status": action["state"], "action": action, "warnings": []})
+
+
+def _in_protocol(function: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Return the result of a method of the protocol; raise MCPError and nothing else."""
+    try:
+        return function()
+    except MCPError:
+        raise
+    except Problem as problem:
+        raise MCPError(code=types.INVALID_REQUEST, message=problem.detail) from None
+    except Exception as error:
+        raise MCPError(code=types.INTERNAL_ERROR, message=report_fault(error).detail) from None
+
+
+def report_fault(error: Exception) -> Problem:
     log.error("request_failed", exc_info=error)
     return Problem(
         "transient", "Something went wrong here. Nothing was sent by this request.", status=500
@@ -195,174 +255,6 @@ def _result(document: dict[str, Any], *, is_error: bool = False) -> types.CallTo
     return types.CallToolResult(
         content=[types.TextContent(type="text", text=text)], is_error=is_error
     )
-
-
-# --- Streamable HTTP ---
-
-
-def _visit_of(context: Context) -> Visit:
-    request: Request = context.request  # type: ignore[assignment]  # there is always one on HTTP
-    visit: Visit = request.state.visit
-    return visit
-
-
-_http_server = make_server(_visit_of)
-
-
-async def http_app(scope: Scope, receive: Receive, send: Send) -> None:
-    """Serve `/mcp`, an ASGI application: one POST, one JSON answer; cookies are ignored."""
-    # One thread, and so one database connection, from the token to the answer, like Django's
-    # requests.
-    async with ThreadSensitiveContext():
-        try:
-            with structlog.contextvars.bound_contextvars(request_id=str(uuid4())):
-                await _serve(scope, receive, send)
-        finally:
-            await sync_to_async(close_old_connections)()
-
-
-async def _serve(scope: Scope, receive: Receive, send: Send) -> None:
-    request = Request(scope)
-    try:
-        visit = await _admit(request)
-        receive = await _check_body(scope, receive, visit.caller())
-    except Problem as problem:
-        log.info(
-            "request_refused",
-            surface="mcp",
-            method=request.method,
-            status=problem.status,
-            code=problem.code,
-        )
-        await _refusal(problem)(scope, receive, send)
-        return
-    except Exception as error:
-        await _refusal(_fault(error))(scope, receive, send)
-        return
-    # A manager is for sessions, which we do not have. One for each request needs no startup or
-    # shutdown hook of the process, which Django does not have. Host and Origin have been checked
-    # already.
-    manager = StreamableHTTPSessionManager(
-        _http_server,
-        stateless=True,
-        json_response=True,
-        max_request_body_size=settings.DATA_UPLOAD_MAX_MEMORY_SIZE,
-    )
-    async with manager.run():
-        await manager.handle_request(
-            _pass_on(scope, visit), receive, _with_limits(visit.caller(), send)
-        )
-
-
-async def _check_body(scope: Scope, receive: Receive, caller: Caller) -> Receive:
-    """Read the body within the admission limits and check its shape and the scope it needs; raise
-    Problem.
-    """
-    read_body = scope.get(READ_BODY)
-    if read_body is None:
-        return receive
-    replay: Receive = await read_body()
-    message = await replay()
-    body = message.get("body", b"")
-    check_json(body)
-    _check_scope(caller, body)
-    waiting = [message]
-
-    async def receive_again() -> Message:
-        return waiting.pop() if waiting else await replay()
-
-    return receive_again
-
-
-def _check_scope(caller: Caller, body: bytes) -> None:
-    """Refuse a call whose scope a connected program lacks; raise Problem `forbidden`.
-
-    Its client asks the person for more when the HTTP status is 403 (step-up authorization), which a
-    result inside the protocol cannot tell. A person's own token has no such way: it gets a result.
-    """
-    if caller.token is None or caller.token.client_id is None:
-        return
-    try:
-        asked = json.loads(body)
-        name = asked["params"]["name"] if asked["method"] == "tools/call" else ""
-        tool = TOOLS.get(name)
-    except (ValueError, KeyError, TypeError):
-        return  # the library answers what is no request
-    if tool is not None and not caller.may(tool.scope):
-        raise lacks_scope(caller.surface, held=caller.scopes, needed=tool.scope)
-
-
-def _with_limits(caller: Caller, send: Send) -> Send:
-    """Add the remaining quotas to the headers of the answer."""
-
-    async def send_with_limits(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            fields = rate_limit_headers(caller)
-            more = [(name.lower().encode(), value.encode()) for name, value in fields.items()]
-            message = {**message, "headers": [*message.get("headers", ()), *more]}
-        await send(message)
-
-    return send_with_limits
-
-
-def _pass_on(scope: Scope, visit: Visit) -> Scope:
-    # RFC 9110, 5.5: white space around a value is not part of it. The library compares unstripped
-    # values.
-    headers = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
-    if all(name != b"accept" for name, _ in headers):
-        headers.append((b"accept", b"*/*"))  # RFC 9110, 12.5.1: no Accept means any type
-    return {**scope, "headers": headers, "state": {"visit": visit}}
-
-
-async def _admit(request: Request) -> Visit:
-    _check_site(request)
-    if request.method != "POST":  # there is no stream to read and no session to end
-        raise Problem("invalid_input", "Send MCP requests by POST.", status=405)
-    toolsets = toolsets_of(request.query_params.get("toolsets"))
-    secret = secret_of(request.headers)
-    caller = await sync_to_async(caller_of_token)(secret, surface="mcp")
-    return Visit(
-        caller=lambda: caller,
-        again=lambda: caller_of_token(secret, surface="mcp"),
-        toolsets=toolsets,
-    )
-
-
-def _check_site(request: Request) -> None:
-    """Refuse foreign hosts and origins; raise Problem.
-
-    A foreign page whose name resolves to our address (DNS rebinding) is recognised by Host or
-    Origin. The allowed names are Django's, with any port, so that both entrances have the same
-    rule.
-    """
-    host, _ = split_domain_port(request.headers.get("Host", ""))
-    if not host or not validate_host(host, settings.ALLOWED_HOSTS):
-        raise Problem("forbidden", "This server does not answer to that host name.")
-    origin = request.headers.get("Origin")
-    if origin is not None and not validate_host(_host_of(origin), settings.ALLOWED_HOSTS):
-        raise Problem("forbidden", "Requests from this origin are not allowed.")
-
-
-def _host_of(origin: str) -> str:
-    try:
-        return split_domain_port(urlsplit(origin).netloc)[0]
-    except ValueError:
-        return ""
-
-
-def _refusal(problem: Problem) -> Response:
-    headers = {405: {"Allow": "POST"}, 401: {"WWW-Authenticate": "Bearer"}}.get(
-        problem.status, {}
-    ) | problem.headers
-    if problem.retry_after is not None:
-        headers["Retry-After"] = str(problem.retry_after)
-    body = json.dumps(problem.as_dict(PATH))
-    return Response(
-        body, status_code=problem.status, headers=headers, media_type="application/problem+json"
-    )
-
-
-# --- Standard input and output ---
 
 
 def serve_stdio(*, secret: str, toolsets: frozenset[str]) -> None:
