@@ -83,7 +83,12 @@ def attached(
         pytest.param("a.xlsx", excel(), "Pallets\t12", id="excel"),
         pytest.param("a.pdf", pdf(), "PDF says hello", id="pdf"),
         pytest.param("a.csv", b"a;b\n1,2\n", "1\t2", id="csv"),
-        pytest.param("a.html", b"<p>Hi <b>you</b></p><script>x</script>", "Hi you", id="html"),
+        pytest.param(
+            "a.html",
+            b"<p>Hi <a href='https://x.example/'>you</a></p><script>x</script>",
+            "Hi you <https://x.example/>",
+            id="html",
+        ),
         pytest.param("a.txt", "Zoë".encode("windows-1252"), "Zoë", id="text-in-another-charset"),
     ],
 )

@@ -45,7 +45,7 @@ class Cascade:
     """The declarations of a page's style sheets, by element."""
 
     def __init__(self, page: Document) -> None:
-        css = "\n".join(each.text for each in page.find_all("style"))[:LONGEST]
+        css = "\n".join(map(_css_of, page.find_all("style")))[:LONGEST]
         self._plain: dict[Element, list[tuple[tuple[int, int, int], Styles]]] = {}
         self._important: dict[Element, list[tuple[tuple[int, int, int], Styles]]] = {}
         if not css.strip():
@@ -54,7 +54,7 @@ class Cascade:
         for each in page.iter_elements():
             elements += 1
             names.update(_names_of(each))
-        found = _rules(parse_stylesheet(without_deep_brackets(css), True, True))
+        found = _rules(parse_stylesheet(without_deep_brackets(css), True, True), {})
         checks = matches = 0
         for rule in found:
             if not rule.names <= names:
@@ -89,6 +89,11 @@ class Cascade:
         return found
 
 
+def _css_of(sheet: Element) -> str:
+    """Return the rules of a `<style>`, if the medium that it names is ours."""
+    return sheet.text if _applies("media", (sheet.attr("media") or "").strip().lower()) else ""
+
+
 def _names_of(element: Element) -> Iterator[str]:
     """Yield the classes and the id of an element, in lower case."""
     for name in ("class", "id"):
@@ -117,15 +122,23 @@ def _find(page: Document, selector: str) -> list[Element]:
         return []
 
 
-def _rules(nodes: Iterable[Any], depth: int = 0) -> Iterator[_Rule]:
+def _rules(nodes: Iterable[Any], variables: dict[str, str], depth: int = 0) -> Iterator[_Rule]:
     for node in nodes:
         if node.type == "at-rule" and node.content is not None and depth < DEEPEST:
             if _applies(node.lower_at_keyword, serialize(node.prelude).strip().lower()):
-                yield from _rules(parse_rule_list(node.content, True, True), depth + 1)
+                inner = parse_rule_list(node.content, True, True)
+                yield from _rules(inner, variables, depth + 1)
         elif node.type == "qualified-rule":
+            given = parse_declarations(serialize(node.content))
+            for declarations in given:
+                variables |= {n: v for n, v in declarations.items() if n.startswith("--")}
             plain, important = (
-                {name: value for name, value in given.items() if _is_judged(name)}
-                for given in parse_declarations(serialize(node.content))
+                {
+                    name: _resolve(value, variables)
+                    for name, value in declarations.items()
+                    if _is_judged(name)
+                }
+                for declarations in given
             )
             if not plain and not important:
                 continue
@@ -135,6 +148,14 @@ def _rules(nodes: Iterable[Any], depth: int = 0) -> Iterator[_Rule]:
                     names = frozenset(_names_in(prelude))
                     weight = _specificity(prelude)
                     yield _Rule(selector, weight, names, _cost(prelude), plain, important)
+
+
+def _resolve(value: str, variables: Styles) -> str:
+    """Return the value of a variable that was set before, on any element."""
+    if not value.startswith("var("):
+        return value
+    name, _, otherwise = value[4:].removesuffix(")").partition(",")
+    return variables.get(name.strip(), otherwise.strip())
 
 
 def _is_judged(name: str) -> bool:

@@ -144,7 +144,7 @@ class _Renderer:
         lines = self.boxes.lines
         text = lines.since(mark)
         # A picture, a headline and a button often lead to the same page, one after another.
-        if not is_named(address, text) and (address != self._last_address or not text):
+        if address != self._last_address and not is_named(address, text):
             lines.append(f" <{shorten(address)}>")
         self._last_address = address
 

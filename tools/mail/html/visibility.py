@@ -181,7 +181,13 @@ class _Visible:
         return body.html
 
     def _find_hidden(self, body: Element, cascade: Cascade) -> list[Node]:
-        todo: list[tuple[Node, Box]] = [(body, Box())]
+        # The colour behind a page may be that of its outermost element.
+        around = Box()
+        if isinstance(outer := body.parent, Element):
+            given = attributes_of(outer)
+            style = cascade.style(outer, given.get("style", ""))
+            around = _box(outer.tag, given, style, around)
+        todo: list[tuple[Node, Box]] = [(body, around)]
         found: list[Node] = []
         while todo:
             node, parent = todo.pop()

@@ -9,8 +9,8 @@ import io
 import zipfile
 from pathlib import PurePath
 
-from tools.mail.html.clean import clean_html, text_of
-from tools.mail.html.nesting import check_depth
+from tools.mail.html.clean import clean_html
+from tools.mail.html.text import render
 from tools.mail.parsers import FILES, Unparsable
 from tools.mail.text import decoding
 
@@ -76,9 +76,7 @@ def _extract_by_type(kind: str, content: bytes) -> str:
         case "application/pdf":
             return _pdf(content)
         case "text/html":
-            page = clean_html(decoding.text_of(content, "", is_page=True))
-            check_depth(page)
-            return text_of(page)
+            return render(clean_html(decoding.text_of(content, "", is_page=True)))
         case "text/csv":
             rows = csv.reader(io.StringIO(decoding.text_of(content, "")))
             return "\n".join("\t".join(row) for row in rows)
