@@ -76,8 +76,10 @@ def poll(device_code: str, client: Client) -> tuple[str | None, Token | None]:
 
     A code that was allowed is returned once, with its row.
     """
-    found = Token.objects.filter(hash=digest_of(device_code), client=client).select_related("user")
-    token = found.filter(type__in=(WAITS, ALLOWED, REFUSED)).first()
+    found = Token.objects.filter(
+        type__in=(WAITS, ALLOWED, REFUSED), hash=digest_of(device_code), client=client
+    )
+    token = found.select_related("user").first()
     if token is None:
         return None, None
     now = timezone.now()

@@ -71,7 +71,10 @@ def find(kind: str, secret: str, client: Client) -> Token | None:
     A used one ends all tokens of its sign-in.
     """
     found = Token.objects.filter(
-        hash=digest_of(secret), client=client, expires_at__gt=timezone.now()
+        type__in=(kind, USED[kind]),
+        hash=digest_of(secret),
+        client=client,
+        expires_at__gt=timezone.now(),
     ).select_related("user")
     token = found.filter(type=kind).first()
     if token is None:

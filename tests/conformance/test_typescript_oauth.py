@@ -40,7 +40,7 @@ def subject() -> str:
 
 @pytest.fixture
 def desk(modules: Path, mailhub: Mailhub, subject: str) -> Iterator[Running]:
-    program = shutil.copy(CLIENT, modules.parent)
+    program = str(shutil.copy(CLIENT, modules.parent))
     command = [str(modules / ".bin/node"), program, f"{mailhub.url}/mcp", subject]
     with Running(command) as running:
         yield running
