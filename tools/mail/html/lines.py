@@ -4,6 +4,10 @@ import re
 
 WHITE = re.compile(r"[ \t\n\r\f]+")
 NO_BREAK_SPACE = "\u00a0"
+SHOWN_SPACE = "\ufdef"  # no character of any text: a space that is shown as it is
+# Editors move words apart with rows of spaces; a gap within a line says as much.
+GAP = re.compile(f"(?<=[^ {NO_BREAK_SPACE}])[ {NO_BREAK_SPACE}]{{3,}}")
+DEEPEST = 20  # spaces at the begin of a line
 
 
 class Lines:
@@ -34,7 +38,7 @@ class Lines:
 
     def _add(self, text: str) -> None:
         if text:
-            self._now.append(text.replace(" ", NO_BREAK_SPACE))
+            self._now.append(text.replace(" ", SHOWN_SPACE))
             self._ends_with_space = False
 
     def end_line(self) -> None:
@@ -111,9 +115,13 @@ class Lines:
         self._now.append(f"{last}{text}{space}")
 
     def _take(self) -> str:
-        line = "".join(self._now).rstrip(f" {NO_BREAK_SPACE}").replace(NO_BREAK_SPACE, " ")
+        line = "".join(self._now).rstrip(f" {NO_BREAK_SPACE}{SHOWN_SPACE}")
         self._now, self._ends_with_space = [], True
-        return line
+        if NO_BREAK_SPACE in line:
+            inner = line.lstrip(NO_BREAK_SPACE)
+            line = " " * min(len(line) - len(inner), DEEPEST) + GAP.sub("  ", inner)
+            line = line.replace(NO_BREAK_SPACE, " ")
+        return line.replace(SHOWN_SPACE, " ")
 
     def _emit(self, line: str) -> None:
         if self._gap:

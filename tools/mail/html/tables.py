@@ -10,7 +10,7 @@ SEPARATOR = " | "
 WITHIN = " / "  # between the lines of one cell of data
 MOST_IN_CELL = 300  # characters of a cell of data
 MOST_LINES = 6  # of a cell of data
-MOST_IN_ROW = 240  # characters of a layout's row that stays on one line
+MOST_IN_ROW = 120  # characters of a layout's row that stays on one line
 MOST_COLUMNS = 100
 # A cell that only marks its neighbour, as tables that draw a list have.
 SIGN = re.compile(r"[^\w\s]{1,2}|\d{1,3}[.)]|[A-Za-z][.)]")
