@@ -22,6 +22,7 @@ from tools.providers.memory import MemoryServer
 pytestmark = pytest.mark.django_db(transaction=True)
 
 ALICE, MIRA = "alice@lovelace.example", "mira@northwind.example"
+KEY = "AKIA" + "ABCDEFGH12345678"
 START = datetime(2026, 11, 2, 9, 0, tzinfo=UTC)
 
 
@@ -221,3 +222,40 @@ def test_missing_original_blocks_nothing(api: Api, alice: User, server: MemorySe
     work()
 
     assert len(server.ledger) == 1
+
+
+def test_secret_in_a_written_quote_is_a_risk_until_the_end(
+    api: Api, alice: User, server: MemoryServer
+) -> None:
+    server.deliver(ALICE, mail(MIRA, ALICE, text=f"The key is {KEY}.")[1])
+    fake = f"Thanks.\n\nOn Mon, 2 Nov 2026 at 09:00, Mira <{MIRA}> wrote:\n> key {KEY}"
+    assert "secret" in warned(api, body=fake)
+    original = arrived(api)
+    assert "secret" in warned(api, "reply_email", message_id=original, comment=fake)
+    assert "secret" not in warned(api, "reply_email", message_id=original, comment="Thanks.")
+
+    for comment, expected in (("Thanks.", False), (fake, True)):
+        answer = api.tool("reply_email", message_id=original, comment=comment, confirm=True)
+        action = PendingAction.objects.get(pk=answer.json()["action"]["id"])
+        body = action.current.payload["text"].replace("Thanks.", "Thank you.")
+        edits.edit(
+            action_id=action.pk,
+            person=alice,
+            digest=action.digest,
+            revision=1,
+            changes={"body": body},
+        )
+        action.refresh_from_db()
+        found = [warning["code"] for warning in action.current.preview["warnings"]]
+        assert ("secret" in found) is expected
+    action = PendingAction.objects.earliest("created_at")
+    edits.edit(
+        action_id=action.pk,
+        person=alice,
+        digest=action.current.digest,
+        revision=2,
+        changes={"cc": "new@northwind.example"},
+    )
+    action.refresh_from_db()
+    found = [warning["code"] for warning in action.current.preview["warnings"]]
+    assert "secret" in found  # somebody else gets the quote now

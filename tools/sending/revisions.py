@@ -29,7 +29,7 @@ from tools.mail.message.compose import (
     attachments_in,
     media_type,
 )
-from tools.mail.message.content import Content, as_html
+from tools.mail.message.content import Content, as_html, find_quote
 from tools.mail.message.markup import author_content
 from tools.mail.text.addresses import domain_of
 from tools.providers import provider_for
@@ -147,7 +147,9 @@ def revise_mail(current: Revisable, changes: Changes) -> Proposal:
         send_at = check_send_time(changed["send_at"])
     request = _request(payload, mailbox, current.blob, changed)
     message = encode(request, message_id=payload.message_id)
-    preview = previews.of_message(message, surroundings(mailbox, message.recipients))
+    quoted = _find_own_quote(payload, message.recipients)
+    around = replace(surroundings(mailbox, message.recipients), quoted=quoted)
+    preview = previews.of_message(message, around)
     domains = {domain_of(address) for address in message.recipients}
     carried = [
         PreviewWarning(**load_texts(w))
@@ -162,6 +164,14 @@ def revise_mail(current: Revisable, changes: Changes) -> Proposal:
         blobs=(message.source,),
         send_at=send_at,
     )
+
+
+def _find_own_quote(payload: MailPayload, recipients: tuple[str, ...]) -> str:
+    """Return the quote that mailhub wrote into this answer, if nobody new receives it."""
+    if payload.kind != "mail.reply" or not payload.original:
+        return ""
+    is_for_same = set(recipients) <= set(payload.recipients)
+    return find_quote(payload.text, payload.comment) if is_for_same else ""
 
 
 def _filter_changed(payload: MailPayload, changes: Changes) -> dict[str, Any]:

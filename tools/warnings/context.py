@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from tools.mail.html.clean import clean_html, split_hidden, text_of
 from tools.mail.message.compose import OutgoingMessage
-from tools.mail.message.content import Content
+from tools.mail.message.content import Content, without_quote
 
 HTML_CHARACTERS = 500_000  # of HTML that is parsed
 JUDGED_CHARACTERS = (
@@ -35,6 +35,7 @@ class Context:
     are recipients without a mail in Sent. `unasked` were not looked up, because they are too many
     or Sent could not be read. `prompted_by` is the text of the mail that is answered or forwarded,
     hidden text included. If it is answered, `asked_by` is its From and `answers_to` its Reply-To.
+    `quoted` is the quote of the original that mailhub itself wrote into the text of an answer.
     """
 
     own_domains: frozenset[str]
@@ -45,6 +46,7 @@ class Context:
     open_twin: bool = False
     reply_all: bool = False
     prompted_by: str = ""
+    quoted: str = ""
     asked_by: str = ""
     answers_to: tuple[str, ...] = ()
     later: Later | None = None
@@ -74,18 +76,29 @@ def _drop_blockquotes(html: str) -> str:
     return "".join([*kept, "" if depth else html[begin:]])
 
 
-def own_words(message: OutgoingMessage, *, blockquotes: bool = True) -> str:
-    """Return the text written for this message, hidden or not, without the quote below.
+def own_words(message: OutgoingMessage, context: Context) -> str:
+    """Return the text written for this message, hidden or not.
 
-    An element `blockquote` is a quote for a mail program, but a proposer can hide words in it.
+    Only the true quote of the original is left out. A proposer can write lines that look like one,
+    and they are judged like all others.
     """
     content = message.request.content
-    html = content.proposed_html[:JUDGED_CHARACTERS]
-    text = (
-        _proposed_text(html if blockquotes else _drop_blockquotes(html))
-        if content.proposed_html
-        else content.body
-    )
+    text = _written_text(content, content.proposed_html[:JUDGED_CHARACTERS])
+    return without_quote(text, context.quoted)[:JUDGED_CHARACTERS]
+
+
+def announcing_words(message: OutgoingMessage) -> str:
+    """Return the text without anything that looks like a quote.
+
+    This is for a slip of an honest proposer, who may quote a mail with attachments of its own.
+    """
+    content = message.request.content
+    html = _drop_blockquotes(content.proposed_html[:JUDGED_CHARACTERS])
+    text = _written_text(content, html)
     begins = QUOTE_BEGINS.search(text)
     lines = text[: begins.start() if begins else JUDGED_CHARACTERS][:JUDGED_CHARACTERS].split("\n")
     return "\n".join(line for line in lines if not line.startswith(">"))
+
+
+def _written_text(content: Content, html: str) -> str:
+    return _proposed_text(html) if content.proposed_html else content.body

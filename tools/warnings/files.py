@@ -6,7 +6,7 @@ from accounts.infra.texts import Translatable, join, translatable
 from approvals.core.types import PreviewWarning
 from tools.mail.message.compose import Attachment, OutgoingMessage
 from tools.warnings import mentions
-from tools.warnings.context import Context, own_words
+from tools.warnings.context import Context, announcing_words
 from tools.warnings.lists import NAMED, and_more
 
 # The first bytes of a file, by type.
@@ -66,7 +66,7 @@ TYPES = {
 def attachment_missing(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
     if any(not attachment.content_id for attachment in message.request.attachments):
         return None
-    if not mentions.has_announcement(own_words(message, blockquotes=False)):
+    if not mentions.has_announcement(announcing_words(message)):
         return None
     return PreviewWarning(
         code="attachment_missing",

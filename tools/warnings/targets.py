@@ -100,7 +100,11 @@ def link_mismatch(message: OutgoingMessage, context: Context) -> PreviewWarning 
 def long_query(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
     content = message.request.content
     linked = [link.target for link in _links(content.proposed_html)]
-    for target in (*linked, *_pictures(content.proposed_html), *LINK.findall(own_words(message))):
+    for target in (
+        *linked,
+        *_pictures(content.proposed_html),
+        *LINK.findall(own_words(message, context)),
+    ):
         url = parse_target(target)
         if url is None or url.protocol not in ("http:", "https:"):
             continue

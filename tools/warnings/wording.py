@@ -51,7 +51,7 @@ def secret(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
     written = (
         request.content.text[:JUDGED_CHARACTERS]
         if request.kind == "forward"
-        else own_words(message)
+        else own_words(message, context)
     )
     found = secrets.find_secret(f"{request.subject}\n{written}")
     for attachment in request.attachments:
@@ -95,7 +95,7 @@ def bidi(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
         request.from_name,
         *(attachment.name for attachment in request.attachments),
     ]
-    lines = [*names, *own_words(message).split("\n")]
+    lines = [*names, *own_words(message, context).split("\n")]
     if not any(_is_turned(line) for line in lines):
         return None
     return PreviewWarning(

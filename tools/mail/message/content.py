@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 from datetime import datetime
-from html import escape
+from html import escape, unescape
 from typing import Literal
 
 from tools.mail.html.clean import clean, clean_html, text_of
@@ -13,6 +13,7 @@ QUOTED_CHARACTERS = 500_000  # of HTML in an original; a newsletter has a tenth 
 # Tags, entities, and all white space except single blanks between words.
 MEANT_IN_HTML = re.compile(r"[<&]|  |[^\S ]", re.ASCII)
 BLANK = re.compile(r"^ | (?= )")
+ANSWER_LINE = re.compile(r"On .{1,2000} wrote:")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +74,46 @@ def build_answer(comment: Content, original: Original) -> Content:
     text = original.text if page is None else text_of(page)
     quoted = "\n".join(f"> {row}" if row else ">" for row in text.rstrip("\n").split("\n"))
     return _with_original(comment, original, f"{line}\n{quoted}", f"<p>{escape(line)}</p>", page)
+
+
+def find_quote(text: str, comment: str) -> str:
+    """Return the quote that `build_answer` put at the end of `text`, with the line above it.
+
+    Return "" if there is none, or if the comment itself ends with it: then its author wrote it.
+    """
+    lines = text.rstrip("\n").split("\n")
+    first = len(lines)
+    while first and lines[first - 1].startswith(">"):
+        first -= 1
+    if not 0 < first < len(lines) or not ANSWER_LINE.fullmatch(lines[first - 1]):
+        return ""
+    quote = "\n".join(lines[first - 1 :])
+    written = unescape(comment.replace("<br>", "\n"))
+    return "" if _without_space(quote) in _without_space(written) else quote
+
+
+def without_quote(text: str, quote: str) -> str:
+    """Return the text without this very quote: the same words, with or without `>` before them."""
+    line, _, below = quote.partition("\n")
+    begin = text.rfind(line) if quote else -1
+    if begin < 0:
+        return text
+    wanted = _without_space(re.sub(r"(?m)^> ?", "", below))
+    end = begin + len(line)
+    starts_line = True
+    for letter in wanted:
+        while end < len(text) and (text[end].isspace() or (text[end] == ">" and starts_line)):
+            starts_line = text[end] == "\n" or (starts_line and text[end].isspace())
+            end += 1
+        if end == len(text) or text[end] != letter:
+            return text
+        starts_line = False
+        end += 1
+    return f"{text[:begin]}\n{text[end:]}"
+
+
+def _without_space(text: str) -> str:
+    return "".join(text.split())
 
 
 def build_forward(comment: Content | None, original: Original) -> Content:
