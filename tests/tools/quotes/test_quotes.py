@@ -75,6 +75,22 @@ def test_no_line_between_quoted_lines_is_lost(seed: int) -> None:
         assert [row for row in kept if row[0:1].isdigit()] == answers
 
 
+def test_question_above_an_answer_stays() -> None:
+    text = "On 3/3/2025 09:12, Jonas wrote:\n> Which day?\n\nTuesday.\n\n> Who comes?\n\nI do.\n"
+    assert fold(text, subject=ANSWER).text == text
+
+
+def test_answer_below_an_attribution_stays() -> None:
+    text = "On 3/3/2025 09:12, Jonas wrote:\nYes, and as Sam wrote:\n> Which day?\n\nTuesday.\n"
+    assert "Yes, and as Sam wrote:" in fold(text, subject=ANSWER).text
+
+
+def test_quoted_forward_stays() -> None:
+    text = "Please read.\n\nOn 3/3/2025 09:12, Jonas wrote:\n> Which day?\n> Who comes?\n"
+    assert fold(text, subject="Fwd: Visit").text == text
+    assert fold(text, subject="Re: Fwd: Visit").text.strip() == "Please read."
+
+
 @pytest.mark.parametrize(
     "text",
     [
