@@ -79,7 +79,7 @@ def build_answer(comment: Content, original: Original) -> Content:
 def find_quote(text: str, comment: str) -> str:
     """Return the quote that `build_answer` put at the end of `text`, with the line above it.
 
-    Return "" if there is none, or if the comment itself ends with it: then its author wrote it.
+    Return "" if the text has no quote, or if the comment has the same lines: its author wrote those.
     """
     lines = text.rstrip("\n").split("\n")
     first = len(lines)
