@@ -1,11 +1,19 @@
 """The text of a message in pieces, and their order. Pure."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tools.mail.html.tags import bare_text
 from tools.mail.message.content import as_html
 from tools.mail.text.characters import without_invisible
+
+# Words of a text that only says where its page is: "Your program cannot show HTML", "Webansicht".
+OF_A_PAGE = re.compile(
+    r"(?i)\bhtml\b|\bbrowser|\bweb ?(?:page|version|ansicht|seite)|navigateur|navegador|浏览器|ブラウザ"
+)
+FEW_WORDS = 40
+MANY_TIMES = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +60,15 @@ def _merge(blocks: Sequence[Block]) -> list[Block]:
 
 def _letters(block: Block) -> str:
     return "".join(without_invisible(block.plain or bare_text(block.html or "")).split())
+
+
+def is_worth_reading(text: str | None, page: str) -> bool:
+    """Return True if a text is the message, and not empty or only a hint to read its page."""
+    if not has_words(text) or text is None:
+        return not has_words(page)
+    words = text.split()
+    is_hint = len(words) <= FEW_WORDS and OF_A_PAGE.search(text) is not None
+    return not is_hint or len(page.split()) < MANY_TIMES * len(words)
 
 
 def has_words(text: str | None) -> bool:

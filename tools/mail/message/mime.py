@@ -18,9 +18,12 @@ from tools.mail.message import lenient
 from tools.mail.message.head import mend_head
 from tools.mail.message.parameters import first_word, media_type, parameters
 from tools.mail.message.parts import MAX_DEPTH, MAX_PARTS, Part
+from tools.mail.text.decoding import read_as
 
 NAME = frozenset(range(0x21, 0x7F)) - {ord(":")}
 GUESSED = re.compile(rb"(?i)\n--([^\n]{1,200})\n(?:content-[a-z-]{1,40}:|\r?\n)")
+# RFC 2045 6.7: white space at the end of a line is not part of the text.
+SOFT_BREAK = re.compile(rb"=[ \t]++(?=\r?\n)")
 NOT_BASE64 = re.compile(rb"[^A-Za-z0-9+/=]")
 
 
@@ -68,8 +71,16 @@ def decode_transfer(content: bytes, encoding: str) -> bytes:
         case "base64":
             return _decode_base64(content)
         case "quoted-printable":
-            return quopri.decodestring(content)
+            return quopri.decodestring(SOFT_BREAK.sub(b"=", content))
     return content
+
+
+def decode_text_transfer(content: bytes, encoding: str) -> bytes:
+    """Return the bytes of a text, also if a program only says that it is base64."""
+    decoded = decode_transfer(content, encoding)
+    if encoding != "base64" or b" " not in content.strip() or read_as(decoded, "utf_8") is not None:
+        return decoded
+    return content if NOT_BASE64.search(b"".join(content.split())) else decoded
 
 
 def _decode_base64(content: bytes) -> bytes:
@@ -124,7 +135,9 @@ class _Splitter:
             encoding=encoding,
             name=lenient.decode_text(file.get("filename") or named.get("name") or ""),
             content_id=_ascii(block.get("content-id", b"")).strip(" <>"),
-            load=_loader(self._source, body, end, encoding),
+            load=_loader(
+                self._source, body, end, encoding, is_text=kind in ("text/plain", "text/html")
+            ),
         )
 
     def _children(
@@ -210,9 +223,13 @@ def _is_header(line: bytes) -> bool:
     )
 
 
-def _loader(source: bytes, start: int, end: int, encoding: str) -> Callable[[int | None], bytes]:
+def _loader(
+    source: bytes, start: int, end: int, encoding: str, *, is_text: bool
+) -> Callable[[int | None], bytes]:
+    decode = decode_text_transfer if is_text else decode_transfer
+
     def load(limit: int | None) -> bytes:
-        return decode_transfer(source[start:end], encoding)[:limit]
+        return decode(source[start:end], encoding)[:limit]
 
     return load
 

@@ -10,11 +10,12 @@ from typing import Any
 
 from tools.mail.html.tags import bare_text
 from tools.mail.message import calendar, lenient, mime, reports, sealed
-from tools.mail.message.blocks import Block, has_words, join
+from tools.mail.message.blocks import Block, is_worth_reading, join
 from tools.mail.message.files import name_files
 from tools.mail.message.mime import Tree
 from tools.mail.message.parts import MAX_DEPTH, MAX_PARTS, AttachmentInfo, Part
 from tools.mail.text.decoding import read_as, text_of
+from tools.mail.text.flowed import join_lines
 
 READ_LIMIT = 1024 * 1024  # bytes of the plain texts together, and of the HTML
 EXPANDED_BYTES = 8 * 1024**2  # of a part that holds other parts
@@ -212,6 +213,9 @@ class _Reader:
             return [Block(html=text)]
         if part.type in ENRICHED:
             text = bare_text(text)
+        if part.parameters.get("format", "").lower() == "flowed":
+            deletes = part.parameters.get("delsp", "").lower() == "yes"
+            text = join_lines(text, deletes_blank=deletes)
         text, sentence = sealed.open_inline(text)
         self.note(sentence)
         return [Block(plain=text)]
@@ -236,7 +240,7 @@ class _Reader:
             return plain or rich
         text, _ = join(plain)
         own, html = join(rich)
-        if not has_words(text) and has_words(bare_text(html or "")):
+        if not is_worth_reading(text, bare_text(html or "")):
             text = own
         return [Block(plain=text, html=html)]
 
