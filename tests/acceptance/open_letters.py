@@ -1,8 +1,6 @@
 """Messages of tests/corpus/mail that are not read correctly yet, by class. The list only shrinks."""
 
 ATTACHMENTS = """
-name-in-rfc2231-pieces
-name-with-decomposed-letters
 uuencoded-file-in-text
 disposition-in-capitals
 """
@@ -19,13 +17,7 @@ bounce-of-exim-in-text
 QUOTES = """
 """
 STRUCTURE = """
-text-that-only-points-to-the-page
-related-start-names-the-second-page
-first-piece-of-a-split-message
 second-piece-of-a-split-message
-quoted-printable-soft-breaks
-base64-label-on-plain-text
-flowed-text-with-delsp
 """
 TNEF = """
 """

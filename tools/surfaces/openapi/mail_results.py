@@ -69,9 +69,11 @@ class Truncated(TypedDict):
 
 class AttachmentRow(TypedDict):
     id: str
-    name: str
+    name: Annotated[str, Field(description="safe on every system, and each once")]
+    original_name: NotRequired[Annotated[str, Field(description="if the sender's name differs")]]
     type: str
     size: Count
+    size_is_estimate: NotRequired[Literal[True]]
     inline: NotRequired[Literal[True]]
 
 
@@ -84,6 +86,61 @@ class Folded(TypedDict):
 
     quoted: NotRequired[Count]
     signature: NotRequired[Count]
+
+
+Kind = Literal["bounce", "receipt", "invitation"]
+Notes = Annotated[list[str], Field(description="what the reader must know about the mail")]
+MessageId = Annotated[str, Field(description="the Message-ID of the mail that it is about")]
+
+
+class BouncedRecipient(TypedDict):
+    """One recipient of a delivery report (RFC 3464)."""
+
+    address: str
+    action: NotRequired[Annotated[str, Field(description="failed, delayed, …")]]
+    status: NotRequired[Annotated[str, Field(description="such as 5.1.1 (RFC 3463)")]]
+    reason: NotRequired[str]
+
+
+class Bounce(TypedDict):
+    recipients: list[BouncedRecipient]
+    more_recipients: NotRequired[Count]
+    of: NotRequired[MessageId]
+    subject: NotRequired[str]
+
+
+class Receipt(TypedDict):
+    """A read receipt (RFC 8098), or a report of success."""
+
+    of: NotRequired[MessageId]
+    recipient: NotRequired[str]
+    disposition: NotRequired[Annotated[str, Field(description="displayed, deleted, delivered, …")]]
+
+
+class AttendeeAnswer(TypedDict):
+    attendee: str
+    answer: str
+
+
+class Invitation(TypedDict):
+    """A calendar entry. Times are in the zone of the event, days for an event of whole days."""
+
+    method: NotRequired[Annotated[str, Field(description="REQUEST, CANCEL, REPLY, …")]]
+    summary: NotRequired[str]
+    start: NotRequired[str]
+    end: NotRequired[Annotated[str, Field(description="the last day of an event of whole days")]]
+    time_zone: NotRequired[str]
+    all_day: NotRequired[Literal[True]]
+    recurs: NotRequired[Annotated[str, Field(description="the rule (RFC 5545)")]]
+    occurrence: NotRequired[str]
+    cancelled: NotRequired[Literal[True]]
+    organizer: NotRequired[str]
+    location: NotRequired[str]
+    attendees: NotRequired[list[str]]
+    more_attendees: NotRequired[Count]
+    answers: NotRequired[list[AttendeeAnswer]]
+    uid: NotRequired[str]
+    more_events: NotRequired[Count]
 
 
 class Email(TypedDict):
@@ -99,6 +156,11 @@ class Email(TypedDict):
     body: str
     truncated: NotRequired[Truncated]
     hidden_text_removed: NotRequired[Literal[True]]
+    kind: NotRequired[Kind]
+    bounce: NotRequired[Bounce]
+    receipt: NotRequired[Receipt]
+    invitation: NotRequired[Invitation]
+    notes: NotRequired[Notes]
     folded: NotRequired[Folded]
     attachments: NotRequired[list[AttachmentRow]]
 
@@ -108,6 +170,12 @@ class ThreadMessage(TypedDict):
     from_: Annotated[str, Field(alias="from")]
     date: Date
     body: str
+    hidden_text_removed: NotRequired[Literal[True]]
+    kind: NotRequired[Kind]
+    bounce: NotRequired[Bounce]
+    receipt: NotRequired[Receipt]
+    invitation: NotRequired[Invitation]
+    notes: NotRequired[Notes]
     folded: NotRequired[Folded]
 
 
@@ -158,6 +226,11 @@ class GmailEmail(TypedDict):
     body_html: NotRequired[str]
     truncated: NotRequired[Truncated]
     hidden_text_removed: NotRequired[Literal[True]]
+    kind: NotRequired[Kind]
+    bounce: NotRequired[Bounce]
+    receipt: NotRequired[Receipt]
+    invitation: NotRequired[Invitation]
+    notes: NotRequired[Notes]
     folded: NotRequired[Folded]
 
 
