@@ -18,12 +18,12 @@ from django.views.decorators.csrf import csrf_exempt
 from pydantic import BaseModel, Field, ValidationError
 
 from accounts.access import rate_limits
+from accounts.access.audience import lacks_scope
 from accounts.access.auth import caller_of_bearer, caller_of_session
 from accounts.access.caller import Caller
 from accounts.access.signed_in import AuthenticatedRequest, signed_in_action, signed_in_page
 from accounts.infra.json_bodies import read_json
 from accounts.infra.problems import FieldError, Problem
-from accounts.infra.texts import translatable
 from accounts.models import User
 from approvals.lifecycle import queries
 from approvals.pages import listing
@@ -138,9 +138,7 @@ def _require_scope(caller: Caller) -> Caller:
     `forbidden` otherwise.
     """
     if not caller.may(CHAT_SCOPE):
-        raise Problem(
-            "forbidden", translatable("The token lacks the scope %(scope)s.", scope=CHAT_SCOPE)
-        )
+        raise lacks_scope(caller.surface, held=caller.scopes, needed=CHAT_SCOPE)
     return caller
 
 

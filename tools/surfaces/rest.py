@@ -17,6 +17,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_safe
 from ninja import NinjaAPI, Router
 
+from accounts.access.audience import lacks_scope
 from accounts.access.auth import caller_of_bearer
 from accounts.access.rate_limits import count_upload
 from accounts.infra.json_bodies import read_json
@@ -110,7 +111,12 @@ def get_mailbox(request: HttpRequest, mailbox_id: str) -> HttpResponse:
 def upload_attachment(request: HttpRequest) -> HttpResponse:
     caller = caller_of_bearer(request)
     if not caller.may("mail:propose") and not caller.may("mail:draft"):
-        raise Problem("forbidden", "The token lacks the scope mail:draft or mail:propose.")
+        refusal = lacks_scope(caller.surface, held=caller.scopes, needed="mail:draft")
+        raise Problem(
+            "forbidden",
+            "The token lacks the scope mail:draft or mail:propose.",
+            headers=refusal.headers,
+        )
     given = request.FILES.get("file")
     if not isinstance(given, UploadedFile):
         raise Problem(
