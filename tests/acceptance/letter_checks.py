@@ -106,7 +106,7 @@ def _check_headers(letter: Letter, seen: Seen) -> Iterator[str]:
             yield f"{name} is {read.get(name)!r}, not {value!r}"
     if letter.name is not None and seen.card.get("name", "") != letter.name:
         yield f"the sender's name in a list is {seen.card.get('name')!r}"
-    if letter.sender is not None and seen.card["from"] != letter.sender:
+    if letter.sender is not None and letter.listed and seen.card["from"] != letter.sender:
         yield f"the sender in a list is {seen.card['from']!r}"
 
 

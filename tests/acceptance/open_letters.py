@@ -8,8 +8,6 @@ CRYPTO = """
 rights-protected-by-microsoft
 """
 HEADERS = """
-blanks-before-the-colon
-byte-order-mark-before-the-headers
 """
 KINDS = """
 bounce-of-exim-in-text

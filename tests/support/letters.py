@@ -49,6 +49,7 @@ class Letter:
     subject: str | None = None
     sender: str | None = None
     name: str | None = None
+    listed: bool = True  # False: what a list shows is the provider's own reading of the headers
     to: list[str] | None = None
     cc: list[str] | None = None
     date: str | None = None  # "arrival" if the message has no usable date
