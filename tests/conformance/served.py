@@ -4,7 +4,7 @@ clients.
 
 import socket
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -13,6 +13,7 @@ import anyio
 import httpx2
 import uvicorn
 from mcp.client import Client
+from mcp.client.extension import ClientExtension
 from mcp.client.streamable_http import streamable_http_client
 
 SECONDS = 30.0  # bounds every wait
@@ -57,7 +58,13 @@ class Door:
     secret: str
     era: str = "2026-07-28"
 
-    def session(self, work: Callable[[Client], Awaitable[T]], *, query: str = "") -> T:
+    def session(
+        self,
+        work: Callable[[Client], Awaitable[T]],
+        *,
+        query: str = "",
+        extensions: Sequence[ClientExtension] = (),
+    ) -> T:
         """Run `work` with a connected client of the SDK."""
 
         async def run() -> T:
@@ -70,6 +77,7 @@ class Door:
                         streamable_http_client(f"{self.url}/mcp{query}", http_client=http),
                         mode=self.era,
                         cache=None,
+                        extensions=extensions,
                     ) as client,
                 ):
                     return await work(client)

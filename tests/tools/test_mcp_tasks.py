@@ -296,4 +296,4 @@ def test_state_of_another_round_leads_to_own_actions_only(
 
 def test_server_advertises_the_extension(url: str, api: Api) -> None:
     capabilities = raw(url, api, "server/discover", {})["capabilities"]
-    assert capabilities["extensions"] == {EXTENSION: {}}
+    assert capabilities["extensions"] == {EXTENSION: {}, "io.modelcontextprotocol/ui": {}}

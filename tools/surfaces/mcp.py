@@ -31,7 +31,7 @@ from tools.catalog.calls import call_tool, tools_for
 from tools.catalog.entries import DEFAULT_TOOLSETS, TOOLS, Tool
 from tools.catalog.tool_schema import published_hints, published_parameters
 from tools.sending.answers import Proposed
-from tools.surfaces import mcp_tasks, waiting
+from tools.surfaces import mcp_card, mcp_tasks, waiting
 
 log = structlog.get_logger(__name__)
 # At INFO the library logs the life of each request, which our own log line already does.
@@ -70,7 +70,7 @@ def toolsets_of(text: str | None) -> frozenset[str]:
     if not text:
         return frozenset(DEFAULT_TOOLSETS)
     names = frozenset(name.strip() for name in text.split(",") if name.strip())
-    known = {*DEFAULT_TOOLSETS, *(tool.toolset for tool in TOOLS.values())}
+    known = {*DEFAULT_TOOLSETS, *(tool.toolset for tool in TOOLS.values()), mcp_card.TOOLSET}
     if not names <= known:
         raise Problem(
             "invalid_input",
@@ -89,7 +89,9 @@ def make_server(visit_of: Callable[[Context], Visit]) -> Server[Any]:
     async def list_tools(
         context: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
-        return await sync_to_async(_list)(visit_of(context))
+        visit = visit_of(context)
+        cards = mcp_card.shows_cards(context, visit.toolsets)
+        return await sync_to_async(_list)(visit, cards=cards)
 
     async def call(
         context: Context, params: types.CallToolRequestParams
@@ -135,27 +137,33 @@ def make_server(visit_of: Callable[[Context], Visit]) -> Server[Any]:
         version="1",
         instructions=INSTRUCTIONS,
         on_list_tools=list_tools,
+        on_list_resources=mcp_card.list_resources,
+        on_read_resource=mcp_card.read_resource,
         # Our tools have no parameter in a header; without this the library lists the tools on every
         # call.
         get_tool_input_schema=lambda name: None,
     )
     server.add_request_handler("tools/call", types.CallToolRequestParams, call)
-    server.extensions[mcp_tasks.EXTENSION] = {}
+    server.extensions |= {mcp_tasks.EXTENSION: {}, mcp_card.EXTENSION: {}}
     server.add_request_handler("tasks/get", mcp_tasks.TaskParams, get_task)
     server.add_request_handler("tasks/update", mcp_tasks.UpdateParams, update_task)
     server.add_request_handler("tasks/cancel", mcp_tasks.TaskParams, cancel_task)
     return server
 
 
-def _list(visit: Visit) -> types.ListToolsResult:
+def _list(visit: Visit, *, cards: bool) -> types.ListToolsResult:
     try:
         offered = tools_for(visit.caller())
     except Problem as problem:
         raise MCPError(code=types.INVALID_REQUEST, message=problem.detail) from None
     except Exception as error:  # the library would send the error's text to the client
         raise MCPError(code=types.INTERNAL_ERROR, message=report_fault(error).detail) from None
+    shown = [tool for tool in offered if tool.toolset in visit.toolsets]
     return types.ListToolsResult(
-        tools=[_describe_tool(tool) for tool in offered if tool.toolset in visit.toolsets]
+        tools=[
+            mcp_card.with_card(_describe_tool(tool), tool) if cards else _describe_tool(tool)
+            for tool in shown
+        ]
     )
 
 
