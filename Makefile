@@ -46,7 +46,7 @@ faults: ## kills, floods and cuts off everything, on every queue; writes docs/op
 	@bin/system-packages long
 	@exec env SEED="$(SEED)" MINUTES="$(MINUTES)" .venv/bin/python -m pytest tests/faults/prove_all.py -q -p no:xdist
 
-fuzz: ## changes mails at random and reads them, for MINUTES (TARGET: mail, page, header or structure)
+fuzz: ## changes mails at random and reads them, for MINUTES (TARGET: mail, page, shown, header or structure)
 	@bin/bootstrap test
 	@exec .venv/bin/python -m tests.fuzz "$(or $(TARGET),mail)" "$(or $(MINUTES),10)"
 

@@ -14,7 +14,9 @@ from pathlib import Path
 
 import atheris
 
-with atheris.instrument_imports(include=["tools", "email", "inscriptis", "html", "imapclient"]):
+with atheris.instrument_imports(
+    include=["tools", "email", "inscriptis", "html", "imapclient", "icalendar"]
+):
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.settings")
     import django
 

@@ -1,5 +1,6 @@
 """The functions that read foreign bytes, each for an input of the fuzzer, and the cost of one call."""
 
+import json
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -10,13 +11,15 @@ from imapclient.response_parser import parse_fetch_response
 
 from accounts.infra.problems import Problem
 from tools.mail.html.nesting import TooDeep
-from tools.mail.message import lenient
-from tools.mail.message.markup import clean_page, page_and_text
-from tools.mail.message.page_text import HTML_CHARACTERS, page_text
+from tools.mail.message import lenient, mime, reading
+from tools.mail.message.markup import page_and_text
+from tools.mail.message.page_text import HTML_CHARACTERS, READ_CHARACTERS, folded_text, page_text
+from tools.mail.message.whole_text import read_whole
 from tools.mail.text.decoding import text_of
 from tools.mail.text.encoded_words import decode_words
 from tools.providers.imap import structure
 from tools.providers.memory import MemoryProvider, MemoryServer
+from tools.reading import compact
 
 ADDRESS = "ada@lovelace.example"
 ATTACHMENT_BYTES = 10 * 1024**2
@@ -37,22 +40,26 @@ def read_mail(source: bytes) -> None:
     message = provider.read_message(card.id, body=True)
     for each in message.attachments[:FETCHED]:
         provider.fetch_attachment(card.id, each.id, limit=ATTACHMENT_BYTES)
-    check_text(message.subject, message.from_name, message.text or "")
-    for html in (message.html, *(inner.html for inner in message.inner)):
-        if html is not None:
-            read_html(html)
+        check_name(each.name)
+    if message.text is None and message.html is not None:
+        folded_text(message.html[:READ_CHARACTERS], message.subject, message.to)
+    # A page that is not small would be read in a limited process, where the fuzzer sees nothing.
+    body = read_whole(message, in_time=False, quoted=False)
+    row = compact.message(message, body, offset=0, max_chars=20_000)
+    check_text(json.dumps(row, ensure_ascii=False))
+    check_text(body.text, *(each.subject for each in message.inner))
 
 
 def read_page(source: bytes) -> None:
     """Read a page in the charset that it names."""
-    read_html(text_of(source, "", is_page=True))
+    html = text_of(source, "", is_page=True)[:READ_CHARACTERS]
+    check_text(page_text(html).text, folded_text(html, "subject", (ADDRESS,)).text)
 
 
-def read_html(html: str) -> None:
-    # Directly, not in a limited process: the fuzzer must see what the code does.
-    for read in (page_text, clean_page, page_and_text):
-        with suppress(TooDeep):
-            read(html[:HTML_CHARACTERS])
+def show_page(source: bytes) -> None:
+    """Clean a page for the review page and for an answer."""
+    with suppress(TooDeep):
+        page_and_text(text_of(source, "", is_page=True)[:HTML_CHARACTERS])
 
 
 def read_structure(source: bytes) -> None:
@@ -61,7 +68,10 @@ def read_structure(source: bytes) -> None:
         found = parse_fetch_response([b"1 (BODYSTRUCTURE " + source + b")"])[1][b"BODYSTRUCTURE"]
     except Exception:  # of the library: no such answer reaches mailhub
         return
-    check_text(*(part.name for part in structure.tree_of(found)[0].leaves()))
+    root, _ = structure.tree_of(found)
+    reading.count_files(root)
+    read = reading.read(mime.Tree(root=root, block=lenient.headers(b"")))
+    check_text(*(each.name for each in read.attachments))
 
 
 def read_header(source: bytes) -> None:
@@ -74,6 +84,12 @@ def read_header(source: bytes) -> None:
     lenient.date_of(block, None)
 
 
+def check_name(name: str) -> None:
+    """Fail if a file name is empty, too long or dangerous."""
+    assert 0 < len(name) <= 120
+    assert not {*name} & set("/\\\0\n\t\u202e")
+
+
 def check_text(*texts: str) -> None:
     """Fail if a text holds characters that cannot be written, or control something."""
     for text in texts:
@@ -84,6 +100,7 @@ def check_text(*texts: str) -> None:
 TARGETS: dict[str, Callable[[bytes], None]] = {
     "mail": read_mail,
     "page": read_page,
+    "shown": show_page,
     "structure": read_structure,
     "header": read_header,
 }

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.contract.conftest import ImapSide
 from tests.fuzz import changes, seeds, targets
 from tests.support.servers.sandbox import SandboxServer, sandbox, sandbox_process
-from tools.mail.message.page_text import make_readable
+from tools.mail.message.whole_text import read_whole
 from tools.providers.errors import ProviderError
 
 __all__ = ["sandbox", "sandbox_process"]
@@ -60,7 +60,7 @@ def test_changed_mails_are_listed_and_read_over_imap(sandbox: SandboxServer) -> 
     assert len(cards) == OVER_IMAP
     for card in cards:
         message = side.ada.read_message(card.id, body=True)
-        targets.check_text(card.subject, card.snippet, make_readable(message).text)
+        targets.check_text(card.subject, card.snippet, read_whole(message).text)
         for each in message.attachments[:2]:
             try:
                 side.ada.fetch_attachment(card.id, each.id, limit=targets.ATTACHMENT_BYTES)

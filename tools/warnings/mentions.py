@@ -1,4 +1,5 @@
-"""The search for a sentence that announces an attachment, in English, German and Chinese. Pure.
+"""The search for a sentence that announces an attachment, in English, German, French, Spanish,
+Chinese and Japanese. Pure.
 
 A request for somebody else's attachment, a quoted mail and a mention of an annex are no
 announcement.
@@ -6,6 +7,8 @@ announcement.
 
 import re
 from collections.abc import Sequence
+
+from tools.warnings import romance
 
 SENTENCE = re.compile(r"[^.!?。！？\n]+[.!?。！？\n]?")
 # The lines with which mail programs begin a quote. It follows until the end.
@@ -142,9 +145,16 @@ ANNOUNCEMENTS = (
         r"请[^\n，,]{0,8}附上|請[^\n，,]{0,8}附上|(?:需|须|必须|应)[^\n，,]{0,6}附上",
     ),
 )
+JAPANESE = (
+    (
+        r"添付(?:(?:いた|致)?し(?:ます|ました|ております|ています)|申し上げ)"
+        r"|添付(?:ファイル|資料|書類)?(?:を|にて|の)[^\n。]{0,20}(?:ご確認|ご覧|ご査収|お送り|送付)|(?:添付|別添)の(?:通り|とおり)",
+        r"添付(?:され|して(?:くだ|下|いただ))|いただいた|頂いた|くださった|再送|先日|前回",
+    ),
+)
 FINDERS = tuple(
     (re.compile(said, re.IGNORECASE), re.compile(other, re.IGNORECASE))
-    for said, other in ANNOUNCEMENTS
+    for said, other in (*ANNOUNCEMENTS, *romance.ANNOUNCEMENTS, *JAPANESE)
 )
 # The sentence says that this mail has no attachment, or speaks of one that is missing or comes
 # later.
@@ -153,6 +163,7 @@ MISSING = re.compile(
     \b(?:not|no(?!\s*[.:#\d])|without|couldn['’]t|can['’]t|cannot|didn['’]t|don['’]t|doesn['’]t|isn['’]t|aren['’]t
         |wasn['’]t|won['’]t)\b
     | \b(?:nicht|kein\w*|ohne)\b
+    | \b(?:pas|aucune?|sans\s+(?:la\s+)?pièce|ning[uú]na?|ningún|sin\s+(?:el\s+|los\s+)?(?:archivo|fichero|adjunto))\b
     | 没有|沒有|没附|沒附|无附件|無附件|未附|不附
     """,
     re.IGNORECASE | re.VERBOSE,
@@ -222,4 +233,6 @@ def _announces(sentence: str) -> bool:
     clause = sentence.partition(",")[0] if STRONG.match(sentence) else sentence
     if MISSING.search(clause):
         return False
-    return not THEIRS.search(clause) or FOR_THE_READER.search(sentence) is not None
+    if THEIRS.search(clause) or romance.THEIRS.search(clause):
+        return any(each.search(sentence) for each in (FOR_THE_READER, romance.FOR_THE_READER))
+    return True

@@ -51,8 +51,10 @@ FINDERS = tuple((re.compile(pattern), sentence) for pattern, sentence in KEYS)
 # The word, a connecting word or sign, and a value with a letter and a digit: passwords have both,
 # and words after "is" do not.
 PASSWORD = re.compile(
-    r"(?:\b(?:pass(?:word|wd|phrase)|passwor[dt]|kennwort|zugangscode)\b|密码|密碼|口令)"
-    r"(?:\s*(?:[:=：]|\b(?:is|ist|lautet)\b|是|为|為))+\s*[\"'“„»「]?(?P<value>[!-~]{6,64})",
+    r"(?:\b(?:pass(?:word|wd|phrase)|passwor[dt]|kennwort|zugangscode|mot\s+de\s+passe|contraseña)\b"
+    r"|密码|密碼|口令|パスワード)"
+    r"(?:\s+(?:for|of|to|für|zum|zur|vom|von|pour|du|de|des|del|para)(?:\s+[\w.'’-]{1,30}){1,4}?)?"
+    r"(?:\s*(?:[:=：]|\b(?:is|ist|lautet|est|es)\b|是|为|為|は))+\s*[\"'“„»「]?(?P<value>[!-~]{6,64})",
     re.IGNORECASE,
 )
 # A place for a value, or words about a password: "<password1>", "12-character", "1Password-Eintrag".

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 from ada_url import URL
 
-from accounts.infra.texts import join, ntranslatable, translatable
+from accounts.infra.texts import Translatable, join, ntranslatable, translatable
 from approvals.core.types import PreviewWarning
 from tools.mail.html.clean import normalize
 from tools.mail.html.parser import HtmlParser
@@ -127,28 +127,47 @@ def remote_content(message: OutgoingMessage, context: Context) -> PreviewWarning
 
     The server learns when and where the mail is read, and receives the data in the address.
     """
-    addresses = [
-        url for source in _pictures(message.request.content.html or "") if (url := remote(source))
-    ]
-    if not addresses:
+    content = message.request.content
+    every = _remote_pictures(content.html or "")
+    proposed = {url.href for url in _remote_pictures(content.proposed_html)}
+    own = [url for url in every if url.href in proposed] if content.has_original else every
+    # Those of an answered mail return to its author, who knows what they tell.
+    if not every or not (own or message.request.kind == "forward"):
         return None
-    hosts = sorted({url.hostname for url in addresses})
-    loaded = ntranslatable(
-        "%(count)s picture comes from %(hosts)s.",
-        "%(count)s pictures come from %(hosts)s.",
-        len(addresses),
-        hosts=", ".join(hosts[:NAMED]),
+    return PreviewWarning(
+        code="remote_content",
+        title=translatable("It loads pictures when it is read."),
+        text=_describe_pictures(own) if own else _describe_pictures(every, forwarded=True),
+        severity="risk" if own else "notice",
     )
+
+
+def _describe_pictures(addresses: list[URL], *, forwarded: bool = False) -> Translatable:
+    hosts = sorted({url.hostname for url in addresses})
+    names = ", ".join(hosts[:NAMED])
+    if forwarded:
+        loaded = ntranslatable(
+            "%(count)s picture of the forwarded mail comes from %(hosts)s.",
+            "%(count)s pictures of the forwarded mail come from %(hosts)s.",
+            len(addresses),
+            hosts=names,
+        )
+    else:
+        loaded = ntranslatable(
+            "%(count)s picture comes from %(hosts)s.",
+            "%(count)s pictures come from %(hosts)s.",
+            len(addresses),
+            hosts=names,
+        )
     told = translatable(
         "These servers learn when and where the mail is read. The addresses carry up to %(data)s characters of data.",
         data=sum(count_carried(url) for url in addresses),
     )
-    return PreviewWarning(
-        code="remote_content",
-        title=translatable("It loads pictures when it is read."),
-        text=join(loaded, and_more(len(hosts) - NAMED), told),
-        severity="risk",
-    )
+    return join(loaded, and_more(len(hosts) - NAMED), told)
+
+
+def _remote_pictures(html: str) -> list[URL]:
+    return [url for source in _pictures(html) if (url := remote(source))]
 
 
 def parse_target(target: str) -> URL | None:

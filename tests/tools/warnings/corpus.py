@@ -54,6 +54,15 @@ def list_traps() -> tuple[Mail, ...]:
     return tuple(_read_mails("traps.toml"))
 
 
+def list_held_out() -> tuple[Mail, ...]:
+    """Return ordinary mails that tuned no pattern."""
+    return tuple(_read_mails("held-out-ordinary.toml"))
+
+
+def list_held_out_traps() -> tuple[Mail, ...]:
+    return tuple(_read_mails("held-out-traps.toml"))
+
+
 def _read_file(name: str) -> dict[str, Any]:
     return tomllib.loads((FOLDER / name).read_text())
 

@@ -1,6 +1,7 @@
 """Precision and recall of the warnings about content, over the mails of tests/corpus/warnings."""
 
 from collections import Counter
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -24,76 +25,95 @@ CONTENT = (
 )
 HEAD = """# Warnings: false alarms and misses
 
-Written by `tests/tools/warnings/test_precision.py`. The mails are in `tests/corpus/warnings/`: {ordinary} ordinary ones
-({hand_written} written by hand, the others from templates with a fixed seed) and {traps} traps. The own domain is
+Written by `tests/tools/warnings/test_precision.py`. The mails are in `tests/corpus/warnings/`. The own domain is
 `lovelace.example`, and the mailbox knows `northwind.example`. Precision is the share of traps among the flagged mails.
 Recall is the share of traps that are named.
-
 """
+PARTS = {
+    "Held out": """
+Mails about logistics, medicine, law, schools, shops, construction, IT and travel, in English, German, French, Spanish,
+Chinese and Japanese. The ordinary ones changed no pattern; their author knew the English, German and Chinese patterns.
+When they were measured first, none of 151 ordinary mails was flagged, and 29 of 40 traps were named. The other traps
+announced a file in French, Spanish or Japanese, or named a password in German or French. Words for these were added
+afterwards. Then 12 more ordinary mails and 11 more traps in these languages were written, and all were judged right.
+""",
+    "In sample": """
+These mails made the patterns better, so their figures say less. {hand_written} ordinary ones are written by hand;
+the others come from templates with a fixed seed.
+""",
+}
+TITLES = "| warning | ordinary mails flagged | traps | precision | recall |"
 LINE = "| {} | {} | {} | {:.3f} | {:.3f} |"
 
 
-@cache
-def count_flagged() -> tuple[Counter[str], int]:
-    """Return the number of ordinary mails by warning, and that of flagged ordinary mails."""
-    found = [mail.codes() & set(CONTENT) for mail in corpus.list_ordinary()]
-    return Counter(code for codes in found for code in codes), sum(map(bool, found))
+def list_part(part: str) -> tuple[Sequence[corpus.Mail], Sequence[corpus.Mail]]:
+    """Return the ordinary mails and the traps of a part."""
+    if part == "Held out":
+        return corpus.list_held_out(), corpus.list_held_out_traps()
+    return corpus.list_ordinary(), corpus.list_traps()
 
 
 @cache
-def count_named() -> tuple[Counter[str], Counter[str]]:
-    """Return the numbers of traps and of named traps by warning."""
-    traps = corpus.list_traps()
-    return (
-        Counter(trap.warning for trap in traps),
-        Counter(trap.warning for trap in traps if trap.warning in trap.codes()),
-    )
+def list_alarms(part: str) -> dict[corpus.Mail, frozenset[str]]:
+    """Return the ordinary mails that are flagged, with their warnings about content."""
+    found = {mail: mail.codes() & set(CONTENT) for mail in list_part(part)[0]}
+    return {mail: codes for mail, codes in found.items() if codes}
+
+
+@cache
+def list_named(part: str) -> Counter[str]:
+    """Return the number of named traps by warning."""
+    traps = list_part(part)[1]
+    return Counter(trap.warning for trap in traps if trap.warning in trap.codes())
 
 
 def make_page() -> str:
-    alarms, (all_traps, found) = count_flagged()[0], count_named()
+    return HEAD + "".join(make_part(part) for part in PARTS)
+
+
+def make_part(part: str) -> str:
+    ordinary, traps = list_part(part)
+    alarms = Counter(code for codes in list_alarms(part).values() for code in codes)
+    named, given = list_named(part), Counter(trap.warning for trap in traps)
     rows = [
         LINE.format(
             f"`{code}`",
             alarms[code],
-            all_traps[code],
-            found[code] / max(found[code] + alarms[code], 1),
-            found[code] / all_traps[code],
+            given[code],
+            named[code] / max(named[code] + alarms[code], 1),
+            named[code] / given[code],
         )
         for code in CONTENT
     ]
-    head = HEAD.format(
-        ordinary=len(corpus.list_ordinary()),
-        hand_written=len(corpus.list_hand_written()),
-        traps=len(corpus.list_traps()),
-    )
-    titles = "| warning | ordinary mails flagged | traps | precision | recall |"
-    total = f"\nOrdinary mails with a false alarm: {count_flagged()[1]} of {len(corpus.list_ordinary())}.\n"
-    return head + "\n".join([titles, "| --- | --- | --- | --- | --- |", *rows, ""]) + total
+    text = PARTS[part].format(hand_written=len(corpus.list_hand_written()))
+    total = f"Ordinary mails with a false alarm: {len(list_alarms(part))} of {len(ordinary)}. Traps: {len(traps)}.\n"
+    table = "\n".join([TITLES, "| --- | --- | --- | --- | --- |", *rows, ""])
+    return f"\n## {part}\n{text}\n{table}\n{total}"
 
 
 def test_corpus_is_large_and_without_repetition() -> None:
-    ordinary, traps = corpus.list_ordinary(), corpus.list_traps()
-    assert len(ordinary) == len(set(ordinary)) >= 400
     assert len(corpus.list_hand_written()) >= 60
-    assert len(traps) == len(set(traps)) >= 100
-    assert {trap.warning for trap in traps} == set(CONTENT)
+    for part, least in {"Held out": (150, 40), "In sample": (400, 100)}.items():
+        ordinary, traps = list_part(part)
+        assert len(ordinary) == len(set(ordinary)) >= least[0]
+        assert len(traps) == len(set(traps)) >= least[1]
+        assert {trap.warning for trap in traps} == set(CONTENT)
+    assert not {*list_part("Held out")[0]} & {*list_part("In sample")[0]}
 
 
 @pytest.mark.parametrize(
-    "trap", corpus.list_traps(), ids=lambda trap: f"{trap.warning}-{trap.text[:30]}"
+    "trap",
+    [*corpus.list_held_out_traps(), *corpus.list_traps()],
+    ids=lambda trap: f"{trap.warning}-{trap.text[:30]}",
 )
 def test_trap_is_named(trap: corpus.Mail) -> None:
     assert trap.warning in trap.codes()
 
 
-def test_false_alarms_on_ordinary_mail_are_rare() -> None:
-    alarms = {
-        mail.text: codes
-        for mail in corpus.list_ordinary()
-        if (codes := mail.codes() & set(CONTENT))
-    }
-    assert len(alarms) <= AT_MOST * len(corpus.list_ordinary()), alarms
+@pytest.mark.parametrize("part", PARTS)
+def test_false_alarms_on_ordinary_mail_are_rare(part: str) -> None:
+    alarms = list_alarms(part)
+    assert len(alarms) <= AT_MOST * len(list_part(part)[0]), alarms
 
 
 def test_published_table_is_the_measured_one() -> None:

@@ -22,13 +22,14 @@ class Content:
     sent.
 
     `proposed_html` is the caller's HTML, which the warnings judge; it is empty if the caller wrote
-    text.
+    text. `has_original` is True if everything else in `html` is from the original mail.
     """
 
     body: str
     text: str
     html: str | None = None
     proposed_html: str = ""
+    has_original: bool = False
     content_removed: bool = False
 
 
@@ -159,6 +160,7 @@ def _with_original(
         text=joined,
         html=f"{own}{head}<blockquote>{quoted}</blockquote>",
         proposed_html=comment.proposed_html,
+        has_original=True,
         content_removed=removed,
     )
 
