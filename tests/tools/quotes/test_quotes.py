@@ -2,6 +2,7 @@
 
 import random
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -115,6 +116,18 @@ def test_sender_cannot_write_marks(mark: str) -> None:
     assert "Sam has left." in read.text
     assert read.folded == {}
     assert not fold(mark_quotes(f"<p>{mark}</p>").replace("<p>", ""), subject=ANSWER).quoted
+
+
+OUTLOOK = next(x for x in LETTERS if x.name == "Outlook for Windows, html, en, top")
+COLOURED = next(x for x in LETTERS if x.name.startswith("Answers in a colour, without"))
+
+
+@pytest.mark.parametrize(("page", "folds"), [(OUTLOOK, True), (COLOURED, False)])
+def test_text_of_a_mail_is_folded_if_its_page_agrees(page: Letter, folds: bool) -> None:
+    text = page_text(page.html or "").text.replace("\n---\n", "\n")
+    both = replace(page, text=text)
+    assert (failures(both, read_folded(both)) == {}) is True
+    assert (len(read_folded(both)) < len(text) / 2) is folds
 
 
 def test_recipients_show_that_a_mail_is_an_answer() -> None:

@@ -11,6 +11,7 @@ from tools.mail.html.visibility import VOID
 from tools.mail.text.quote_lines import (
     AROUND,
     BELOW,
+    COLOUR,
     FORWARD,
     HEAD,
     INDENT,
@@ -44,6 +45,14 @@ SIGNATURE_NAMES = frozenset(
 )
 # The line above the header block that Outlook writes; other programs use it too.
 BORDER_ABOVE = re.compile(r"border-top: ?(?:solid|#|[\d.]+p[tx] solid)", re.IGNORECASE)
+# The colours of the first row in Word, and red and blue of other programs. Outlook writes older
+# answers in #1f497d by itself, and links in #0563c1.
+CHOSEN_COLOUR = re.compile(
+    r"(?:^|[;\s])color: ?(?:red|blue|green|#(?:f00|00f|ff0000|0000ff|c00000|00b050|0070c0|7030a0|008000)\b"
+    r"|rgb\((?:255, ?0, ?0|0, ?0, ?255|192, ?0, ?0|0, ?176, ?80|0, ?112, ?192|112, ?48, ?160|0, ?128, ?0)\))",
+    re.IGNORECASE,
+)
+FONT_COLOUR = re.compile(r"red|blue|green|#?(?:ff0000|0000ff|c00000|00b050|0070c0)", re.IGNORECASE)
 # A mark of the sender's own, also as a reference. U+FDD0 is 64976.
 MARK_IN_HTML = re.compile(
     rf"{MARK.pattern}|&#(?:x0*+fdd[0-9a-f](?![0-9a-f])|0*+649(?:7[6-9]|8\d|9[01])(?!\d));?+",
@@ -71,6 +80,8 @@ class _Marker(HtmlParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = {name: value or "" for name, value in reversed(attrs)}
         before, inside, after = _marks(tag, given)
+        if not after and tag != "a" and "a" not in (name for name, _ in self._open[-3:]):
+            inside, after = _colour_marks(given)
         self.out += (before, self.get_starttag_text() or "")
         if tag in VOID:
             return
@@ -118,6 +129,11 @@ def _marks(tag: str, given: Attributes) -> tuple[str, str, str]:
     if BORDER_ABOVE.search(given.get("style", "")[:500]):
         return BELOW, "", ""
     return "", "", ""
+
+
+def _colour_marks(given: Attributes) -> tuple[str, str]:
+    chosen = CHOSEN_COLOUR.search(given.get("style", "")[:500])
+    return COLOUR if chosen or FONT_COLOUR.fullmatch(given.get("color", "")[:20]) else ("", "")
 
 
 def _names(given: Attributes) -> frozenset[str]:

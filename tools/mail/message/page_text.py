@@ -33,13 +33,14 @@ DATA = re.compile(r"data:[\w/+.;=-]{0,100};base64,[A-Za-z0-9+/=\r\n]{100,}", re.
 class Readable:
     """The text of a message; `folded` has the numbers of characters that were left out of it.
 
-    `notes` say what else a reader must know.
+    `notes` say what else a reader must know. `all_below`: so was everything below a place.
     """
 
     text: str
     hidden_text_removed: bool = False
     folded: Mapping[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    all_below: bool = False
 
 
 def make_readable(message: "Message", *, in_time: bool = True, quoted: bool = True) -> Readable:
@@ -49,10 +50,9 @@ def make_readable(message: "Message", *, in_time: bool = True, quoted: bool = Tr
     safely gives its bare text. HTML that is not small does too if it is not `in_time`. Raises
     Unparsable if too much is being read at once.
     """
-    people = (*message.to, *message.cc)
     if message.text is not None:
         read = _finish(without_marks(message.text))
-        return read if quoted else _fold(read, message.subject, people)
+        return read if quoted else _fold_text(read, message, in_time=in_time)
     html = DATA.sub("data:,", message.html or "")
     small = is_small(html)
     if not small and not in_time:
@@ -61,6 +61,7 @@ def make_readable(message: "Message", *, in_time: bool = True, quoted: bool = Tr
         if quoted:
             read = run(page_text, html[:READ_CHARACTERS], small=small)
         else:
+            people = (*message.to, *message.cc)
             read = run(folded_text, html[:READ_CHARACTERS], message.subject, people, small=small)
     except Unparsable as error:
         error.raise_if_busy()
@@ -101,6 +102,34 @@ def _finish(text: str, *, hidden: int = 0) -> Readable:
     )
 
 
+def _fold_text(read: Readable, message: "Message", *, in_time: bool) -> Readable:
+    """Return the folded text of the plain part.
+
+    If all below a place was folded, the HTML of the message must agree: only there the program, or
+    a colour, may tell answers from the lines around them.
+    """
+    people = (*message.to, *message.cc)
+    found = _fold(read, message.subject, people)
+    html = (message.html or "")[:HTML_CHARACTERS]
+    if not html or not found.all_below:
+        return found
+    small = is_small(html)
+    if not small and not in_time:
+        return read
+    try:
+        page = run(folded_text, html, message.subject, people, small=small)
+    except Unparsable:
+        return read
+    kept, whole = _bare(found.text), _bare(read.text)
+    rows = [_bare(row) for row in page.text.split("\n")]
+    lost = any(row and row in whole and row not in kept for row in rows)
+    return read if lost else found
+
+
+def _bare(text: str) -> str:
+    return "".join(filter(str.isalnum, text))
+
+
 def _fold(read: Readable, subject: str, people: tuple[str, ...]) -> Readable:
     found = fold(read.text, subject=subject, people=people)
     counts = {"quoted": found.quoted, "signature": found.signature}
@@ -108,6 +137,7 @@ def _fold(read: Readable, subject: str, people: tuple[str, ...]) -> Readable:
         read,
         text=_tidy(found.text),
         folded={name: count for name, count in counts.items() if count},
+        all_below=found.all_below,
     )
 
 

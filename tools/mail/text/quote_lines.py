@@ -7,6 +7,7 @@ Marks are noncharacters of Unicode, which no text may contain (Unicode 23.7). `m
 
 import re
 from dataclasses import dataclass
+from typing import Literal
 
 MARK = re.compile("[\ufdd0-\ufddf]")
 # The first character of a pair begins an element, the second ends it.
@@ -16,6 +17,8 @@ WHOLE = ("\ufdd4", "\ufdd5")  # an element with a quote and its attribution, and
 AROUND = ("\ufdd6", "\ufdd7")  # an element with a quote, its attribution, and perhaps answers
 HEAD = ("\ufdd8", "\ufdd9")  # an attribution
 SIGNATURE = ("\ufdda", "\ufddb")
+COLOUR = ("\ufdde", "\ufddf")  # words in a colour that people choose to answer inside an original
+COLOUR_MARK = re.compile("([\ufdde\ufddf])")
 BELOW = "\ufddc"  # an original begins here, and has no end
 FORWARD = "\ufddd"  # a forwarded message begins here
 _DEPTHS = {
@@ -24,6 +27,9 @@ _DEPTHS = {
     for mark, step in zip(pair, (1, -1), strict=True)
 }
 _SIGNS = (">", " >", "  >")
+
+
+Coloured = Literal["", "some", "all"]  # of the words of a line
 
 
 @dataclass(slots=True, kw_only=True)
@@ -38,6 +44,7 @@ class Line:
     around: bool = False
     head: bool = False
     signed: bool = False
+    coloured: Coloured = ""
     below: bool = False
     forward: bool = False
 
@@ -56,7 +63,7 @@ def count_marks(text: str) -> int:
 
 
 def read_lines(text: str) -> list[Line]:
-    """Return the lines of a text; a mark inside a line divides it."""
+    """Return the lines of a text; a mark inside a line divides it, unless it is of a colour."""
     if MARK.search(text) is None:
         return [
             Line(text=row, has_words=_has_words(row), quoted=row.startswith(_SIGNS))
@@ -65,14 +72,16 @@ def read_lines(text: str) -> list[Line]:
     depths = [0] * 6
     lines: list[Line] = []
     below = forward = False
-    for row in text.split("\n"):
+    colours = 0
+    for given in text.split("\n"):
         before = len(lines)
+        row, colours, coloured = _read_colours(given, colours)
         begin = 0
         for mark in (*MARK.finditer(row), None):
             piece = row[begin : mark.start() if mark else len(row)]
             if piece.strip() or (mark is None and len(lines) == before):
                 line = _line(piece, depths)
-                line.below, line.forward = below, forward
+                line.below, line.forward, line.coloured = below, forward, coloured
                 below, forward = below and not line.has_words, forward and not line.has_words
                 lines.append(line)
             if mark is None:
@@ -84,6 +93,21 @@ def read_lines(text: str) -> list[Line]:
                 depths[place] = max(depths[place] + step, 0)
     _settle_around(lines)
     return lines
+
+
+def _read_colours(row: str, depth: int) -> tuple[str, int, Coloured]:
+    """Return a row without the marks of colours, their depth after it, and which of its words are
+    in a colour.
+    """
+    found = {False: False, True: False}
+    pieces = COLOUR_MARK.split(row)
+    for piece in pieces:
+        if piece in COLOUR:
+            depth = max(depth + (1 if piece == COLOUR[0] else -1), 0)
+        elif _has_words(without_marks(piece)):
+            found[depth > 0] = True
+    coloured: Coloured = "" if not found[True] else "some" if found[False] else "all"
+    return "".join(pieces[::2]), depth, coloured
 
 
 def _line(text: str, depths: list[int]) -> Line:

@@ -28,11 +28,16 @@ SHORT_COMMENT = 300  # characters
 
 @dataclass(frozen=True, kw_only=True)
 class Folded:
-    """A text without what was folded, and the numbers of characters that were."""
+    """A text without what was folded, and the numbers of characters that were.
+
+    `all_below`: everything below an attribution or a header block was folded. Its lines have no
+    signs, so answers could be between them.
+    """
 
     text: str
     quoted: int = 0
     signature: int = 0
+    all_below: bool = False
 
 
 @dataclass(kw_only=True)
@@ -43,6 +48,7 @@ class _Mail:
     subject: str
     people: frozenset[str]
     plan: bytearray = field(init=False)
+    all_below: bool = False
 
     def __post_init__(self) -> None:
         self.plan = bytearray(len(self.lines))
@@ -101,7 +107,12 @@ def _assemble(mail: _Mail) -> Folded:
                 number = sum(bool(row.strip()) for row in rows)
                 kept += ["", f"[{number} quoted line{'s' if number != 1 else ''}]", ""]
         begin = end
-    return Folded(text="\n".join(kept), quoted=counts[QUOTED], signature=counts[SIGNED])
+    return Folded(
+        text="\n".join(kept),
+        quoted=counts[QUOTED],
+        signature=counts[SIGNED],
+        all_below=mail.all_below,
+    )
 
 
 def _is_written(line: Line) -> bool:
@@ -143,6 +154,7 @@ def _plan_quotes(mail: _Mail) -> None:
     for block in choose_folded(mail.lines, mail.subject, blocks, end):
         _plan(mail, block.begin, block.end, QUOTED)
     if below is not None:
+        mail.all_below = True
         _plan(mail, below, len(mail.lines), QUOTED)
 
 
@@ -187,7 +199,7 @@ def _find_original(mail: _Mail, end: int) -> int | None:
         if content is None or (not structure and _is_announced(mail.lines, place)):
             structure = False
             continue
-        if not mail.is_answer(place, content):
+        if not mail.is_answer(place, content) or _has_coloured_answers(mail.lines, content):
             return None
         first = next((each for each in mail.lines[content:end] if each.has_words), None)
         if first is not None and (first.quoted or (first.indented and not line.indented)):
@@ -196,6 +208,18 @@ def _find_original(mail: _Mail, end: int) -> int | None:
             continue
         return with_rule_above(mail.lines, place)
     return None
+
+
+def _has_coloured_answers(lines: Sequence[Line], place: int) -> bool:
+    """Return True if some words of the first original have a chosen colour, and others do not."""
+    found: set[str] = set()
+    for at in range(place, len(lines)):
+        line = lines[at]
+        if line.has_words:
+            if words.begins_original(line.text) or words.label_of(line.text)[0] == "from":
+                break
+            found.add(line.coloured)
+    return "some" in found or {"", "all"} <= found
 
 
 def _is_announced(lines: Sequence[Line], place: int) -> bool:
