@@ -1,5 +1,6 @@
 """REST endpoints of the gate itself: webhooks."""
 
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, Self
 from uuid import UUID
 
@@ -10,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from accounts.access.audience import lacks_scope
 from accounts.access.auth import caller_of_bearer
 from accounts.access.caller import Caller
+from accounts.access.keyed_calls import call_once, check_key, key_in
 from accounts.infra.json_bodies import read_json
 from accounts.infra.problems import invalid, not_found
 from accounts.models import ApiToken
@@ -56,10 +58,14 @@ def create_webhook(request: HttpRequest) -> HttpResponse:
         given = NewWebhook.model_validate(read_json(request))
     except ValidationError as error:
         raise invalid(error) from None
-    webhook, secret = add_webhook(
-        caller, token, url=given.url or "", events=given.events, callbacks=given.callbacks
-    )
-    return JsonResponse(_describe(webhook) | {"secret": secret}, status=201)
+
+    def create() -> dict[str, Any]:
+        webhook, secret = add_webhook(
+            caller, token, url=given.url or "", events=given.events, callbacks=given.callbacks
+        )
+        return _describe(webhook) | {"secret": secret}
+
+    return answer_once(request, caller, "webhooks", given.model_dump(mode="json"), create)
 
 
 @router.delete("/webhooks/{webhook_id}", summary="Tell it nothing more")
@@ -70,6 +76,26 @@ def delete_webhook(request: HttpRequest, webhook_id: str) -> HttpResponse:
         raise not_found("The webhook does not exist, or you may not see it.")
     remove_webhook(caller, webhook)
     return HttpResponse(status=204)
+
+
+def answer_once(
+    request: HttpRequest,
+    caller: Caller,
+    tool: str,
+    asked: Mapping[str, Any],
+    run: Callable[[], dict[str, Any]],
+) -> HttpResponse:
+    """Answer 201 with what a request makes; with an `Idempotency-Key` it is made once."""
+    key = check_key(key_in(request.headers))
+    made, replayed = (
+        (run(), False)
+        if key is None
+        else call_once(caller, tool=tool, place="", key=key, request=asked, run=run)
+    )
+    response = JsonResponse(made, status=201)
+    if replayed:
+        response["Idempotency-Replayed"] = "true"
+    return response
 
 
 def _find(token: ApiToken, webhook_id: str) -> Webhook | None:

@@ -121,6 +121,7 @@ MAILHUB_CHORES = [
     "tools.m365.runs.purge",
     "approvals.webhooks.outbox.forget_old",
     "accounts.access.quotas.forget_old",
+    "accounts.access.keyed_calls.forget_old",
     "accounts.people.guessing.record_counted",
     "accounts.people.sessions.forget_ended",
     "accounts.oauth.cleanup.forget_old",

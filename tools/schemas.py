@@ -20,7 +20,6 @@ from tools.mail.text.addresses import bare_address, body_text, file_name, header
 
 Address = Annotated[str, Field(max_length=254), AfterValidator(bare_address)]
 MessageId = Annotated[str, Field(min_length=1, max_length=1000)]
-IDEMPOTENCY_KEY = r"[\x20-\x7e]{1,255}"
 _Recipients = Annotated[list[Address], Field(min_length=1, max_length=500)]
 _CopyRecipients = Annotated[list[Address], Field(max_length=500)]
 Subject = Annotated[str, Field(min_length=1, max_length=255), AfterValidator(header_text)]

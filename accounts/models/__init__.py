@@ -1,5 +1,6 @@
 """People, mailboxes, the roles of people on mailboxes, and the tokens of programs."""
 
+from accounts.models.keyed_calls import KeyedCall
 from accounts.models.mailboxes import Invitation, Mailbox, Membership, TokenRefresh
 from accounts.models.people import (
     AddressCode,
@@ -30,6 +31,7 @@ __all__ = [
     "ApiToken",
     "FailedSignIns",
     "Invitation",
+    "KeyedCall",
     "Mailbox",
     "Membership",
     "QuotaUse",

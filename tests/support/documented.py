@@ -22,7 +22,8 @@ def check_answer(method: str, path: str, answer: HttpResponseBase) -> None:
     """Raise AssertionError if the document does not promise this answer."""
     operation = find_operation(method, path.partition("?")[0])
     if operation is None:
-        assert answer.status_code in (404, 405), "the document lacks this address"
+        documents = path.endswith(("/docs", "/openapi.json"))
+        assert documents or answer.status_code >= 400, "the document lacks this address"
         return
     promised = operation["responses"].get(str(answer.status_code))
     assert promised, f"{operation['operationId']} does not promise {answer.status_code}"

@@ -117,7 +117,9 @@ def test_example_with_an_unknown_member_would_be_noticed() -> None:
         validator_of(reference).validate({"deleted": True, "more": 1})
 
 
-@pytest.mark.parametrize("path", ["/tools/send_email", "/tools/send_draft"])
+@pytest.mark.parametrize(
+    "path", ["/tools/send_email", "/tools/create_draft", "/attachments", "/webhooks"]
+)
 def test_operation_that_stores_something_takes_a_key(document: dict[str, Any], path: str) -> None:
     parameters = document["paths"][f"/api/v1{path}"]["post"]["parameters"]
     assert {"$ref": "#/components/parameters/IdempotencyKey"} in parameters

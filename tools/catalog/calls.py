@@ -1,21 +1,21 @@
 """The only entrance to the tools: every surface calls a tool here."""
 
-import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import structlog
 from pydantic import ValidationError
 
-from accounts.access import rate_limits, request_log, roles
+from accounts.access import keyed_calls, rate_limits, request_log, roles
 from accounts.access.audience import lacks_scope
 from accounts.access.caller import Caller
 from accounts.infra.problems import Problem, invalid
-from tools.catalog.entries import TOOLS, AnyTool, M, MailboxTool, P, Result, Tool
-from tools.schemas import IDEMPOTENCY_KEY, MailParameters, Parameters, SendingParameters
-from tools.sending.answers import Proposed
+from tools.catalog.entries import TOOLS, AnyTool, MailboxTool, P, Result, Tool
+from tools.schemas import MailParameters, Parameters, SendingParameters
+from tools.sending.answers import Proposed, find_proposed
 
 log = structlog.get_logger(__name__)
 
@@ -25,11 +25,12 @@ class Answer:
     """A tool's result.
 
     `proposal` is set if the result is a proposal, so that an adapter can answer 202 with a
-    Location.
+    Location. `replayed`: the idempotency key had led to this result before.
     """
 
     result: dict[str, Any]
     proposal: Proposed | None = None
+    replayed: bool = False
 
 
 def call_tool(
@@ -48,16 +49,14 @@ def call_tool(
     started = time.monotonic()
     outcome = "error"
     result: Result | None = None
+    replayed = False
     about: dict[str, object] = {}
     try:
         tool = _tool(caller, name)
         given = _with_one_key(tool, arguments, idempotency_key)
         parameters = _parameters(tool.parameters, given)
         about = _about(parameters)
-        if isinstance(tool, MailboxTool):
-            result = _run_on_mailbox(tool, caller, parameters)
-        else:
-            result = tool.run(caller, parameters)
+        result, replayed = _run(tool, caller, parameters, idempotency_key)
         outcome = "ok"
     except Problem as problem:
         outcome = problem.code
@@ -82,11 +81,11 @@ def call_tool(
             outcome=outcome,
             duration_ms=took,
             action_id=proposed.action_id if proposed else None,
-            replayed=bool(proposed and proposed.replayed),
+            replayed=replayed or bool(proposed and proposed.replayed),
         )
     if isinstance(result, Proposed):
-        return Answer(result=result.result, proposal=result)
-    return Answer(result=result)
+        return Answer(result=result.result, proposal=result, replayed=replayed or result.replayed)
+    return Answer(result=result, replayed=replayed)
 
 
 def tools_for(caller: Caller) -> list[Tool]:
@@ -118,12 +117,47 @@ def _about(parameters: Parameters) -> dict[str, object]:
     }
 
 
-def _run_on_mailbox(tool: MailboxTool[M], caller: Caller, parameters: M) -> Result:
-    is_proposal = isinstance(parameters, SendingParameters) and parameters.confirm
-    if tool.effect == "send" and is_proposal:
-        rate_limits.count_proposal(caller)
-    mailbox = roles.get_mailbox(caller, parameters.mailbox, need=tool.need)
-    return tool.run(caller, mailbox, parameters)
+def _run(tool: AnyTool, caller: Caller, parameters: Any, key: str | None) -> tuple[Result, bool]:
+    """Run the tool; return its result, and True if the key had led to it before.
+
+    A read needs no key, and a tool that sends keeps its key with the action.
+    """
+    if not isinstance(tool, MailboxTool):
+        place, run = "", partial(tool.run, caller, parameters)
+    else:
+        is_proposal = isinstance(parameters, SendingParameters) and parameters.confirm
+        if tool.effect == "send" and is_proposal:
+            rate_limits.count_proposal(caller)
+        mailbox = roles.get_mailbox(caller, parameters.mailbox, need=tool.need)
+        place, run = str(mailbox.pk), partial(tool.run, caller, mailbox, parameters)
+    if key is None or tool.read_only or isinstance(parameters, SendingParameters):
+        return run(), False
+    asked = parameters.model_dump(mode="json", exclude={"mailbox"})
+    return _run_once(tool, caller, place, key, asked, run)
+
+
+def _run_once(
+    tool: Tool,
+    caller: Caller,
+    place: str,
+    key: str,
+    asked: Mapping[str, Any],
+    run: Callable[[], Result],
+) -> tuple[Result, bool]:
+    """Run the tool under its key. Of a proposal only its id is kept with the key, because its
+    action changes.
+    """
+
+    def describe() -> dict[str, Any]:
+        result = run()
+        return {"action": result.action_id} if isinstance(result, Proposed) else {"result": result}
+
+    kept, replayed = keyed_calls.call_once(
+        caller, tool=tool.name, place=place, key=key, request=asked, run=describe
+    )
+    if "action" not in kept:
+        return kept["result"], replayed
+    return find_proposed(caller, kept["action"], replayed=replayed), replayed
 
 
 def _parameters(wanted: type[P], given: Mapping[str, Any]) -> P:
@@ -137,6 +171,8 @@ def _with_one_key(tool: Tool, arguments: Mapping[str, Any], key: str | None) -> 
     given = dict(arguments)
     if "idempotency_key" in tool.parameters.model_fields:
         given["idempotency_key"] = _one_key(given.get("idempotency_key"), key)
+    else:
+        keyed_calls.check_key(key)
     return given
 
 
@@ -150,12 +186,4 @@ def _one_key(inside: object, beside: str | None) -> str | None:
             "invalid_input", "Header and body name different idempotency keys.", status=400
         )
     key = inside if beside is None else beside
-    if key is None:
-        return None
-    if not isinstance(key, str) or not re.fullmatch(IDEMPOTENCY_KEY, key):
-        raise Problem(
-            "invalid_input",
-            "An idempotency key has 1 to 255 printable ASCII characters.",
-            status=400,
-        )
-    return key
+    return keyed_calls.check_key(key)

@@ -24,7 +24,14 @@ from tools.providers.base import (
     StoredDraft,
     role_of,
 )
-from tools.providers.errors import NotAuthorized, NotFound, Refused, Unavailable, Unsupported
+from tools.providers.errors import (
+    NotAuthorized,
+    NotFound,
+    OutcomeUnknown,
+    Refused,
+    Unavailable,
+    Unsupported,
+)
 from tools.providers.messages import read_file, read_tree
 from tools.providers.notes import DraftNotes
 
@@ -56,6 +63,7 @@ class MemoryServer:
     discarded: list[str] = field(default_factory=list)
     reachable: bool = True
     accepts_login: bool = True
+    loses_answers: bool = False
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def folder(self, address: str, role: str) -> list[Stored]:
@@ -165,12 +173,15 @@ class MemoryProvider:
         return read_file(tree, attachment_id, limit=limit)
 
     def save_draft(self, source: bytes, *, replaces: str | None = None) -> StoredDraft:
+        self.test()
         if replaces is not None:
             self.read_draft(replaces)
         drafts = self._server.folder(self._address, "drafts")
         drafts.append(Stored(source=source, unread=False))
         if replaces is not None:
             self.delete_draft(replaces)
+        if self._server.loses_answers:
+            raise OutcomeUnknown("answer_lost")
         return StoredDraft(
             id=self._id("drafts", len(drafts) - 1), number=len(drafts) - 1, source=source
         )

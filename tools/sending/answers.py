@@ -3,7 +3,10 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from accounts.access.caller import Caller
+from accounts.infra.problems import not_found
 from approvals.core.states import Status
+from approvals.lifecycle import queries
 from approvals.lifecycle.queries import describe_action, warnings_of
 
 if TYPE_CHECKING:
@@ -32,6 +35,14 @@ class Proposed:
     action_id: str
     final: bool
     replayed: bool
+
+
+def find_proposed(caller: Caller, action_id: str, *, replayed: bool) -> Proposed:
+    """Return the answer about an action of this caller; raise `not_found` if it is gone."""
+    action = queries.find(queries.of_caller(caller), action_id)
+    if action is None:
+        raise not_found("The action does not exist, or you may not see it.")
+    return build_proposed(action, replayed=replayed)
 
 
 def build_proposed(action: "PendingAction", *, replayed: bool) -> Proposed:

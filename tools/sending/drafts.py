@@ -3,12 +3,15 @@
 A draft is in the mailbox, where the mailbox owner sees it; nothing is sent.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from email.message import Message as Block
 from email.utils import format_datetime
 from typing import Any
 
 from accounts.access.caller import Caller
+from accounts.access.keyed_calls import mark_started
 from accounts.infra.problems import Problem
 from accounts.infra.texts import translatable
 from accounts.models import Mailbox
@@ -28,7 +31,7 @@ from tools.mail.message.content import Original
 from tools.mail.message.markup import answer_content, author_content
 from tools.models import Draft
 from tools.providers.base import NOT_A_DRAFT, MailProvider, StoredDraft
-from tools.providers.errors import Refused
+from tools.providers.errors import Busy, Refused, Unavailable
 from tools.providers.failures import map_errors
 from tools.reading import compact
 from tools.reading.originals import answer_recipients, as_original
@@ -154,7 +157,8 @@ def remove_draft(
     caller: Caller, mailbox: Mailbox, provider: MailProvider, stored: StoredDraft
 ) -> dict[str, Any]:
     """Delete the draft now."""
-    provider.delete_draft(stored.id)
+    with _changing():
+        provider.delete_draft(stored.id)
     Draft.objects.filter(mailbox=mailbox, provider_id=stored.id).delete()
     audit.record(event="draft_deleted", **_audit_fields(caller, mailbox, stored))
     return {"deleted": True}
@@ -235,9 +239,22 @@ def _save(
     message = encode(request)
     now = datetime.now(UTC).replace(microsecond=0)
     source = add_date(message.source, date=format_datetime(now), bcc=request.bcc)
-    stored = provider.save_draft(source, replaces=replaces)
+    with _changing():
+        stored = provider.save_draft(source, replaces=replaces)
     _follow(caller, mailbox, message, stored, replaces)
     return _row(stored.id, stored.number, request.subject, request.to, compact.rfc3339(now))
+
+
+@contextmanager
+def _changing() -> Iterator[None]:
+    """Say that the mailbox may have changed if no clear answer comes out of the block."""
+    mark_started(True)
+    try:
+        yield
+    except Unavailable as error:
+        if isinstance(error, Busy) or error.code == "unreachable":  # no connection was made
+            mark_started(False)
+        raise
 
 
 def _follow(

@@ -3,6 +3,7 @@
 There are no rules here.
 """
 
+import hashlib
 import re
 from typing import Any
 
@@ -19,9 +20,11 @@ from ninja import NinjaAPI, Router
 
 from accounts.access.audience import lacks_scope
 from accounts.access.auth import caller_of_bearer
+from accounts.access.keyed_calls import key_in
 from accounts.access.rate_limits import count_upload
 from accounts.infra.json_bodies import read_json
 from accounts.infra.problems import STATUS, Problem
+from approvals.api import answer_once
 from approvals.api import router as gate
 from tools.catalog.calls import Answer, call_tool, tools_for
 from tools.catalog.entries import TOOLS, Tool
@@ -128,11 +131,15 @@ def upload_attachment(request: HttpRequest) -> HttpResponse:
         name = file_name(given.name or "attachment")
     except ValueError:
         raise Problem("invalid_input", "The file name is not allowed in a mail.") from None
-    count_upload(caller, given.size or 0)
-    upload = uploads.keep(
-        caller, name=name, media_type_=given.content_type or "", content=given.read()
-    )
-    return JsonResponse(_describe_upload(upload), status=201)
+    content, kind = given.read(), given.content_type or ""
+
+    def keep() -> dict[str, Any]:
+        count_upload(caller, len(content))
+        kept = uploads.keep(caller, name=name, media_type_=kind, content=content)
+        return _describe_upload(kept)
+
+    asked = {"name": name, "type": kind, "sha256": hashlib.sha256(content).hexdigest()}
+    return answer_once(request, caller, "attachments", asked, keep)
 
 
 @router.get("/attachments/{handle}", summary="An uploaded file, as long as it lives")
@@ -223,7 +230,7 @@ def call_unknown_tool(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def _answer(request: HttpRequest, name: str, arguments: dict[str, Any]) -> HttpResponse:
-    answer: Answer = call_tool(caller_of_bearer(request), name, arguments, _key_of(request))
+    answer: Answer = call_tool(caller_of_bearer(request), name, arguments, key_in(request.headers))
     proposal = answer.proposal
     response = _json(answer.result, status=200 if proposal is None or proposal.final else 202)
     if proposal is not None and not proposal.final:
@@ -231,7 +238,7 @@ def _answer(request: HttpRequest, name: str, arguments: dict[str, Any]) -> HttpR
             f"{request.path.partition('/tools/')[0]}/actions/{proposal.action_id}"
         )
         response["Retry-After"] = RETRY_AFTER_SECONDS
-    if proposal is not None and proposal.replayed:
+    if answer.replayed:
         response["Idempotency-Replayed"] = "true"
     return response
 
@@ -241,18 +248,6 @@ def _json(result: dict[str, Any], *, status: int = 200) -> JsonResponse:
     return JsonResponse(
         result, status=status, json_dumps_params={"ensure_ascii": False, "separators": (",", ":")}
     )
-
-
-def _key_of(request: HttpRequest) -> str | None:
-    """Return the idempotency key without quotes.
-
-    The draft standard has the key as a quoted string, but most clients send it bare; both name the
-    same key.
-    """
-    key = request.headers.get("Idempotency-Key")
-    if key is not None and len(key) >= 2 and key[0] == key[-1] == '"':
-        return key[1:-1]
-    return key
 
 
 def make_api() -> NinjaAPI:

@@ -188,7 +188,7 @@ RESULTS: dict[str, dict[str, Any]] = {
 
 def problem(code: str, status: HTTPStatus, detail: str) -> dict[str, Any]:
     """Return the example of a problem document."""
-    document = Problem(code, f"{detail}.", status=status.value).as_dict("/api/v1/actions")
+    document = Problem(code, detail, status=status.value).as_dict("/api/v1/actions")
     if status == HTTPStatus.UNPROCESSABLE_ENTITY:
         document["errors"] = [{"field": "to.0", "message": "is not an e-mail address"}]
     if status == HTTPStatus.TOO_MANY_REQUESTS:

@@ -97,6 +97,10 @@ def _read(*types: Any, waits: bool = False) -> tuple[Answered, ...]:
     )
 
 
+def _keyed(status: int, *types: Any) -> Answered:
+    return Answered(status=status, types=types, headers=("Idempotency-Replayed",))
+
+
 OF_THINGS = [
     Operation(
         id="tools_list",
@@ -137,7 +141,8 @@ OF_THINGS = [
         tag="actions",
         summary="Withdraw an action that has not left",
         path_parameters={"action_id": "id of an action"},
-        answers=(Answered(status=200, types=(results.ActionReport,)),),
+        answers=(_keyed(200, results.ActionReport),),
+        keyed=True,
         problems=("404", "409", "422"),
         scope="mail:propose",
     ),
@@ -176,7 +181,8 @@ OF_THINGS = [
                 links={"attachments_get": {"handle": "$response.body#/handle"}},
             ),
         ),
-        problems=("422",),
+        keyed=True,
+        problems=("409", "422"),
         scope="mail:draft or mail:propose",
     ),
     Operation(
@@ -205,10 +211,12 @@ OF_THINGS = [
         tag="webhooks",
         summary="Tell an address from now on; the answer holds the secret of its signatures, once",
         body=NewWebhook,
+        keyed=True,
         answers=(
             Answered(
                 status=201,
                 types=(results.NewWebhookRow,),
+                headers=("Idempotency-Replayed",),
                 links={"webhooks_delete": {"webhook_id": "$response.body#/id"}},
             ),
         ),
@@ -245,7 +253,7 @@ def _of_tool(tool: Tool) -> Operation:
         description=tool.description,
         body=tool.parameters,
         answers=(_now(tool, now), *_later(tool, proposes)),
-        keyed=proposes,
+        keyed=not tool.read_only,
         problems=(
             *WITH_JSON,
             *(OF_MAILBOXES if isinstance(tool, MailboxTool) or proposes else ("404", "409")),
