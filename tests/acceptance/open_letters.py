@@ -1,21 +1,16 @@
 """Messages of tests/corpus/mail that are not read correctly yet, by class. The list only shrinks."""
 
 ATTACHMENTS = """
-uuencoded-file-in-text
-disposition-in-capitals
 """
 CRYPTO = """
-rights-protected-by-microsoft
 """
 HEADERS = """
 """
 KINDS = """
-bounce-of-exim-in-text
 """
 QUOTES = """
 """
 STRUCTURE = """
-second-piece-of-a-split-message
 """
 TNEF = """
 """

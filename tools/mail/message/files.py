@@ -73,8 +73,8 @@ def safe_name(name: str) -> str:
     """
     whole = name.strip().rstrip("/\\")
     leaf = re.split(r"[/\\]", whole)[-1] if _is_path(whole) else whole
-    plain = FORBIDDEN.sub("_", BIDI.sub("", without_invisible(leaf)))
-    plain = " ".join(plain.split()).rstrip(". ")
+    plain = FORBIDDEN.sub("_", BIDI.sub("", without_invisible(leaf)).replace("\t", " "))
+    plain = unicodedata.normalize("NFC", plain).strip().rstrip(". ")
     if not plain.strip("._ "):
         return ""
     return _shorten(f"_{plain}" if RESERVED.match(plain) else plain, "")

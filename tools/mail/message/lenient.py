@@ -137,7 +137,7 @@ def is_attachment(media_type: str, disposition: str, name: str) -> bool:
     """Return True if a part is an attachment: anything but plain text or HTML, or a named file."""
     if disposition == "attachment" or media_type not in ("text/plain", "text/html"):
         return True
-    return disposition == "inline" and bool(name)
+    return disposition != "" and bool(name)  # RFC 2183 2.8: an unknown one is an attachment
 
 
 def first_words(text: str, *, html: bool) -> str:

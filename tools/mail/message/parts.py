@@ -79,3 +79,25 @@ class Part:
             yield self
         for child in self.children:
             yield from child.leaves()
+
+
+def file_of(number: str, name: str, content: bytes) -> Part:
+    """Return an attachment that is inside the content of another part."""
+    return Part(
+        number=number,
+        type="application/octet-stream",
+        name=name,
+        disposition="attachment",
+        size=len(content),
+        load=lambda limit: content[:limit],
+    )
+
+
+def root_of(part: Part) -> Part | None:
+    """Return the root of multipart/related: the part that `start` names, else the first text."""
+    start = part.parameters.get("start", "").strip(" <>")
+    named = (child for child in part.children if start and child.content_id == start)
+    texts = (
+        child for child in part.children if child.is_multipart or child.type.startswith("text/")
+    )
+    return next(named, next(texts, next(iter(part.children), None)))

@@ -2,8 +2,9 @@
 attachments. Pure.
 """
 
+import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from email.message import Message as Headers
 from typing import Any
@@ -13,7 +14,8 @@ from tools.mail.message import calendar, lenient, mime, reports, sealed
 from tools.mail.message.blocks import Block, is_worth_reading, join
 from tools.mail.message.files import name_files
 from tools.mail.message.mime import Tree
-from tools.mail.message.parts import MAX_DEPTH, MAX_PARTS, AttachmentInfo, Part
+from tools.mail.message.parts import MAX_DEPTH, MAX_PARTS, AttachmentInfo, Part, file_of, root_of
+from tools.mail.message.uuencoded import take_files
 from tools.mail.text.decoding import read_as, text_of
 from tools.mail.text.flowed import join_lines
 
@@ -27,6 +29,7 @@ PLAIN = ("text/plain", "text/markdown", "text/x-markdown", "text/x-patch", "text
 ENRICHED = ("text/enriched", "text/richtext")
 # Other forms of the text for some programs: https://amp.dev/documentation/guides-and-tutorials/email
 OTHER_FORMS = ("text/x-amp-html", "text/watch-html")
+LINES_OF_DATA = re.compile(rb"[A-Za-z0-9+/]{60}\r?\n[A-Za-z0-9+/]{20}")
 TNEF_NOTE = "winmail.dat (TNEF): mailhub cannot read the files inside it."
 CUT_NOTE = f"The text was cut after {READ_LIMIT:,} bytes."
 LEFT_OUT = (
@@ -67,7 +70,7 @@ class Reading:
 
 def read(tree: Tree, *, with_text: bool = True) -> Reading:
     """Return what a reader sees; without the text, only the attachments."""
-    reader = _Reader(with_text=with_text)
+    reader = _Reader(with_text=with_text, with_facts=with_text)
     blocks = reader.blocks(tree.root)
     text, html = join(blocks) if with_text else (None, None)
     if with_text:
@@ -86,14 +89,14 @@ def read(tree: Tree, *, with_text: bool = True) -> Reading:
 
 def count_files(root: Part) -> int:
     """Return the number of attachments, without loading any part."""
-    reader = _Reader(with_text=False, expands=False)
+    reader = _Reader(with_text=False, with_facts=False, expands=False)
     reader.blocks(root)
     return len(reader.files)
 
 
 def find_file(tree: Tree, number: str) -> tuple[AttachmentInfo, Part] | None:
     """Return the attachment with this number, also one that lists no longer name."""
-    reader = _Reader(with_text=False)
+    reader = _Reader(with_text=True, with_facts=False)
     reader.blocks(tree.root)
     known = {info.id: (info, part) for info, part in reader.list_files()}
     hidden = {
@@ -120,8 +123,12 @@ def info_of(part: Part, name: str) -> AttachmentInfo:
 class _Reader:
     """The state of one reading: what was found on the way through the parts."""
 
-    def __init__(self, *, with_text: bool, expands: bool = True, depth: int = 0) -> None:
+    def __init__(
+        self, *, with_text: bool, with_facts: bool, expands: bool = True, depth: int = 0
+    ) -> None:
         self._with_text = with_text
+        self._with_facts = with_facts
+        self._with_inner = with_facts or depth > 0
         self._expands = expands
         self._depth = depth
         self._left = {"plain": READ_LIMIT, "html": READ_LIMIT}
@@ -185,6 +192,7 @@ class _Reader:
             return self._calendar(part)
         if sort in TNEF or (part.name.lower() == "winmail.dat"):
             self.note(TNEF_NOTE)
+        self.note(sealed.ENCRYPTED_RIGHTS if sort == sealed.RIGHTS else "")
         if sort in OTHER_FORMS and not part.name and part.disposition != "attachment":
             self.hidden.append(part)
             return []
@@ -218,7 +226,14 @@ class _Reader:
             text = join_lines(text, deletes_blank=deletes)
         text, sentence = sealed.open_inline(text)
         self.note(sentence)
-        return [Block(plain=text)]
+        return [Block(plain=self._without_files(part, text))]
+
+    def _without_files(self, part: Part, text: str) -> str:
+        """Return a text without the files in it, which become attachments."""
+        text, files = take_files(text)
+        for place, (name, content) in enumerate(files, start=1):
+            self.files.append(file_of(f"{part.number}.{place}", name, content))
+        return text
 
     def _alternative(self, parts: Sequence[Part]) -> list[Block]:
         """Return one block: of each form the last one that has words, because it is the best one.
@@ -246,7 +261,7 @@ class _Reader:
 
     def _related(self, part: Part) -> list[Block]:
         """Return the text of the root; the other parts belong to it, whatever their order."""
-        root = _root_of(part)
+        root = root_of(part)
         before = len(self.files)
         found = self.blocks(root) if root else []
         own = self.files[before:]
@@ -255,7 +270,7 @@ class _Reader:
             if child is root:
                 self.files += own
             elif child.content_id and child.type in ("text/plain", "text/html", "text/css"):
-                self.files.append(child)
+                (self.files if child.name else self.hidden).append(child)
             else:
                 found += self.blocks(child)
         return found
@@ -302,7 +317,7 @@ class _Reader:
                 self.kind = "receipt"
                 self.facts = self._loaded(part, reports.read_disposition, {})
             elif place and part.type in reports.ORIGINAL:
-                block = lenient.headers(part.load(reports.MOST_BYTES) if self._with_text else b"")
+                block = lenient.headers(part.load(reports.MOST_BYTES) if self._with_facts else b"")
                 original = reports.describe_original(block)
             elif part.type not in reports.OTHER_PARTS:
                 found += self.blocks(part)
@@ -313,13 +328,13 @@ class _Reader:
         return found
 
     def _loaded(self, part: Part, interpret: Any, nothing: Any) -> Any:
-        return interpret(part.load(reports.MOST_BYTES)) if self._with_text else nothing
+        return interpret(part.load(reports.MOST_BYTES)) if self._with_facts else nothing
 
     def _calendar(self, part: Part) -> list[Block]:
         method = part.parameters.get("method", "")
         is_file = bool(part.name) or part.disposition == "attachment"
         (self.files if is_file else self.hidden).append(part)
-        if not self._with_text or self.kind:
+        if not self._with_facts or self.kind:
             return []
         text = text_of(part.load(calendar.MOST_CHARACTERS), part.charset or "utf-8")
         if is_file and not method and "\nMETHOD:" not in text.upper().replace("\r", ""):
@@ -333,19 +348,24 @@ class _Reader:
         number, total = (part.parameters.get(name, "") for name in ("number", "total"))
         number, total = (value if value.isdecimal() else "?" for value in (number, total))
         self.note(f"Part {number} of {total} of a split message.")
-        self.files.append(part)
-        if number == "1" and self._with_text:
-            tree = mime.parse(part.load(EXPANDED_BYTES), inside=part.number)
-            nested = _Reader(with_text=True, depth=self._depth + 1)
-            return nested.blocks(tree.root)
-        return []
+        if not self._expands:
+            return []
+        content = part.load(EXPANDED_BYTES)
+        if number == "1":
+            self.hidden.append(part)
+            return self.blocks(mime.parse(content, inside=part.number).root)
+        if LINES_OF_DATA.search(content):
+            self.files.append(part)
+            return []
+        self.hidden.append(part)
+        return self._text(replace(part, type="text/plain"))
 
     def _read_inner(self, part: Part) -> None:
         """Read a message inside this one, and those inside it."""
-        if not self._with_text or self._depth >= INNER_DEPTH or len(self.inner) >= MOST_INNER:
+        if not self._with_inner or self._depth >= INNER_DEPTH or len(self.inner) >= MOST_INNER:
             return
         tree = mime.parse(part.load(EXPANDED_BYTES))
-        nested = _Reader(with_text=True, depth=self._depth + 1)
+        nested = _Reader(with_text=True, with_facts=False, depth=self._depth + 1)
         nested._left = self._left  # all of them together have the limits of one message
         text, html = join(nested.blocks(tree.root))
         for sentence in nested.notes:
@@ -378,13 +398,3 @@ def _text_of(part: Part, content: bytes, *, whole: bool) -> str:
 
 def _with_names(parts: Sequence[Part]) -> Iterator[tuple[Part, str]]:
     return zip(parts, name_files((part.name, part.type) for part in parts), strict=True)
-
-
-def _root_of(part: Part) -> Part | None:
-    """Return the root of multipart/related: the part that `start` names, else the first text."""
-    start = part.parameters.get("start", "").strip(" <>")
-    named = (child for child in part.children if start and child.content_id == start)
-    texts = (
-        child for child in part.children if child.is_multipart or child.type.startswith("text/")
-    )
-    return next(named, next(texts, next(iter(part.children), None)))

@@ -1,5 +1,6 @@
 """Delivery reports (RFC 3464) and read receipts (RFC 8098). Pure."""
 
+import itertools
 import re
 from collections.abc import Iterator
 from email.message import Message
@@ -70,7 +71,7 @@ def find_in_text(block: Message, text: str | None) -> list[dict[str, str]]:
     text.
     """
     named = lenient.addresses(block, "X-Failed-Recipients")
-    found = [{"address": address, "action": "failed"} for _, address in named if "@" in address]
+    found = [_describe(address, text or "") for _, address in named if "@" in address]
     if found or not text or not QMAIL.match(text):
         return found
     for paragraph in text[:MOST_BYTES].split("\n\n"):
@@ -82,6 +83,17 @@ def find_in_text(block: Message, text: str | None) -> list[dict[str, str]]:
         row = {"address": head[1:-2], "action": "failed", "status": status[0] if status else ""}
         found.append({name: value for name, value in {**row, "reason": reason}.items() if value})
     return found
+
+
+def _describe(address: str, text: str) -> dict[str, str]:
+    """Return a recipient with the reason that Exim writes below the address, indented."""
+    _, _, below = text.partition(f"\n  {address}\n")
+    rows = itertools.takewhile(lambda row: row.startswith("    "), below.split("\n", 20))
+    reason = " ".join(" ".join(rows).split())
+    status = STATUS.search(reason)
+    row = {"address": address, "action": "failed", "status": status[0] if status else ""}
+    row["reason"] = reason[:REASON_CHARACTERS]
+    return {name: value for name, value in row.items() if value}
 
 
 def classify(

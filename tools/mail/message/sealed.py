@@ -10,6 +10,8 @@ from tools.mail.parsers import Unparsable, run
 SIGNED = "Signed, not verified."
 ENCRYPTED_SMIME = "Encrypted (S/MIME): mailhub cannot read it."
 ENCRYPTED_PGP = "Encrypted (PGP): mailhub cannot read it."
+ENCRYPTED_RIGHTS = "Encrypted (Microsoft rights management): mailhub cannot read it."
+RIGHTS = "application/x-microsoft-rpmsg-message"
 COMPRESSED = "Compressed (S/MIME): mailhub cannot read it."
 PKCS7 = ("application/pkcs7-mime", "application/x-pkcs7-mime")
 SIGNATURES = (

@@ -30,7 +30,7 @@ def _fields(depth: int) -> str:
     return _OF_A_PART + inside
 
 
-# What is known of a message before its content.
+# The fields beside the content.
 HEAD = "id,threadId,labelIds,snippet,internalDate,sizeEstimate"
 # Everything of a message except the contents of its parts.
 OUTLINE = f"{HEAD},payload({_fields(LISTED_DEPTH)})"
