@@ -4,6 +4,7 @@ metadata document.
 
 import http.client
 import json
+import time
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import ParseResult, urlparse
@@ -53,6 +54,13 @@ class Program:
     returns_to: str
     is_local: bool = False
     app_scheme: str = ""
+
+
+def find(client_id: object) -> Client | None:
+    """Return the program with this id; None also for a text that cannot be an id."""
+    if not isinstance(client_id, str) or not client_id.isprintable():
+        return None
+    return Client.objects.filter(pk=client_id, type=Client.Type.PUBLIC).first()
 
 
 def describe(client: Client, redirect_uri: str = "") -> Program:
@@ -125,7 +133,7 @@ def refresh(client_id: str, *, subject: str) -> None:
     """
     if not cimd.is_cimd_url(client_id):
         return
-    known = Client.objects.filter(pk=client_id).first()
+    known = find(client_id)
     if known is not None and not cimd.is_outdated(known):
         return
     try:
@@ -157,6 +165,9 @@ def complete_document(client: Client) -> None:
     the document says.
     """
     redirects.check_redirects(client.get_redirect_uris())
+    client.name = name_of(client)
+    # The rest of the document is not kept: nothing here needs it, and anybody can write it.
+    client.data = {"cimd": True, "updated_at": int(time.time())}
     client.set_grant_types(list(GRANTS))
     client.set_response_types(["code"])
     client.set_scopes(list(SCOPES))

@@ -5,7 +5,7 @@ from typing import Any
 from allauth.idp.oidc.internal.oauthlib.request_validator import OAuthLibRequestValidator
 from allauth.idp.oidc.internal.oauthlib.utils import get_validator_context
 from allauth.idp.oidc.internal.resources import InvalidTargetError
-from allauth.idp.oidc.models import Token
+from allauth.idp.oidc.models import Client, Token
 from django.utils import timezone
 from oauthlib.common import Request
 from oauthlib.oauth2.rfc6749.errors import InvalidGrantError
@@ -13,7 +13,7 @@ from oauthlib.oauth2.rfc8628.grant_types import DeviceCodeGrant
 
 from accounts.access import audience
 from accounts.models import SCOPES, USUAL_SCOPES, digest_of
-from accounts.oauth import devices, redirects, tokens
+from accounts.oauth import devices, programs, redirects, tokens
 
 
 class Validator(OAuthLibRequestValidator):
@@ -32,6 +32,9 @@ class Validator(OAuthLibRequestValidator):
 
     def authenticate_client(self, request: Request, *args: Any, **kwargs: Any) -> bool:
         return False
+
+    def _lookup_client(self, request: Request, client_id: object) -> Client | None:
+        return programs.find(client_id)
 
     # --- The authorization request
 

@@ -131,7 +131,7 @@ def device_code(request: HttpRequest) -> HttpResponse:
         return _error("invalid_target", "The resource is not on this server.")
     except Problem as problem:
         return _busy(problem) if problem.code == "rate_limited" else _unknown_program()
-    client = Client.objects.filter(pk=client_id, type=Client.Type.PUBLIC).first()
+    client = programs.find(client_id)
     if client is None:
         return _unknown_program()
     if request.POST.get("scope", "").split() and not scopes:

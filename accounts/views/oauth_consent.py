@@ -2,6 +2,7 @@
 code from a device.
 """
 
+import re
 from datetime import timedelta
 from typing import Any
 from urllib.parse import quote
@@ -20,6 +21,7 @@ from oauthlib.common import add_params_to_uri
 from oauthlib.oauth2.rfc6749.errors import (
     FatalClientError,
     InvalidClientIdError,
+    InvalidRequestError,
     InvalidScopeError,
     MismatchingRedirectURIError,
     MissingClientIdError,
@@ -34,6 +36,9 @@ from accounts.models import SCOPES, Mailbox, User
 from accounts.oauth import devices, grants, programs, redirects
 from accounts.oauth.server import Server
 from accounts.views.oauth_messages import read_request
+
+# A SHA-256 in base64 for addresses (RFC 7636, 4.2).
+CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}")
 
 
 class _Leave(HttpResponse):
@@ -60,6 +65,8 @@ def authorize(request: AuthenticatedRequest) -> HttpResponseBase:
         validate_resources(resources)
         get_validator_context().requested_resources = resources or [issuer()]
         asked_scopes, about = server.validate_authorization_request(*asked)
+        if not CHALLENGE.fullmatch(request.GET.get("code_challenge", "")):
+            raise InvalidRequestError(request=about["request"])
     except Problem as problem:
         return _refuse(request, problem.detail)
     except ValidationError:

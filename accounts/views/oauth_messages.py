@@ -3,7 +3,7 @@
 from urllib.parse import urlencode
 
 from allauth.idp.oidc.internal.oauthlib.utils import extract_headers
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, QueryDict
 
 Asked = tuple[str, str, str, dict[str, str]]
 
@@ -11,12 +11,16 @@ Asked = tuple[str, str, str, dict[str, str]]
 def read_request(request: HttpRequest) -> Asked:
     """Return address, method, body and headers as the library reads them.
 
-    A value that is sent twice stays twice, so that the library refuses it.
+    A value that is sent twice stays twice, so that the library refuses it. The library fails over
+    letters that are not encoded, so all of them are encoded again.
     """
-    body = urlencode([(name, each) for name, several in request.POST.lists() for each in several])
-    query = request.META.get("QUERY_STRING", "")
+    query = _encode(request.GET)
     address = f"{request.path}?{query}" if query else request.path
-    return address, request.method or "", body, extract_headers(request)
+    return address, request.method or "", _encode(request.POST), extract_headers(request)
+
+
+def _encode(fields: QueryDict) -> str:
+    return urlencode([(name, each) for name, several in fields.lists() for each in several])
 
 
 def to_response(headers: dict[str, str], body: str | None, status: int) -> HttpResponse:

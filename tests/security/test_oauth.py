@@ -100,6 +100,10 @@ def test_another_redirect_is_refused_on_the_page(
         {"resource": "http://127.0.0.1:8000/other"},
         {"client_id": "unknown"},
         {"client_id": ["one", "two"]},
+        {"client_id": "a\0b"},
+        {"client_id": "https://a\0b.example/x"},
+        {"code_challenge": "a\0b"},
+        {"code_challenge": "short"},
     ],
 )
 def test_wrong_request_is_refused_on_the_page(
@@ -112,6 +116,16 @@ def test_wrong_request_is_refused_on_the_page(
         assert answer.status_code == 400
         assert "Location" not in answer
     assert not ApiToken.objects.exists()
+
+
+@pytest.mark.parametrize("query", ["%zz", '"<>{}^`|', "client_id=%ff&scope=%00", "a=b=c&&=;", "é"])
+def test_garbled_request_is_refused(alice: User, query: str) -> None:
+    assert browser(alice).get(f"/oauth/authorize?{query}").status_code == 400
+    kind = "application/x-www-form-urlencoded"
+    for address in ("token", "revoke", "device/code"):
+        body = f"grant_type=refresh_token&{query}"
+        answer = Client().post(f"/oauth/{address}?{query}", body, content_type=kind)
+        assert answer.status_code in (400, 401)
 
 
 @pytest.mark.parametrize("wrong", [{"code_verifier": None}, {"code_verifier": "a" * 43},
