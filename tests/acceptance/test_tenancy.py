@@ -137,7 +137,8 @@ def test_api_needs_a_token_even_from_a_signed_in_person(
     answer = reviewer.client.get("/api/v1/tools", headers=headers)
 
     assert (answer.status_code, problem_of(answer)["code"]) == (401, "unauthenticated")
-    assert answer["WWW-Authenticate"] == "Bearer"
+    assert answer["WWW-Authenticate"].startswith("Bearer ")
+    assert "/.well-known/oauth-protected-resource" in answer["WWW-Authenticate"]
 
 
 @pytest.fixture
