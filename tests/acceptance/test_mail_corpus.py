@@ -10,6 +10,7 @@ from tests.acceptance.open_letters import OPEN
 from tests.support.letters import Letter, list_classes, read_letters
 from tests.support.people.four_mailboxes import Door, doors
 from tests.support.servers.dovecot import dovecot
+from tests.support.variations import make_letters
 
 __all__ = ["doors", "dovecot"]
 
@@ -27,6 +28,28 @@ def test_corpus_has_at_least_200_messages() -> None:
 @pytest.mark.parametrize("name", list_classes())
 def test_each_message_is_read_alike_everywhere(doors: list[Door], name: str) -> None:
     letters = read_letters(name)
+    failed = _read_all(doors, letters)
+    lines = [f"{id_}: {each}" for id_ in failed.keys() - OPEN for each in failed[id_]]
+    lines += [
+        f"{each.id} is open, but read correctly"
+        for each in letters
+        if each.id in OPEN and each.id not in failed
+    ]
+    assert not lines, "\n".join(sorted(lines))
+
+
+@pytest.mark.parametrize(
+    ("seed", "count"), [(1, 16), pytest.param(2, 200, marks=pytest.mark.long)]
+)
+def test_random_messages_are_read_alike(doors: list[Door], seed: int, count: int) -> None:
+    failed = _read_all(doors, make_letters(count, seed=seed))
+    assert not failed, "\n".join(
+        f"{id_}: {each}" for id_, wrong in failed.items() for each in wrong
+    )
+
+
+def _read_all(doors: list[Door], letters: list[Letter]) -> dict[str, list[str]]:
+    """Return what is wrong with each message, if anything is."""
     cards = [door.receive([letter.source for letter in letters]) for door in doors]
     failed: dict[str, list[str]] = {}
     for letter, *listed in zip(letters, *cards, strict=True):
@@ -35,13 +58,7 @@ def test_each_message_is_read_alike_everywhere(doors: list[Door], name: str) -> 
         }
         if wrong := _list_wrong(letter, seen):
             failed[letter.id] = wrong
-    lines = [f"{id_}: {each}" for id_ in failed.keys() - OPEN for each in failed[id_]]
-    lines += [
-        f"{each.id} is open, but read correctly"
-        for each in letters
-        if each.id in OPEN and each.id not in failed
-    ]
-    assert not lines, "\n".join(sorted(lines))
+    return failed
 
 
 def _list_wrong(letter: Letter, seen: dict[str, Seen]) -> list[str]:

@@ -65,10 +65,13 @@ class Letter:
     hidden: bool = False
     damaged: bool = False  # characters that nobody can read are shown as U+FFFD
     eol: str = "\r\n"
+    content: bytes | None = None  # instead of `raw`
 
     @property
     def source(self) -> bytes:
         """Return the bytes of the message."""
+        if self.content is not None:
+            return self.content
         head, has_head, rest = self.raw.rpartition("⟦head⟧\n")
         if has_head:
             subject = f"Subject: {self.id}\n" if self.subject is None else ""
