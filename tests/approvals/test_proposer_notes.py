@@ -30,7 +30,10 @@ def test_approver_reads_the_reason_as_a_claim(api: Api, reviewer: Reviewer) -> N
         assert "The customer asked for &lt;b&gt;Thursday&lt;/b&gt;." in page
         assert "mailhub has not checked this" in page
         assert "4711" in page
-    assert "mailhub has not checked" not in reviewer.page(api.propose(subject="Plain")).content.decode()
+    assert (
+        "mailhub has not checked"
+        not in reviewer.page(api.propose(subject="Plain")).content.decode()
+    )
 
 
 def test_reason_does_not_leave_and_changes_no_digest(

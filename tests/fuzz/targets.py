@@ -10,13 +10,14 @@ from pathlib import Path
 from imapclient.response_parser import parse_fetch_response
 
 from accounts.infra.problems import Problem
-from tools.mail.html.nesting import TooDeep
+from tools.mail.html.nesting import TooDeep, TooLarge
 from tools.mail.message import lenient, mime, reading
 from tools.mail.message.markup import page_and_text
 from tools.mail.message.page_text import HTML_CHARACTERS, READ_CHARACTERS, folded_text, page_text
 from tools.mail.message.whole_text import read_whole
 from tools.mail.text.decoding import text_of
 from tools.mail.text.encoded_words import decode_words
+from tools.providers.errors import Refused
 from tools.providers.imap import structure
 from tools.providers.memory import MemoryProvider, MemoryServer
 from tools.reading import compact
@@ -39,10 +40,12 @@ def read_mail(source: bytes) -> None:
     (card,) = provider.list_messages(folder="inbox", unread=None, limit=1, page_token=None).cards
     message = provider.read_message(card.id, body=True)
     for each in message.attachments[:FETCHED]:
-        provider.fetch_attachment(card.id, each.id, limit=ATTACHMENT_BYTES)
+        with suppress(Refused):
+            provider.fetch_attachment(card.id, each.id, limit=ATTACHMENT_BYTES)
         check_name(each.name)
     if message.text is None and message.html is not None:
-        folded_text(message.html[:READ_CHARACTERS], message.subject, message.to)
+        with suppress(TooDeep, TooLarge):
+            folded_text(message.html[:READ_CHARACTERS], message.subject, message.to)
     # A page that is not small would be read in a limited process, where the fuzzer sees nothing.
     body = read_whole(message, in_time=False, quoted=False)
     row = compact.message(message, body, offset=0, max_chars=20_000)
@@ -53,12 +56,13 @@ def read_mail(source: bytes) -> None:
 def read_page(source: bytes) -> None:
     """Read a page in the charset that it names."""
     html = text_of(source, "", is_page=True)[:READ_CHARACTERS]
-    check_text(page_text(html).text, folded_text(html, "subject", (ADDRESS,)).text)
+    with suppress(TooDeep, TooLarge):
+        check_text(page_text(html).text, folded_text(html, "subject", (ADDRESS,)).text)
 
 
 def show_page(source: bytes) -> None:
     """Clean a page for the review page and for an answer."""
-    with suppress(TooDeep):
+    with suppress(TooDeep, TooLarge):
         page_and_text(text_of(source, "", is_page=True)[:HTML_CHARACTERS])
 
 

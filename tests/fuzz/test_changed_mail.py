@@ -21,7 +21,7 @@ DRAWN = st.lists(
 OVER_IMAP = 25
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
 @given(source=st.sampled_from(MAILS), drawn=DRAWN)
 def test_changed_mail_is_read_within_its_limits(
     source: bytes, drawn: list[tuple[changes.Change, int]]
