@@ -77,7 +77,7 @@ def test_header_is_read_from_its_bytes(office: Office, raw: bytes, text: str) ->
         (b'filename="=?gb2312?b?6UY=?=.pdf"', "镕.pdf"),
         (b'filename="Gr\xc3\xbc\xc3\x9fe.pdf"', "Grüße.pdf"),
         (b'filename="Gr\xfc\xdfe.pdf"', "Grüße.pdf"),
-        (b"filename*=utf-8''a%00b%0D%0Ac.pdf", f"a{REPLACED}b c.pdf"),
+        (b"filename*=utf-8''a%00b%0D%0Ac.pdf", "a_b c.pdf"),
     ],
 )
 def test_file_name_is_read_in_its_charset(office: Office, disposition: bytes, name: str) -> None:
