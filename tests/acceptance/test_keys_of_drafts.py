@@ -16,7 +16,7 @@ from tests.support.concurrently import all_at_once
 from tools.models import Upload
 from tools.providers.memory import MemoryServer
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 
 def upload(api: Api, key: str, content: bytes = b"plan", name: str = "plan.txt") -> Any:
@@ -43,6 +43,7 @@ def test_same_key_writes_one_draft(api: Api) -> None:
     assert api.tool("create_draft", key="other", **HELLO).json()["id"] != first.json()["id"]
 
 
+@pytest.mark.django_db(transaction=True)
 def test_many_calls_at_once_write_one_draft(api: Api) -> None:
     call = lambda: Api(secret=api.secret).tool("create_draft", key="k", **HELLO)  # noqa: E731
     answers = all_at_once([call] * 8)
