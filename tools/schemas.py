@@ -92,7 +92,9 @@ class ReadEmail(MailboxParameters):
     format: Literal["full", "metadata", "html"] = "full"
     max_chars: int = Field(4000, ge=1, le=20000)
     offset: int = Field(0, ge=0)
-    quoted: bool = False
+    quoted: bool = Field(
+        False, description="true: also the quoted original and the signature, which are folded"
+    )
 
 
 class SearchEmails(MailboxParameters):
@@ -137,14 +139,18 @@ class GmailGetMessage(MailboxParameters):
     fmt: Literal["full", "metadata"] = "full"
     max_chars: int = Field(4000, ge=1, le=10_000)
     offset: int = Field(0, ge=0)
-    quoted: bool = False
+    quoted: bool = Field(
+        False, description="true: also the quoted original and the signature, which are folded"
+    )
 
 
 class ReadThread(MailboxParameters):
     message_id: MessageId | None = None
     thread_id: MessageId | None = None
     max_chars: int = Field(4000, ge=1, le=20000)
-    quoted: bool = False
+    quoted: bool = Field(
+        False, description="true: also the quoted original and the signature, which are folded"
+    )
 
     @model_validator(mode="after")
     def _require_one(self) -> Self:
