@@ -38,9 +38,7 @@ def test_each_message_is_read_alike_everywhere(doors: list[Door], name: str) -> 
     assert not lines, "\n".join(sorted(lines))
 
 
-@pytest.mark.parametrize(
-    ("seed", "count"), [(1, 16), pytest.param(2, 200, marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize(("seed", "count"), [(1, 16), pytest.param(2, 200, marks=pytest.mark.long)])
 def test_random_messages_are_read_alike(doors: list[Door], seed: int, count: int) -> None:
     failed = _read_all(doors, make_letters(count, seed=seed))
     assert not failed, "\n".join(

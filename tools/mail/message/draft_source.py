@@ -4,17 +4,20 @@ Pure.
 """
 
 from email import message_from_bytes, policy
-from email.message import EmailMessage
+from email.message import EmailMessage, MIMEPart
 from typing import Literal
 
 from accounts.infra.problems import Problem
 from accounts.infra.texts import translatable
 from tools.mail.html.clean import clean, text_of
 from tools.mail.html.nesting import check_depth
+from tools.mail.message import lenient
 from tools.mail.message.compose import MESSAGE_ID, Attachment, Request, media_type
 from tools.mail.message.content import Content
 from tools.mail.text.addresses import bare_address, file_name, header_text
 from tools.mail.text.characters import without_invisible
+from tools.mail.text.decoding import REPLACED
+from tools.mail.text.decoding import text_of as decode
 
 # Only the author's own program can make these again: mailhub would break the signature or lose the
 # text.
@@ -55,7 +58,7 @@ def _request(source: bytes, address: str, name: str) -> Request:
         raise Problem("invalid_input", "The draft has no recipient in To.")
     in_reply_to = str(draft["In-Reply-To"] or "").strip()
     try:
-        subject = header_text(str(draft["Subject"] or ""))
+        subject = header_text(_readable(lenient.headers(source)["Subject"]))
     except ValueError:
         raise Problem(
             "invalid_input", "The subject of the draft is not allowed in a mail."
@@ -94,12 +97,12 @@ def _addresses(draft: EmailMessage, header: str) -> tuple[str, ...]:
 
 def _content(draft: EmailMessage) -> Content:
     plain, page = draft.get_body(("plain",)), draft.get_body(("html",))
-    text = without_invisible(str(plain.get_content()).replace("\r\n", "\n")) if plain else ""
+    text = without_invisible(_text_of(plain)) if plain else ""
     if not text.strip():
         text = ""
     if page is None:
         return Content(body=text, text=text)
-    given = str(page.get_content()).replace("\r\n", "\n")
+    given = _text_of(page)
     found = clean(given)
     check_depth(found.html)
     return Content(
@@ -149,7 +152,21 @@ def _attachments(draft: EmailMessage) -> tuple[Attachment, ...]:
     return tuple(found)
 
 
-def _bytes_of(part: EmailMessage) -> bytes:
+def _readable(header: str | None) -> str:
+    """Return the text of a header. Raises ValueError for one with damaged or control characters."""
+    text = lenient.decode_text(header)
+    if REPLACED in text:
+        raise ValueError("must be readable")
+    return text
+
+
+def _text_of(part: MIMEPart) -> str:
+    """Return the text of a part in the charset that mail programs read; a wrong label loses none."""
+    is_page = part.get_content_type() == "text/html"
+    return decode(_bytes_of(part), lenient.parameter(part, "charset"), is_page=is_page)
+
+
+def _bytes_of(part: MIMEPart) -> bytes:
     content = part.get_payload(decode=True)
     return content if isinstance(content, bytes) else b""
 
