@@ -42,7 +42,7 @@ def test_expensive_mail_is_read_within_its_limits(name: str) -> None:
         f"From: m@x.example\r\nTo: {targets.ADDRESS}\r\nSubject: x\r\nContent-Type: {kind}\r\n\r\n"
     )
     source = head.encode() + piece * (MEGABYTE // len(piece))
-    # What is loaded once for a process is not the cost of a mail.
+    # The tables that a process loads once are no cost of this mail.
     targets.read_mail(head.encode() + b"\xe9\xe8 caf\xe9")
 
     cost = targets.measure(targets.read_mail, source)

@@ -31,9 +31,20 @@ NUL_IN_WORD = re.compile(rb"(?<=[A-Za-z])\x80(?=[A-Za-z])|\x80{2,}+")
 # Charsets with one byte for a letter: in them, valid UTF-8 is a row of unlikely signs.
 SINGLE_BYTES = ("cp12", "iso8859", "koi8", "mac_")
 CHANCE_LETTERS = 3
+# In charsets with more bytes, twice as many letters of UTF-8 are valid by chance.
+CHANCE_LETTERS_OF_EAST_ASIA = 6
+EAST_ASIA = ("gb18030", "big5", "cp949", "cp932", "euc_j", "johab")
+# Programs of Windows write its own charsets under these labels, which have controls at some places
+# of letters. Dovecot writes NUL as 0x80.
+OF_WINDOWS = {
+    "iso8859_2": "cp1250", "iso8859_4": "cp1257", "iso8859_6": "cp1256", "iso8859_7": "cp1253",
+    "iso8859_8": "cp1255", "iso8859_13": "cp1257", "iso8859_15": "cp1252",
+}  # fmt: skip
+ONLY_OF_WINDOWS = re.compile(rb"[\x81-\x9f]")
 # Words of Western languages have letters of ASCII too.
 FOREIGN_WORD = re.compile(rb"[\x80-\xff]{4,}+")
 FOREIGN_BYTES = 12
+WESTERN = ("cp1252", "iso8859_15")
 WIDE_BYTES = 400  # that are looked at for UTF-16 without a byte order mark
 PAGE_HEAD = 4_096
 COMMENT = re.compile(rb"<!--(?:(?!-->)[\s\S])*+(?:-->)?")
@@ -95,15 +106,17 @@ def _list_codecs(content: bytes, label: str, *, is_page: bool) -> list[str]:
     is_plain = content.isascii() and b"\0" not in content
     if header and is_plain and header.startswith(("utf_16", "utf_32")):
         header = "utf_8"
+    if header in WESTERN and _is_foreign(content):
+        return ["utf_8", detect_codec(content), header]
+    if header in OF_WINDOWS and ONLY_OF_WINDOWS.search(content):
+        header = OF_WINDOWS[header]
     if header not in (None, "utf_8", "cp1252"):
-        is_wrong = header.startswith(SINGLE_BYTES) and _is_surely_utf_8(content)
+        is_wrong = _is_surely_utf_8(content, header)
         return ["utf_8", header] if is_wrong else [header, "utf_8"]
     if has_shifts(content):
         return [detect_codec(content), "utf_8"]
     if wide := _of_wide_characters(content):
         return [wide, "utf_8"]
-    if header == "cp1252" and _is_foreign(content):
-        return ["utf_8", detect_codec(content), "cp1252"]
     page = _of_page(content) if is_page and header != "cp1252" else None
     if header is None and page:
         return ["utf_8", "cp1252"] if page == "cp1252" else [page, "utf_8"]
@@ -111,10 +124,18 @@ def _list_codecs(content: bytes, label: str, *, is_page: bool) -> list[str]:
     return list(dict.fromkeys(("utf_8", *filter(None, (header, page)))))
 
 
-def _is_surely_utf_8(content: bytes) -> bool:
-    """Return True if the content is UTF-8 with more letters than are valid by chance."""
+def _is_surely_utf_8(content: bytes, codec: str) -> bool:
+    """Return True if the content is UTF-8 with more letters than are valid by chance in the
+    codec.
+    """
+    if codec.startswith(SINGLE_BYTES):
+        least = CHANCE_LETTERS
+    elif codec.startswith(EAST_ASIA):
+        least = CHANCE_LETTERS_OF_EAST_ASIA
+    else:
+        return False
     text = read_as(content, "utf_8") or ""
-    return sum(not character.isascii() for character in text) >= CHANCE_LETTERS
+    return sum(not character.isascii() for character in text) >= least
 
 
 def _of_wide_characters(content: bytes) -> str | None:
