@@ -87,7 +87,11 @@ def addresses(
     """
     values = ", ".join(_raw(value) for value in block.get_all(header, []))
     kept = values if len(values) <= most else values[:most].rpartition(",")[0]
-    found = [(decode_text(name), address) for name, address in parse_addresses(protect_words(kept))]
+    # A word in place of an address is shown as its text; it is no address for an answer.
+    found = [
+        (decode_text(name), address if "@" in address else decode_text(address))
+        for name, address in parse_addresses(protect_words(kept))
+    ]
     return (*found, ("", MORE_ADDRESSES)) if len(kept) < len(values) else tuple(found)
 
 
@@ -124,13 +128,20 @@ def date_of(block: Message, arrived: datetime | None) -> datetime | None:
     """Return the date of the Date header, or the time of arrival if it is unusable."""
     try:
         written = _raw(block["Date"])[:DATE_CHARACTERS]
-        claimed = parsedate_to_datetime(written)
+        claimed = _parse_date(written)
         if UTC_FROM_ANYWHERE.search(written):
             claimed = claimed.replace(tzinfo=UTC)
         claimed.astimezone(UTC)  # near the limits of the calendar this raises OverflowError
     except (TypeError, ValueError, IndexError, OverflowError):
         return arrived
     return claimed if claimed.tzinfo else arrived
+
+
+def _parse_date(written: str) -> datetime:
+    try:
+        return parsedate_to_datetime(written)
+    except (TypeError, ValueError, IndexError):
+        return datetime.fromisoformat(written.strip())  # as web programs write it (RFC 3339)
 
 
 def is_attachment(media_type: str, disposition: str, name: str) -> bool:

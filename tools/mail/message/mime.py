@@ -240,7 +240,7 @@ def _headers(block: bytes) -> dict[str, bytes]:
     found: dict[str, bytes] = {}
     for name, value in parsed.raw_items():
         raw = str(value).encode("utf-8", "surrogateescape")
-        found.setdefault(name.lower(), b" ".join(raw.split(b"\n")).replace(b"\r", b""))
+        found.setdefault(name.lower(), raw.replace(b"\r", b"").replace(b"\n", b""))
     return found
 
 
