@@ -79,6 +79,11 @@ def test_ids_of_operations_are_unique_and_fit_every_language(document: dict[str,
     assert set(TOOLS) == set(RESULTS) <= set(ids)
 
 
+def test_names_of_schemas_are_plain(document: dict[str, Any]) -> None:
+    """Two types of one name would be told apart by the names of our modules."""
+    assert not [name for name in document["components"]["schemas"] if not name.isalnum()]
+
+
 def test_every_answer_has_a_body_with_examples(document: dict[str, Any]) -> None:
     for path, method, operation in every_operation(document):
         bodies = [operation.get("requestBody")]

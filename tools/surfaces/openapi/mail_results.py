@@ -109,7 +109,7 @@ class Bounce(TypedDict):
     subject: NotRequired[str]
 
 
-class Receipt(TypedDict):
+class DeliveryReceipt(TypedDict):
     """A read receipt (RFC 8098), or a report of success."""
 
     of: NotRequired[MessageId]
@@ -158,7 +158,7 @@ class Email(TypedDict):
     hidden_text_removed: NotRequired[Literal[True]]
     kind: NotRequired[Kind]
     bounce: NotRequired[Bounce]
-    receipt: NotRequired[Receipt]
+    receipt: NotRequired[DeliveryReceipt]
     invitation: NotRequired[Invitation]
     notes: NotRequired[Notes]
     folded: NotRequired[Folded]
@@ -173,7 +173,7 @@ class ThreadMessage(TypedDict):
     hidden_text_removed: NotRequired[Literal[True]]
     kind: NotRequired[Kind]
     bounce: NotRequired[Bounce]
-    receipt: NotRequired[Receipt]
+    receipt: NotRequired[DeliveryReceipt]
     invitation: NotRequired[Invitation]
     notes: NotRequired[Notes]
     folded: NotRequired[Folded]
@@ -228,7 +228,7 @@ class GmailEmail(TypedDict):
     hidden_text_removed: NotRequired[Literal[True]]
     kind: NotRequired[Kind]
     bounce: NotRequired[Bounce]
-    receipt: NotRequired[Receipt]
+    receipt: NotRequired[DeliveryReceipt]
     invitation: NotRequired[Invitation]
     notes: NotRequired[Notes]
     folded: NotRequired[Folded]
