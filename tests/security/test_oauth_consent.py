@@ -161,3 +161,19 @@ def test_scopes_of_the_page_have_the_roles_of_their_tools() -> None:
         ]
         assert role in needs, scope
         assert all(each.covers(role) or each == Role.VIEWER for each in needs), scope
+
+
+def test_sign_in_leads_back_to_the_consent_page(program: Program, alice: User) -> None:
+    alice.set_password("correct horse battery")
+    alice.save()
+    window = Client()
+    address = window.get(program.address())["Location"]
+    form = {"login": alice.email, "password": "correct horse battery"}
+    landed = window.post(address, form)
+    assert landed["Location"] == program.address()
+    assert "Connect" in window.get(landed["Location"]).content.decode()
+
+
+def test_old_sign_in_leads_back_to_the_consent_page(program: Program, alice: User) -> None:
+    asked = browser(alice, fresh=False).get(program.address(), follow=True)
+    assert asked.context["back"] == program.address()
