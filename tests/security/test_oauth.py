@@ -10,6 +10,8 @@ from django.db.models import F
 from django.test import Client
 
 from accounts.models import ApiToken, Mailbox, Membership, Role, User
+from accounts.oauth import grants
+from accounts.people.recovery import recover
 from tests.conftest import Api, make_mailbox
 from tests.support.people.browser import browser
 from tests.support.people.programs import BACK, Program, allow
@@ -270,11 +272,17 @@ def test_connected_program_never_decides(
     assert hand.get("/")["Location"].startswith("/sign-in/")
 
 
-def test_revoked_grant_does_not_come_back(program: Program, alice: User, mailbox: Mailbox) -> None:
+@pytest.mark.parametrize("by", ["page", "command"])
+def test_revoked_grant_does_not_come_back(
+    program: Program, alice: User, mailbox: Mailbox, by: str
+) -> None:
     old = program.connect(alice, mailbox)
     code = code_of(program, alice, mailbox)
-    grant = ApiToken.objects.get()
-    browser(alice).post(f"/tokens/{grant.pk}/revoke/")
+    if by == "page":
+        browser(alice).post(f"/tokens/{ApiToken.objects.get().pk}/revoke/")
+    else:
+        recover(alice, revoke_tokens=True)
+        alice.refresh_from_db()
     assert Api(secret=old["access_token"]).tool("list_mailboxes").status_code == 401
     new = program.connect(alice, mailbox)
     assert program.exchange(code).json()["error"] == "invalid_grant"
@@ -307,6 +315,9 @@ def test_grant_can_be_limited_but_never_widened(
     browser(alice).post(address, {"scopes": ["mail:read"], "mailboxes": [str(mailbox.pk)]})
     assert api.tool("list_mailboxes").status_code == 200
     assert api.tool("list_drafts").status_code == 403
+    grants.narrow(grant, scopes=["mail:read", "mail:draft"], mailboxes=[mailbox, second])
+    grant.refresh_from_db()
+    assert (grant.scopes, list(grant.mailboxes.all())) == (["mail:read"], [mailbox])
 
 
 def test_programs_of_one_name_do_not_share_their_proposals(alice: User, mailbox: Mailbox) -> None:
