@@ -43,7 +43,7 @@ def test_own_picture_is_a_risk_and_the_only_one_named(kind: str) -> None:
     assert "northwind" not in found.text
 
 
-def test_pictures_in_the_quote_of_an_answer_return_to_their_author() -> None:
+def test_pictures_in_the_quote_of_an_answer_are_not_named() -> None:
     assert warn_of_pictures(build_answer(TEXT, ORIGINAL), "reply") is None
 
 
