@@ -255,6 +255,8 @@ def test_returned_mail_does_not_reveal_the_code_inside_it(hub: Office) -> None:
     bounce.add_attachment(original)
     message_id = hub.receive(bounce)
     (file,) = hub.tool("list_attachments", message_id=message_id)["attachments"]
+    read = hub.tool("read_email", message_id=message_id)
+    assert (read["body"], len(read["notes"])) == ("It came back.", 1)
     for form in ("text", "base64", "link"):
         given = {"message_id": message_id, "attachment_id": file["id"], "as": form}
         assert hub.refused("download_attachment", **given)["code"] == "forbidden"

@@ -33,6 +33,8 @@ REFUSED = translatable(
     "This mail is from mailhub itself and may hold a code or link for a person. Programs cannot read or use it."
 )
 
+LEFT_OUT = "A mail of mailhub itself inside this mail was left out."
+
 
 def provider_of(caller: Caller, mailbox: Mailbox) -> MailProvider:
     """Return the provider of a mailbox; for a program, one that hides and refuses mailhub's own
@@ -97,13 +99,13 @@ class ProviderForPrograms:
     def get(self, message_id: str, **form: Any) -> GmailMessage:
         found = cast(GmailProvider, self._provider).get(message_id, **form)
         self._check(found.message)
-        return found
+        return replace(found, message=self._without_own(found.message))
 
     def read_message(self, message_id: str, *, body: bool) -> Message:
         message = self._provider.read_message(message_id, body=body)
         self._check(message)
         self._allowed.add(message_id)
-        return message
+        return self._without_own(message)
 
     def read_thread(self, message_id: str, *, limit: int, body: bool = True) -> tuple[Message, ...]:
         """Return the conversation without own mail.
@@ -111,7 +113,7 @@ class ProviderForPrograms:
         If own mail names it, or it contains nothing else, raise Problem `forbidden`.
         """
         thread = self._provider.read_thread(message_id, limit=limit, body=body)
-        shown = tuple(each for each in thread if not self._is_own(each))
+        shown = tuple(self._without_own(each) for each in thread if not self._is_own(each))
         left_out = [each.id for each in thread if self._is_own(each)]
         if message_id in left_out or (left_out and not shown):
             raise Problem("forbidden", REFUSED)
@@ -159,9 +161,18 @@ class ProviderForPrograms:
             raise Problem("forbidden", REFUSED)
 
     def _is_own(self, message: Message) -> bool:
-        shown = [(message.own_mark, message.from_address)]
-        shown += [(inner.own_mark, inner.from_address) for inner in message.inner]
-        return any(own_mail.is_mark(mark) or self._is_hidden_sender(who) for mark, who in shown)
+        return own_mail.is_mark(message.own_mark) or self._is_hidden_sender(message.from_address)
+
+    def _without_own(self, message: Message) -> Message:
+        """Return the message without the own mail inside it, such as a returned one."""
+        inner = tuple(
+            each
+            for each in message.inner
+            if not (own_mail.is_mark(each.own_mark) or self._is_hidden_sender(each.from_address))
+        )
+        if len(inner) == len(message.inner):
+            return message
+        return replace(message, inner=inner, notes=(*message.notes, LEFT_OUT))
 
     def _is_own_card(self, card: Card) -> bool:
         if own_mail.is_mark(card.own_mark or "") or self._is_hidden_sender(card.from_address):
