@@ -63,7 +63,9 @@ def see(door: Door, letter: Letter, card: dict[str, Any]) -> Seen:
     seen.read = call("read_email", message_id=message_id, max_chars=20_000)
     if letter.quoted:
         seen.whole = call("read_email", message_id=message_id, max_chars=20_000, quoted=True)
-    seen.listed = call("list_attachments", message_id=message_id).get("attachments", [])
+    # Most messages have no files: both tools read the same parts, so one call is enough for these.
+    if letter.files or letter.may_list or "attachments" in seen.read:
+        seen.listed = call("list_attachments", message_id=message_id).get("attachments", [])
     for row in seen.listed:
         file = call(
             "download_attachment",
