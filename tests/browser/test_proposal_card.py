@@ -56,7 +56,7 @@ def test_card_shows_the_state_and_opens_the_page(host: Page) -> None:
     card = host.frame_locator("iframe")
     card.get_by_text("Waiting for a person").wait_for()
     assert card.locator("h1").inner_text() == "<b>Offer</b>"
-    picture(host, f"proposal-card-{(host.viewport_size or {})['width']}")
+    picture(host, f"proposal-card-{host.viewport_size['width'] if host.viewport_size else ''}")
     card.get_by_role("link", name="Open the review page").click()
     host.wait_for_function("heard.some(each => each.method === 'ui/open-link')")
     opened = host.evaluate("heard.find(each => each.method === 'ui/open-link').params.url")

@@ -141,7 +141,7 @@ def test_model_has_no_tool_that_approves(chat: Chat, model: ModelServer, api: Ap
 def test_token_lends_the_agent_no_scope_it_lacks(
     door: str, model: ModelServer, alice: Any, mailbox: Mailbox
 ) -> None:
-    reader = make_api(alice, mailbox, name="reader", scopes=["mail:read"])
+    reader = make_api(alice, mailbox, name="reader", scopes=["mail:read", "agent:chat"])
     chat = Chat(url=door, headers={"Authorization": f"Bearer {reader.secret}"})
     model.says(Says(calls=(("send_email", SEND),)))
     answer = chat.ask("Send it", mode="safeWrite")

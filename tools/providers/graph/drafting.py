@@ -19,7 +19,7 @@ from tools.providers.graph.queries import quote_text
 NOT_READABLE = translatable(
     "Some Bcc recipients of this draft cannot be read. Check the draft in the mailbox."
 )
-ADDRESS = re.compile(r"[^\s,;<>]+@[^\s,;<>]+")
+BARE_ADDRESS = re.compile(r"[^\s,;<>@]+@[^\s,;<>@]+")
 GONE = translatable(
     "The draft is gone, or the mailbox owner changed it. Call list_drafts to see what is there."
 )
@@ -152,7 +152,7 @@ def _with_bcc(source: bytes, state: dict[str, Any]) -> bytes:
     nameless = len(wanted) < len(state.get("bccRecipients") or [])
     if not nameless and named >= {address.lower() for address in wanted}:
         return source
-    if nameless or header or not all(ADDRESS.fullmatch(address) for address in wanted):
+    if nameless or header or not all(BARE_ADDRESS.fullmatch(address) for address in wanted):
         raise Refused("refused", NOT_READABLE)
     return f"Bcc: {', '.join(wanted)}\r\n".encode() + source
 
