@@ -51,7 +51,7 @@ def matches(uri: str, registered: list[str]) -> bool:
     if uri in registered:
         return True
     parts = _split(uri)
-    if parts is None or not is_loopback(uri):
+    if parts is None:
         return False
     return any(
         is_loopback(each) and _without_port(parts) == _without_port(urlsplit(each))

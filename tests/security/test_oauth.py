@@ -89,6 +89,12 @@ def test_another_redirect_is_refused_on_the_page(
     assert not ApiToken.objects.exists()
 
 
+def test_port_of_another_host_is_part_of_the_redirect(alice: User, mailbox: Mailbox) -> None:
+    program = Program.registered(back="https://agent.example/cb")
+    address = program.address(redirect_uri="https://agent.example:8443/cb")
+    assert allow(alice, address, mailbox).status_code == 400
+
+
 @pytest.mark.parametrize(
     "wrong",
     [

@@ -106,7 +106,7 @@ def test_page_shows_who_asks_and_that_nobody_checked_it(alice: User, mailbox: Ma
     "back",
     [
         "http://evil.example/cb", "javascript:alert(1)", "data:text/html,x", "https://a.example/#x",
-        "https://user@a.example/", "https://*.example/", "https://a.example\\@b.example/",
+        "https://user@a.example/", "https://*.example/", "https://a.example\\@b.example/", "https://a.example\\.b.example/",
         "//a.example/", "https:///x", "file:///etc/passwd", "https://ä.example/",
     ],
 )  # fmt: skip
