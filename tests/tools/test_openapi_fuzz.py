@@ -40,7 +40,7 @@ def test_requests_made_from_the_document_are_answered_as_it_says(
 ) -> None:
     settings.MAILHUB_PROPOSALS_PER_MINUTE = 100_000
     settings.MCP_M365_TOOLS = []
-    fuzz(api, tmp_path, "--phases", "examples,fuzzing", "--max-examples", "4")
+    fuzz(api, tmp_path, "--phases", "examples,fuzzing", "--max-examples", "3")
 
 
 @pytest.mark.long
