@@ -20,7 +20,7 @@ from mailhub import first_proposals
 from mailhub.sandbox.server import Account, Sandbox
 
 TOKEN_NAME = "sandbox"  # noqa: S105  # a name, not a secret
-TOKEN_SCOPES = ("mail:read", "mail:draft", "mail:propose")
+TOKEN_SCOPES = ("mail:read", "mail:draft", "mail:propose", "agent:chat")
 LINK_LIFETIME = timedelta(hours=12)
 
 

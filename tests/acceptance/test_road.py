@@ -77,6 +77,7 @@ def test_proposal_is_accepted_with_a_status_address(api: Api) -> None:
     assert int(answer["Retry-After"]) > 0
     assert answer.json()["status"] == action["state"] == "pending"
     assert action["review_url"].startswith("http://")
+    assert action["next"].startswith("A person has not decided yet.")
     assert api.get(f"/actions/{action['id']}").json() == action
 
 

@@ -153,7 +153,7 @@ def _propose_command(
             caller=caller, mailbox=mailbox, tool=NAME, key=key, request_digest=asked
         )
         if earlier is not None:
-            return build_proposed(earlier, replayed=True)
+            return build_proposed(earlier, caller, replayed=True)
     if parameters.callback_url is not None:
         refuse_callback(caller, parameters.callback_url)
     if parameters.replaces is not None:
@@ -189,7 +189,7 @@ def _propose_command(
         replaces=parameters.replaces,
         remarks=remarks_of(parameters),
     )
-    return build_proposed(action, replayed=replayed)
+    return build_proposed(action, caller, replayed=replayed)
 
 
 def _preview(command: Command, mailbox: Mailbox) -> Preview:

@@ -7,7 +7,8 @@ from accounts.access.caller import Caller
 from accounts.infra.problems import not_found
 from approvals.core.states import Status
 from approvals.lifecycle import queries
-from approvals.lifecycle.queries import describe_action, warnings_of
+from approvals.lifecycle.queries import warnings_of
+from approvals.lifecycle.reports import report
 
 if TYPE_CHECKING:
     from approvals.models import PendingAction
@@ -42,14 +43,14 @@ def find_proposed(caller: Caller, action_id: str, *, replayed: bool) -> Proposed
     action = queries.find(queries.of_caller(caller), action_id)
     if action is None:
         raise not_found("The action does not exist, or you may not see it.")
-    return build_proposed(action, replayed=replayed)
+    return build_proposed(action, caller, replayed=replayed)
 
 
-def build_proposed(action: "PendingAction", *, replayed: bool) -> Proposed:
+def build_proposed(action: "PendingAction", caller: Caller, *, replayed: bool) -> Proposed:
     """Return the answer. It is the same for the first request and every repetition, except for the
     state.
     """
-    shown = describe_action(action)
+    shown = report(action, caller)
     if replayed and action.is_final:
         shown["message"] = REPEATED.get(
             action.status, f"Already ended: {Status(action.status).label}"

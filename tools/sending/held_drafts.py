@@ -88,7 +88,7 @@ def _propose(
         caller=caller, mailbox=mailbox, tool=tool, key=asked, request_digest=asked
     )
     if earlier is not None:
-        return build_proposed(earlier, replayed=True)
+        return build_proposed(earlier, caller, replayed=True)
     rate_limits.count_proposal(caller)
     payload = {
         "version": PAYLOAD_VERSION,
@@ -114,7 +114,7 @@ def _propose(
             blobs=() if after is None else (after.source,),
         ),
     )
-    return build_proposed(action, replayed=replayed)
+    return build_proposed(action, caller, replayed=replayed)
 
 
 def _describe(provider: MailProvider, stored: StoredDraft) -> dict[str, Any]:

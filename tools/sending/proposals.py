@@ -242,7 +242,7 @@ def _propose(
         replaces=parameters.replaces,
         remarks=remarks_of(parameters),
     )
-    return build_proposed(action, replayed=replayed)
+    return build_proposed(action, caller, replayed=replayed)
 
 
 def remarks_of(parameters: SendingParameters) -> Remarks:
@@ -271,7 +271,7 @@ def _find_earlier(
             request_digest=asked,
         )
         if earlier is not None:
-            return build_proposed(earlier, replayed=True)
+            return build_proposed(earlier, caller, replayed=True)
     if parameters.callback_url is not None:
         refuse_callback(caller, parameters.callback_url)
     if parameters.replaces is not None:

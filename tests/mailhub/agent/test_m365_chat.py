@@ -42,7 +42,7 @@ def test_chat_shows_the_status(operator: Chat, model: ModelServer, m365: M365) -
     assert "ada@lovelace.example" in answer.text
     assert "Public" in answer.text
     assert answer.kinds() == [("tool_start", "m365_run_command"), ("tool_end", "m365_run_command")]
-    assert answer.events[0]["text"] == "🔧 running: m365_run_command …"
+    assert answer.events[0]["text"] == "🔧 running: m365_run_command m365 status …"
     assert len(json.dumps(model.requests[-1])) / 4 < 10_000
 
 

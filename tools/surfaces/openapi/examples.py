@@ -165,7 +165,15 @@ RESULTS: dict[str, dict[str, Any]] = {
         "warnings": [],
     },
     "CommandOutput": {"command": "m365 outlook message list", "output": "[]"},
-    "ProposalResult": {"status": "pending", "action": _ACTION, "warnings": _WARNINGS},
+    "ProposalResult": {
+        "status": "pending",
+        "action": _ACTION
+        | {
+            "next": "A person has not decided yet. Wait for the decision, and do not propose it again.",
+            "sequence": 1,
+        },
+        "warnings": _WARNINGS,
+    },
     "ActionReport": _SENT
     | {"next": "A person approved it, and it was sent. Do not propose it again.", "sequence": 3},
     "ActionList": {"items": [_SENT], "next_cursor": "MjAyNi0xMS0yM1QwOTozMDowMFp-M2Yw"},

@@ -182,7 +182,7 @@ class ProposalResult(TypedDict):
     """The answer to a proposal: a person decides about its action."""
 
     status: Status
-    action: Action
+    action: ActionReport
     warnings: list[Warned]
 
 
