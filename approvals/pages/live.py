@@ -41,6 +41,15 @@ def last_event() -> int:
     return AuditEvent.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
 
 
+def last_event_of(action_id: UUID) -> int:
+    """Return the id of the newest audit event of an action; 0 before the first.
+
+    The events of one action are committed in the order of their ids.
+    """
+    mine = AuditEvent.objects.filter(action_id=action_id).order_by("-pk")
+    return mine.values_list("pk", flat=True).first() or 0
+
+
 def find_changes(mailboxes: Sequence[Mailbox], event: int) -> tuple[list[UUID], int]:
     """Return the changed actions of these mailboxes, and the last event that this answer covers."""
     newer = AuditEvent.objects.filter(pk__gt=max(event - OVERLAP, 0)).order_by("pk")
@@ -102,9 +111,14 @@ class Listener:
 
 @dataclass(eq=False, kw_only=True)
 class Waiter:
-    """A program that waits for the next event of one action; it costs no thread and no query."""
+    """A program that waits for the next event of one action; it costs no thread and no query.
+
+    `after` is the newest event of the action when the wait began. The hub may read that event
+    later, because it looks only now and then.
+    """
 
     action_id: UUID
+    after: int
     loop: asyncio.AbstractEventLoop
     happened: asyncio.Event
 
@@ -164,11 +178,12 @@ class Hub:
                 return None
             return list(self._listeners)
 
-    def _wake(self, action_id: UUID | None) -> None:
+    def _wake(self, action_id: UUID | None, event: int) -> None:
         with self._lock:
             waiting = list(self._waiters.get(action_id, ())) if action_id else []
         for waiter in waiting:
-            waiter.notify()
+            if event > waiter.after:
+                waiter.notify()
 
     def _follow(self) -> None:
         seen: dict[int, float] = {}
@@ -184,6 +199,7 @@ class Hub:
                     full = True
                     while full:
                         floor, full = _notify_of_events(listeners, self._wake, floor, seen)
+                    self._floor = floor
                     if looks % MEMBERS_EVERY == 0:
                         _refresh(listeners)
                     elif looks % 2:
@@ -232,7 +248,7 @@ async def stream(
 
 def _notify_of_events(
     listeners: list[Listener],
-    wake: Callable[[UUID | None], None],
+    wake: Callable[[UUID | None, int], None],
     floor: int,
     seen: dict[int, float],
 ) -> tuple[int, bool]:
@@ -251,7 +267,7 @@ def _notify_of_events(
         if pk in seen:
             continue
         if begun or pk > start:
-            wake(action_id)
+            wake(action_id, pk)
             for listener in listeners:
                 if mailbox_id in listener.mailboxes:
                     listener.notify(pk)

@@ -11,6 +11,7 @@ import httpx2
 import pytest
 
 from accounts.models import ApiToken, Mailbox, User
+from approvals.models import AuditEvent
 from approvals.pages.live import HUB
 from mailhub.asgi import application
 from tests.approvals.revisions import ask_back
@@ -114,6 +115,23 @@ def test_revoked_token_gets_no_answer_after_the_wait(
     ApiToken.objects.all().delete()
     reviewer.decide(action, "reject")
     assert answer.result(30).status_code == 401
+
+
+def test_proposal_itself_wakes_nobody(
+    url: str, api: Api, reviewer: Reviewer, beside: ThreadPoolExecutor
+) -> None:
+    # Somebody waits already, so the hub runs, and reads the second proposal while it is waited for.
+    first = api.propose()
+    earlier = beside.submit(ask, url, api.secret, f"{first}?wait=60")
+    waiting()
+    second = api.propose(subject="Another")
+    later = beside.submit(ask, url, api.secret, f"{second}?wait=60")
+    waiting(2)
+    newest = AuditEvent.objects.order_by("-pk").values_list("pk", flat=True).first()
+    until(lambda: HUB._floor == newest)
+    for action in (first, second):
+        reviewer.decide(action, "reject")
+    assert [each.result(30).json()["state"] for each in (earlier, later)] == ["rejected"] * 2
 
 
 def test_client_that_hangs_up_waits_no_more(url: str, api: Api) -> None:

@@ -25,7 +25,7 @@ from accounts.access.caller import Caller
 from accounts.infra.problems import Problem
 from approvals.lifecycle import queries
 from approvals.lifecycle.steps import has_news
-from approvals.pages.live import HUB, Waiter, last_event
+from approvals.pages.live import HUB, Waiter, last_event, last_event_of
 from tools.catalog.entries import TOOLS
 
 log = structlog.get_logger(__name__)
@@ -86,7 +86,8 @@ def begin(caller: Caller, action_id: str, loop: asyncio.AbstractEventLoop) -> Wa
     action = queries.find(queries.of_caller(caller), action_id)
     if action is None:
         return None
-    waiter = Waiter(action_id=action.pk, loop=loop, happened=asyncio.Event())
+    after = last_event_of(action.pk)
+    waiter = Waiter(action_id=action.pk, after=after, loop=loop, happened=asyncio.Event())
     HUB.add_waiter(waiter, floor=last_event())
     if has_news(action.pk):
         HUB.remove_waiter(waiter)
