@@ -9,13 +9,13 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, cast
 from uuid import UUID
 
-from django.db import connection
 from django.db.models import Q
 from django.utils.translation import gettext as _
 
+from accounts.infra.first_rows import first_rows
 from accounts.models import ApiToken, Mailbox, Role, User
 from approvals.core.cursors import foreign_cursor, read_cursor, write_cursor
 from approvals.models import AuditEvent
@@ -177,20 +177,9 @@ def _short(value: Any) -> str:
 
 def _newest(chains: Collection[UUID], conditions: Q, take: int) -> list[tuple[datetime, int]]:
     """Return the keys of the first `take` events of these chains together."""
-    order = ("-at", "-id")
-    firsts = [
-        AuditEvent.objects.filter(conditions, chain=chain).order_by(*order)[:take]
-        for chain in chains
-    ]
-    if len(firsts) > 1 and not connection.features.supports_slicing_ordering_in_compound:
-        # SQLite accepts no LIMIT in a part of a UNION, so each part selects its rows by their keys.
-        firsts = [
-            AuditEvent.objects.filter(pk__in=first.values("pk")).order_by() for first in firsts
-        ]
-    parts = [first.values_list("at", "id") for first in firsts]
-    if len(parts) > 1:
-        return list(parts[0].union(*parts[1:], all=True).order_by(*order)[:take])
-    return list(parts[0]) if parts else []
+    events = AuditEvent.objects.filter(conditions)
+    found = first_rows(events, keys={"chain": chains}, order=("-at", "-id"), take=take)
+    return cast("list[tuple[datetime, int]]", found)
 
 
 def _cursor(at: datetime, key: int) -> str:

@@ -147,7 +147,10 @@ def index(request: AuthenticatedRequest) -> HttpResponse:
 
 
 def tab_counts(mailboxes: list[Mailbox]) -> dict[str, int]:
-    return {tab.key: listing.count(mailboxes, tab.statuses) for tab in TABS if tab.counted}
+    """Return the numbers of the counted tabs, from one query."""
+    counted = [tab for tab in TABS if tab.counted]
+    found = listing.count_by_status(mailboxes, [each for tab in counted for each in tab.statuses])
+    return {tab.key: sum(found[each] for each in tab.statuses) for tab in counted}
 
 
 def tabs_with(counts: dict[str, int]) -> list[tuple[Tab, int]]:

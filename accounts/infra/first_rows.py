@@ -1,0 +1,119 @@
+"""The first rows of each key, such as the newest actions of each mailbox, in one statement.
+
+An index that begins with the key and goes on in the order gives the rows of one key. A condition
+`key IN (…)` cannot use it so: the database would read and sort all rows of all keys. A UNION with a
+part for each key can, but both databases limit the number of parts. Here the keys are one parameter,
+so the text of the statement is the same for one key and for 10,000.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from django.core.exceptions import EmptyResultSet
+from django.db import connection
+from django.db.models import Field, Model, QuerySet
+from django.db.models.expressions import RawSQL
+
+Keys = Mapping[str, Collection[Any]]
+
+
+def first_rows(
+    rows: QuerySet[Any], *, keys: Keys, order: Sequence[str], take: int
+) -> list[tuple[Any, ...]]:
+    """Return the first `take` rows of all keys together, each as its values of the `order` fields.
+
+    `keys` has the values of one field or several; each combination is a key. `order` names fields,
+    with `-` for descending, and its last one is the primary key.
+    """
+    found = _of_each_key(rows, keys, order, take)
+    if found is None:
+        return []
+    names = [name.removeprefix("-") for name in order]
+    columns = [_column(rows.model, name) for name in names]
+    directions = ["DESC" if name.startswith("-") else "ASC" for name in order]
+    ordered = ", ".join(
+        f"{column} {direction}" for column, direction in zip(columns, directions, strict=True)
+    )
+    text = f"SELECT {', '.join(columns)} FROM {found.sources} ORDER BY {ordered} LIMIT {int(take)}"  # noqa: S608  # names of columns
+    # A raw query converts the columns as every query of the model does.
+    return [
+        tuple(getattr(row, name) for name in names)
+        for row in rows.model._default_manager.raw(text, found.parameters)
+    ]
+
+
+def count_first(
+    rows: QuerySet[Any], *, keys: Keys, order: Sequence[str], take: int, by: str
+) -> Counter[Any]:
+    """Return how many rows there are for each value of the key `by`.
+
+    Each key is counted up to `take`: beyond that nobody needs the exact number.
+    """
+    found = _of_each_key(rows, keys, order, take)
+    if found is None:
+        return Counter()
+    value = f"{_alias(list(keys).index(by))}.value"
+    field = rows.model._meta.get_field(by)
+    text = f"SELECT {value}, COUNT(*) FROM {found.sources} GROUP BY {value}"  # noqa: S608  # names of columns
+    with connection.cursor() as cursor:
+        cursor.execute(text, found.parameters)
+        return Counter({field.to_python(key): number for key, number in cursor.fetchall()})
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Found:
+    """The FROM clause, in which `found` has the rows, and its parameters."""
+
+    sources: str
+    parameters: list[Any]
+
+
+def _of_each_key(rows: QuerySet[Any], keys: Keys, order: Sequence[str], take: int) -> _Found | None:
+    """Return the first `take` rows of each key; None if there can be none."""
+    if not all(keys.values()):
+        return None
+    model = rows.model
+    fields = [cast("Field[Any, Any]", model._meta.get_field(name)) for name in keys]
+    one_key = {
+        name: RawSQL(f"{_alias(number)}.value", (), output_field=field)  # noqa: S611  # our own names
+        for number, (name, field) in enumerate(zip(keys, fields, strict=True))
+    }
+    postgres = connection.vendor == "postgresql"
+    names = [name.removeprefix("-") for name in order]
+    first = rows.filter(**one_key).order_by(*order)[:take].values(*(names if postgres else ["pk"]))
+    try:
+        inner, conditions = first.query.sql_with_params()
+    except EmptyResultSet:
+        return None
+    given = [
+        [field.get_db_prep_value(value, connection) for value in values]
+        for field, values in zip(fields, keys.values(), strict=True)
+    ]
+    if postgres:
+        lists = [
+            f"unnest(%s::{field.db_type(connection)}[]) AS {_alias(number)}(value)"
+            for number, field in enumerate(fields)
+        ]
+        sources = [*lists, f"LATERAL ({inner}) AS found"]
+    else:
+        # SQLite has no LATERAL. A list of primary keys that depends on the row of the loop around
+        # it does the same; CROSS JOIN keeps SQLite from turning the loops around.
+        lists = [f"json_each(%s) AS {_alias(number)}" for number in range(len(fields))]
+        table = connection.ops.quote_name(model._meta.db_table)
+        sources = [*lists, f"{table} AS found ON {_column(model, 'pk')} IN ({inner})"]
+        given = [json.dumps(values) for values in given]  # type: ignore[misc]
+    return _Found(sources=" CROSS JOIN ".join(sources), parameters=[*given, *conditions])
+
+
+def _alias(number: int) -> str:
+    return f"key{number}"
+
+
+def _column(model: type[Model], name: str) -> str:
+    field = model._meta.pk if name == "pk" else model._meta.get_field(name)
+    column = cast("Field[Any, Any]", field).column
+    assert column is not None, "a field of a table has a column"
+    return f"found.{connection.ops.quote_name(column)}"
