@@ -4,6 +4,14 @@ from approvals.models.action import Blob, IdempotencyRecord, PendingAction, Revi
 from approvals.models.audit import AuditChain, AuditEvent
 from approvals.models.execution import Attempt, DeadLetter, Heartbeat, Preparation
 from approvals.models.notes import MetadataPair, ProposerNote
+from approvals.models.notifications import (
+    Content,
+    Notification,
+    NotificationChannel,
+    NotificationCursor,
+    NotificationSettings,
+    Reminder,
+)
 from approvals.models.pages import Presence, SavedView
 from approvals.models.pauses import Instance, Pause, Rest
 from approvals.models.people import ApprovalPolicy, Decision, Seen
@@ -15,17 +23,23 @@ __all__ = [
     "AuditChain",
     "AuditEvent",
     "Blob",
+    "Content",
     "DeadLetter",
     "Decision",
     "Heartbeat",
     "IdempotencyRecord",
     "Instance",
     "MetadataPair",
+    "Notification",
+    "NotificationChannel",
+    "NotificationCursor",
+    "NotificationSettings",
     "Pause",
     "PendingAction",
     "Preparation",
     "Presence",
     "ProposerNote",
+    "Reminder",
     "Rest",
     "Revision",
     "SavedView",

@@ -1,9 +1,13 @@
 """State of the pages for each person: saved views, and the pages that they have open now."""
 
+from datetime import timedelta
+
 from django.conf import settings
 from django.db import models
 
 from approvals.models.action import PendingAction
+
+PRESENT = timedelta(seconds=30)  # how long a sign of a person at an open page is valid
 
 
 class SavedView(models.Model):
@@ -25,7 +29,7 @@ class SavedView(models.Model):
 
 
 class Presence(models.Model):
-    """A person who has the page of an action open; valid for some seconds after `seen_at`."""
+    """A person who has the page of an action open; valid for PRESENT after `seen_at`."""
 
     action = models.ForeignKey(PendingAction, models.CASCADE, related_name="+")
     person = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="+")

@@ -20,6 +20,7 @@ from django.utils import timezone
 
 from accounts.models import Mailbox, Membership, User
 from approvals.models import AuditEvent, Presence
+from approvals.models.pages import PRESENT
 
 log = structlog.get_logger(__name__)
 
@@ -31,7 +32,6 @@ STREAM_SECONDS = 300.0  # then the browser reconnects, and its session is checke
 # Transactions commit in another order than they took their ids, so an event may appear after a
 # later one.
 OVERLAP = 20
-PRESENT = timedelta(seconds=30)
 FORGET = timedelta(hours=1)
 MOST_CHANGES = 200
 

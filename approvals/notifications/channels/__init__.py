@@ -1,0 +1,1 @@
+"""The channels of notifications: one module for each kind, behind one port."""
