@@ -25,4 +25,4 @@ RUN python -m compileall -q .
 USER 10001:10001
 VOLUME /data
 EXPOSE 8000
-CMD ["gunicorn", "mailhub.wsgi:application", "--bind=0.0.0.0:8000", "--worker-class=gthread", "--workers=2", "--threads=8", "--worker-tmp-dir=/dev/shm"]
+CMD ["gunicorn", "--config=python:mailhub.gunicorn_settings", "--bind=0.0.0.0:8000", "--worker-tmp-dir=/dev/shm"]

@@ -24,9 +24,8 @@ ASKED: dict[str, Any] = {
 SERVERS = {
     "wsgi": [
         "gunicorn",
-        "--worker-class=gthread",
+        "--config=python:mailhub.gunicorn_settings",
         "--workers=1",
-        "--threads=8",
         "--keep-alive=60",
         "--bind=127.0.0.1:{port}",
     ],

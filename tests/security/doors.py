@@ -115,7 +115,7 @@ def gunicorn_command(port: int) -> Sequence[str]:
     ]
     program, *options = services["web"]["command"]
     shown = [option.replace("0.0.0.0:8000", f"127.0.0.1:{port}") for option in options]
-    return [str(Path(sys.executable).with_name(program)), *shown, "--chdir", str(PROJECT)]
+    return [str(Path(sys.executable).with_name(program)), *shown]
 
 
 @contextmanager
@@ -127,7 +127,7 @@ def both_doors(home: Path) -> Iterator[dict[str, Door]]:
         port = free_port()
         process = subprocess.Popen(
             gunicorn_command(port),
-            env=environment(home, {}),
+            env=environment(home, {"PYTHONPATH": str(PROJECT)}),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -1,0 +1,21 @@
+"""The settings of gunicorn for pages and REST: `gunicorn -c python:mailhub.gunicorn_settings`.
+
+The application is loaded once, in the parent, and the workers share its memory. `gc.freeze` keeps
+the collector from writing to the shared objects, which would give each worker a copy of its own.
+"""
+
+import gc
+
+wsgi_app = "mailhub.wsgi:application"
+worker_class = "gthread"
+workers = 2
+threads = 8
+preload_app = True
+
+
+def when_ready(server: object) -> None:
+    """Freeze what the parent has loaded, before the first fork."""
+    gc.collect()
+    gc.freeze()
+    # A request makes few objects that stay, so a young generation of 700 is looked through too often.
+    gc.set_threshold(50_000)
