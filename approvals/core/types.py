@@ -311,6 +311,18 @@ class Speaks(Protocol):
 
 
 @runtime_checkable
+class Explains(Protocol):
+    """A kind that says in one line why an action is here."""
+
+    def explain(self, tool: str, preview: Mapping[str, Any], proposer: str) -> str:
+        """Return the line as HTML, from facts of the proposal.
+
+        `proposer` is HTML. `preview` is empty after a purge.
+        """
+        ...
+
+
+@runtime_checkable
 class Prepares(Protocol):
     """A kind that leaves an object at the provider before the effect.
 

@@ -27,7 +27,7 @@ from approvals.lifecycle.queries import (
     with_preview,
 )
 from approvals.lifecycle.reconcile import is_unproven
-from approvals.models import ApprovalPolicy, Attempt, PendingAction
+from approvals.models import ApprovalPolicy, Attempt, PendingAction, ProposerNote
 
 WINDOW = 2000
 COUNTED = 100  # of each mailbox and state
@@ -111,7 +111,7 @@ def page(
     if not keys:
         return Listed(rows=[], next_cursor=None)
     found = _filter_matching([key for _, key in keys], what, at_most=limit + 1, order=order)
-    rows = open_shown(
+    rows = _open_rows(
         _annotate_rows(found).select_related("mailbox", "proposer").order_by(*order)[: limit + 1]
     )
     if len(rows) > limit:
@@ -133,7 +133,7 @@ def find_by_ids(
     found = _filter_matching(ids, what, at_most=len(ids), order=order).filter(
         mailbox__in=[each.pk for each in mailboxes]
     )
-    return open_shown(_annotate_rows(found).select_related("mailbox", "proposer").order_by(*order))
+    return _open_rows(_annotate_rows(found).select_related("mailbox", "proposer").order_by(*order))
 
 
 def count(mailboxes: Sequence[Mailbox], statuses: Sequence[Status]) -> int:
@@ -178,15 +178,26 @@ def place_of(mailboxes: Sequence[Mailbox], action: PendingAction, *, at_most: in
 
 
 def _annotate_rows(actions: QuerySet[PendingAction]) -> QuerySet[PendingAction]:
-    """Add `shown`, `needed` and `doubtful`.
+    """Add `shown`, `reason`, `needed` and `doubtful`.
 
+    `reason` is what the proposer claims, encrypted; `_open_rows` decrypts it.
     `needed` is how many must approve by today's rules, like `policy.count_needed` for one action.
     `doubtful` is True if it may have been sent, without proof of either.
     """
     now = ApprovalPolicy.objects.filter(mailbox=OuterRef("mailbox")).values("approvals_needed")[:1]
     doubtful = Exists(Attempt.objects.filter(is_unproven(), action=OuterRef("pk")))
     needed = Greatest("approvals_needed", Coalesce(Subquery(now), 1))
-    return with_preview(actions).annotate(needed=needed, doubtful=doubtful)
+    note = ProposerNote.objects.filter(action=OuterRef("pk")).values("reason")[:1]
+    return with_preview(actions).annotate(needed=needed, doubtful=doubtful, reason=Subquery(note))
+
+
+def _open_rows(actions: QuerySet[PendingAction]) -> list[PendingAction]:
+    """Return the rows with what their lists show decrypted."""
+    rows = open_shown(actions)
+    for row in rows:
+        stored = row.reason or ""  # type: ignore[attr-defined]
+        row.reason = ProposerNote(action_id=row.pk, reason=stored).reason  # type: ignore[attr-defined]
+    return rows
 
 
 def _keys(

@@ -3,11 +3,15 @@ to its effect.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 from django import template
+from django.utils.html import conditional_escape, format_html
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext
 
 from approvals.core.kinds import get_kind
-from approvals.core.types import Answers, Speaks
+from approvals.core.types import Answers, Explains, Speaks
 from approvals.models import PendingAction
 
 register = template.Library()
@@ -17,6 +21,21 @@ register = template.Library()
 def words(action: PendingAction, what: str) -> str:
     kind = get_kind(action.kind)
     return str(kind.words.get(what, "")) if isinstance(kind, Speaks) else ""
+
+
+@register.filter
+def purpose(action: PendingAction, preview: Mapping[str, Any] | None) -> SafeString:
+    """Return in one line of HTML why the action is here; empty if its content is removed."""
+    if not preview:
+        return SafeString()
+    proposer = format_html("<b><bdi>{}</bdi></b>", action.proposer_name or action.proposer)
+    if action.proposer_name:  # a person could have the same name
+        said = conditional_escape(gettext("Agent %(name)s"))
+        proposer = SafeString(said % {"name": proposer})
+    kind = get_kind(action.kind)
+    if isinstance(kind, Explains):
+        return SafeString(kind.explain(action.tool, preview, proposer))
+    return SafeString(conditional_escape(gettext("%(name)s proposed this.")) % {"name": proposer})
 
 
 @register.filter

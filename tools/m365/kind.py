@@ -7,12 +7,14 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from accounts.infra.texts import translatable
 from approvals.core.types import ApprovedAction, Outcome, Rendered
 from tools.m365 import runs
 from tools.m365.reduce import reduce_output
+from tools.sending.purpose import fill
 
 # Messages of the server and the CLI before they have called Microsoft.
 BEFORE_ANYTHING = (
@@ -84,6 +86,9 @@ class RunCommand:
             "twice."
         ),
     }
+
+    def explain(self, tool: str, preview: Mapping[str, Any], proposer: str) -> str:
+        return fill(gettext("%(proposer)s runs a command in Microsoft 365."), proposer=proposer)
 
     def render(self, payload: Mapping[str, Any], blob: Callable[[str], bytes]) -> Rendered:
         lines = [

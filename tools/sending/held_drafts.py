@@ -9,6 +9,7 @@ from email.utils import format_datetime
 from typing import Any
 from uuid import uuid4
 
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from accounts.access import rate_limits
@@ -38,6 +39,7 @@ from tools.sending.answers import Proposed, build_proposed
 from tools.sending.encoding import encode
 from tools.sending.prepared import refuse_prepared
 from tools.sending.preview import EXCERPT
+from tools.sending.purpose import fill, name_targets
 
 KIND = "draft.change"
 PAYLOAD_VERSION = 1
@@ -222,6 +224,12 @@ class ChangeDraft:
             "already."
         ),
     }
+
+    def explain(self, tool: str, preview: Mapping[str, Any], proposer: str) -> str:
+        if tool == "delete_draft":
+            return fill(gettext("%(proposer)s deletes a draft."), proposer=proposer)
+        said = gettext("%(proposer)s changes a draft to %(people)s.")
+        return fill(said, proposer=proposer, people=name_targets(preview))
 
     def render(self, payload: Mapping[str, Any], blob: Callable[[str], bytes]) -> Rendered:
         shown = payload["after"] or payload["before"]

@@ -41,7 +41,8 @@ from tools.providers.errors import (
 )
 from tools.providers.notes import DraftNotes
 from tools.sending import revisions
-from tools.sending.payload import MailPayload
+from tools.sending.payload import Kind, MailPayload
+from tools.sending.purpose import explain_mail
 from tools.sending.surroundings import find_later, remember_acquaintances
 from tools.stored import Unreadable
 from tools.warnings.course import build_thread_moved
@@ -57,7 +58,11 @@ UNREADABLE = "unreadable"
 class SendMail:
     """The kind mail.send, and the base of the other kinds."""
 
+    name: ClassVar[Kind] = "mail.send"
     marks: ClassVar[Literal["answered", "forwarded"] | None] = None
+
+    def explain(self, tool: str, preview: Mapping[str, Any], proposer: str) -> str:
+        return explain_mail(self.name, tool, preview, proposer)
 
     def render(self, payload: Mapping[str, Any], blob: Callable[[str], bytes]) -> Rendered:
         mail = MailPayload.from_json(payload)
@@ -182,6 +187,7 @@ class SendMail:
 class ReplyMail(SendMail):
     """The kind mail.reply."""
 
+    name = "mail.reply"
     marks = "answered"
 
     def recheck(self, approved: ApprovedAction) -> tuple[PreviewWarning, ...]:
@@ -209,6 +215,7 @@ class ReplyMail(SendMail):
 class ForwardMail(SendMail):
     """The kind mail.forward."""
 
+    name = "mail.forward"
     marks = "forwarded"
 
 

@@ -1,6 +1,7 @@
 """The preview of a mail as a value. Pure."""
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -27,8 +28,10 @@ def fingerprint(to: tuple[str, ...], subject: str, body: str) -> str:
     return hashlib.sha256(same.encode()).hexdigest()
 
 
-def of_message(message: OutgoingMessage, context: Context) -> Preview:
-    """Return the preview of the message. Raises Unparsable."""
+def of_message(
+    message: OutgoingMessage, context: Context, *, around: Mapping[str, Any] | None = None
+) -> Preview:
+    """Return the preview of the message, with the facts around it as parts. Raises Unparsable."""
     request = message.request
     targets = tuple(
         Target(address=address, role=role, external=domain_of(address) not in context.own_domains)
@@ -46,7 +49,7 @@ def of_message(message: OutgoingMessage, context: Context) -> Preview:
         targets=targets,
         excerpt=request.content.text[:EXCERPT],
         fingerprint=fingerprint(request.to, request.subject, request.content.body),
-        parts=parts | ({"hidden": as_parts(hidden)} if hidden else {}),
+        parts=parts | dict(around or {}) | ({"hidden": as_parts(hidden)} if hidden else {}),
         warnings=tuple(PreviewWarning(**load_texts(each)) for each in found),
     )
 

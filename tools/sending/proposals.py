@@ -48,6 +48,7 @@ from tools.sending.encoding import encode
 from tools.sending.kinds import refuse_what_cannot_leave
 from tools.sending.payload import KINDS, VERSION, MailPayload, ProposedDraft, file_digests
 from tools.sending.prepared import refuse_prepared
+from tools.sending.purpose import describe_original
 from tools.sending.send_time import check_send_time
 from tools.sending.snapshot import request_of_draft
 from tools.sending.surroundings import all_text, find_later, surroundings
@@ -211,7 +212,11 @@ def _propose(
     send_at = check_send_time(parameters.send_at)
     composed = compose()
     message = encode(composed.request)
-    preview = previews.of_message(message, _context(mailbox, composed, parameters))
+    preview = previews.of_message(
+        message,
+        _context(mailbox, composed, parameters),
+        around=describe_original(composed.original),
+    )
     payload = _payload(message, mailbox, composed, send_at)
     refuse_what_cannot_leave(mailbox, payload, message.source)
     policy.judge(mailbox, message.recipients)  # the preview also reports forbidden recipients

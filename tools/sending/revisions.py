@@ -149,7 +149,7 @@ def revise_mail(current: Revisable, changes: Changes) -> Proposal:
     message = encode(request, message_id=payload.message_id)
     quoted = _find_own_quote(payload, message.recipients)
     around = replace(surroundings(mailbox, message.recipients), quoted=quoted)
-    preview = previews.of_message(message, around)
+    preview = previews.of_message(message, around, around=_keep_original(current.preview))
     domains = {domain_of(address) for address in message.recipients}
     carried = [
         PreviewWarning(**load_texts(w))
@@ -164,6 +164,12 @@ def revise_mail(current: Revisable, changes: Changes) -> Proposal:
         blobs=(message.source,),
         send_at=send_at,
     )
+
+
+def _keep_original(preview: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the present preview says about the original mail: an edit does not change it."""
+    parts = preview.get("parts") or {}
+    return {name: parts[name] for name in ("original",) if name in parts}
 
 
 def _find_own_quote(payload: MailPayload, recipients: tuple[str, ...]) -> str:
