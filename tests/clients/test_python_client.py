@@ -119,6 +119,8 @@ def test_every_method_gets_what_the_server_says(
 ) -> None:
     with client.Mailhub(door, token=api.secret) as hub:
         assert hub.call("list_mailboxes")["mailboxes"][0]["address"] == mailbox.address
+        (sending,) = (each for each in hub.tools() if each["name"] == "send_email")
+        assert "subject" in sending["parameters"]["properties"]
         preview = hub.preview("send_email", **HELLO)
         assert (len(preview.digest), preview.text.endswith("Nothing has been sent.")) == (64, True)
         upload = hub.upload("a.txt", b"hello", "text/plain")

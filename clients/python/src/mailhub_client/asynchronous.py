@@ -29,6 +29,11 @@ class AsyncMailhub:
         found: dict[str, Any] = await self._send(calls.tool(tool, arguments))
         return found
 
+    async def tools(self) -> list[dict[str, Any]]:
+        """Return the tools that the token may call, each with the JSON Schema of its parameters."""
+        found: list[dict[str, Any]] = (await self._send(calls.TOOLS))["tools"]
+        return found
+
     async def preview(self, tool: str, /, **arguments: Any) -> Preview:
         """Return what a person would see. Nothing is stored."""
         return Preview.read(await self._send(calls.tool(tool, {**arguments, "confirm": False})))

@@ -41,6 +41,9 @@ class Call:
         return {**given, **(body if self.method == "POST" else {}), "timeout": SECONDS + self.wait}
 
 
+TOOLS = Call(method="GET", path="tools")
+
+
 def settings_of(base_url: str, token: str) -> dict[str, Any]:
     """Return the arguments for a client of httpx."""
     return {

@@ -29,6 +29,11 @@ class Mailhub:
         found: dict[str, Any] = self._send(calls.tool(tool, arguments))
         return found
 
+    def tools(self) -> list[dict[str, Any]]:
+        """Return the tools that the token may call, each with the JSON Schema of its parameters."""
+        found: list[dict[str, Any]] = self._send(calls.TOOLS)["tools"]
+        return found
+
     def preview(self, tool: str, /, **arguments: Any) -> Preview:
         """Return what a person would see. Nothing is stored."""
         return Preview.read(self._send(calls.tool(tool, {**arguments, "confirm": False})))
