@@ -15,6 +15,7 @@ from django.views.decorators.http import require_GET
 
 from accounts.access.signed_in import AuthenticatedRequest, signed_in_action, signed_in_page
 from accounts.models import Mailbox
+from approvals.audit import feed
 from approvals.decisions import edits
 from approvals.pages import listing, live
 from approvals.pages.frame import find_leaving
@@ -39,7 +40,7 @@ async def stream(request: AuthenticatedRequest) -> HttpResponseBase:
             person,
             frozenset(mailbox.pk for mailbox in mailboxes),
             since=int(said) if said.isdecimal() and len(said) < 19 else 0,
-            now=await sync_to_async(live.last_event)(),
+            now=await sync_to_async(feed.last_event)(),
         ),
         content_type="text/event-stream",
     )
@@ -55,12 +56,10 @@ def changes(request: AuthenticatedRequest) -> JsonResponse:
     asked = Asked.parse(request.GET)
     since = request.GET.get("since", "")
     mailboxes = listing.mailboxes_of(person)
-    changed, last = live.find_changes(
-        mailboxes, int(since) if since.isdecimal() and len(since) < 19 else 0
-    )
+    found = live.find_changes(mailboxes, int(since) if since.isdecimal() and len(since) < 19 else 0)
     rows = listing.find_by_ids(
         asked.filter_mailboxes(mailboxes),
-        changed,
+        found.actions,
         what=listing.parse_search(asked.text, warned=asked.warned),
     )
     counts = tab_counts(mailboxes)
@@ -75,7 +74,8 @@ def changes(request: AuthenticatedRequest) -> JsonResponse:
     }
     return JsonResponse(
         {
-            "last": last,
+            "last": found.last,
+            "more": found.more,
             "counts": counts,
             "rows": [
                 {
@@ -85,7 +85,7 @@ def changes(request: AuthenticatedRequest) -> JsonResponse:
                 }
                 for row in rows
             ],
-            "gone": [str(pk) for pk in changed if pk not in {row.pk for row in rows}],
+            "gone": [str(pk) for pk in found.actions if pk not in {row.pk for row in rows}],
             "looking": {str(pk): names for pk, names in looking.items()},
             "toast": render_to_string(
                 "approvals/toast.html", {"toast": find_leaving(mailboxes)}, request

@@ -12,6 +12,7 @@ from django.utils.translation import gettext_lazy as _
 from accounts.access.signed_in import AuthenticatedRequest, signed_in_page
 from accounts.infra.problems import Problem
 from accounts.models import Mailbox, Role
+from approvals.audit import feed
 from approvals.core.states import Status
 from approvals.models import SavedView
 from approvals.pages import listing, live
@@ -110,7 +111,7 @@ class Asked:
 def index(request: AuthenticatedRequest) -> HttpResponse:
     person = request.user
     asked = Asked.parse(request.GET)
-    event = live.last_event()  # before the list is read: later events are sent again, not lost
+    event = feed.last_event()  # before the list is read: later events are sent again, not lost
     mailboxes = listing.mailboxes_of(person)
     try:
         listed = listing.page(

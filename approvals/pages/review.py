@@ -13,6 +13,7 @@ from accounts.access.signed_in import AuthenticatedRequest, signed_in_page
 from accounts.infra.credentials import CannotDecrypt
 from accounts.infra.problems import Problem
 from accounts.infra.texts import translatable
+from approvals.audit import feed
 from approvals.core.kinds import get_kind
 from approvals.core.states import Status
 from approvals.core.types import Rendered
@@ -83,7 +84,7 @@ def render_review(
         "problem": problem,
         "changed_meanwhile": changed_meanwhile,
         "difference": _difference(action, shown[1] if changed_meanwhile and shown else seen),
-        "event": live.last_event(),
+        "event": feed.last_event(),
     }
     response = render(
         request, "approvals/review.html", context, status=problem.status if problem else 200

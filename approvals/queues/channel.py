@@ -52,9 +52,9 @@ def listen() -> Channel:
     if connection.vendor != "postgresql":
         return FifoChannel()
     # Imported only if needed: the library takes a tenth of a second, and SQLite does not use it.
-    from approvals.queues.notify import NotifyChannel
+    from approvals.queues.notify import DueChannel
 
-    return NotifyChannel(CHANNEL)
+    return DueChannel(CHANNEL)
 
 
 def fifo_path() -> Path:

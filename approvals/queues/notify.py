@@ -1,67 +1,13 @@
-"""The receiving end of the notifications on PostgreSQL."""
+"""The receiving end of the queue's notifications on PostgreSQL."""
 
-from typing import Any
 from uuid import UUID
 
-import psycopg
-import structlog
-from django.db import connection
-
-log = structlog.get_logger(__name__)
-
-CONNECT_SECONDS = 3
-# A server that disappears silently is noticed within about 20 seconds.
-KEEPALIVE: dict[str, Any] = {
-    "keepalives": 1,
-    "keepalives_idle": 10,
-    "keepalives_interval": 5,
-    "keepalives_count": 2,
-}
+from approvals.core.notifications import NotifyChannel
 
 
-class NotifyChannel:
-    """LISTEN on its own connection; after a restart of the database it listens again."""
-
-    def __init__(self, channel: str) -> None:
-        self._channel = channel
-        self._connection: psycopg.Connection | None = None
-
-    def fileno(self) -> int | None:
-        try:
-            return self._connection.fileno() if self._connection else None
-        except psycopg.Error:
-            self.close()
-            return None
-
-    def reconnect(self) -> bool:
-        try:
-            self._connection = self._connect()
-        except psycopg.Error:
-            log.warning("bell_not_heard")
-        return self._connection is not None
+class DueChannel(NotifyChannel):
+    """Notifications whose payload is the id of an action."""
 
     def read(self, at_most: int) -> list[UUID]:
         """Return all notifications: every worker receives each of them, and the claim decides."""
-        assert self._connection is not None
-        ids: list[UUID] = []
-        try:
-            ids += (UUID(notify.payload) for notify in self._connection.notifies(timeout=0))
-        except psycopg.Error:  # readable because it ended
-            log.warning("bell_not_heard")
-            self.close()
-        return ids
-
-    def close(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
-
-    def _connect(self) -> psycopg.Connection:
-        parameters = connection.get_connection_params()
-        for name in ("cursor_factory", "context"):
-            parameters.pop(name)
-        listener = psycopg.connect(
-            **{**parameters, **KEEPALIVE, "connect_timeout": CONNECT_SECONDS, "autocommit": True}
-        )
-        listener.execute(f"LISTEN {self._channel}")
-        return listener
+        return [UUID(payload) for payload in self.payloads()]

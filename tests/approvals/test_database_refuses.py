@@ -33,7 +33,7 @@ def test_database_contains_all_guards(db: None) -> None:
             wanted = sorted(guards.statements("sqlite")[0])
         else:
             cursor.execute(
-                "SELECT tgname FROM pg_trigger WHERE NOT tgisinternal AND tgenabled = 'O'"
+                "SELECT tgname FROM pg_trigger WHERE tgname LIKE '%_guard_%' AND tgenabled = 'O'"
             )
             wanted = sorted(
                 {f"{rule.table}_guard_{rule.event.lower()}" for rule in guard_rules.RULES}

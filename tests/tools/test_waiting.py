@@ -12,7 +12,7 @@ import pytest
 
 from accounts.models import ApiToken, Mailbox, User
 from approvals.models import AuditEvent
-from approvals.pages.live import HUB
+from approvals.pages.hub import HUB
 from mailhub.asgi import application
 from tests.approvals.revisions import ask_back
 from tests.conformance.served import Door, served

@@ -23,9 +23,10 @@ from django.utils.datastructures import CaseInsensitiveMapping
 from accounts.access.auth import caller_of_token, secret_of
 from accounts.access.caller import Caller
 from accounts.infra.problems import Problem
+from approvals.audit.feed import last_event, last_event_of
 from approvals.lifecycle import queries
 from approvals.lifecycle.steps import has_news
-from approvals.pages.live import HUB, Waiter, last_event, last_event_of
+from approvals.pages.hub import HUB, Waiter
 from tools.catalog.entries import TOOLS
 
 log = structlog.get_logger(__name__)

@@ -16,7 +16,8 @@ export function follow() {
     // The server notifies at once of changes since the page was made.
     source = new EventSource(`${body.dataset.live}?since=${since}`);
     source.onopen = () => { lost(false); poll(false); };
-    source.onmessage = () => look();
+    // An event may become visible after later ones, which the page has seen already.
+    source.onmessage = (event) => { since = Math.min(since, Number(event.data) - 1); look(); };
     source.onerror = () => {
       // CLOSED means that this server sends no notifications (204), so the page polls and shows no error.
       poll(true);
@@ -65,6 +66,7 @@ async function look() {
 
 function apply(found) {
   since = found.last;
+  again ||= found.more;
   for (const row of found.rows) swap(row);
   for (const id of found.gone) leave(document.getElementById(`row-${id}`));
   for (const place of document.querySelectorAll("[data-count]")) {
