@@ -3,10 +3,13 @@ ARG PYTHON_IMAGE=python:3.13.5-slim
 FROM ${PYTHON_IMAGE} AS build
 WORKDIR /build
 RUN python -m venv /venv
-COPY requirements/agent.txt .
-# Every package by its hash, and none that would have to be compiled.
+COPY requirements/build.txt requirements/agent.txt ./
+# Every package by its hash, and none that would have to be compiled. http-ece is published as source only: it is pure
+# Python, and the pinned setuptools makes a wheel of it.
 RUN --mount=type=cache,target=/root/.cache/pip \
-    /venv/bin/pip install --require-hashes --only-binary :all: -r agent.txt
+    /venv/bin/pip install --require-hashes --only-binary :all: -r build.txt \
+    && /venv/bin/pip install --require-hashes --only-binary :all: --no-binary http-ece --no-build-isolation -r agent.txt \
+    && /venv/bin/pip uninstall --yes setuptools
 
 FROM ${PYTHON_IMAGE}
 RUN useradd --uid 10001 --no-create-home --home-dir /data mailhub \
