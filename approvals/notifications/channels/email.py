@@ -34,7 +34,9 @@ class Email:
         code = "" if result == "taken" else f"smtp_{result}"
         return DeliveryAnswer(result=result, code=code, detail=answer)
 
-    def withdraw(self, channel: NotificationChannel, receipt: str) -> DeliveryAnswer:
+    def withdraw(
+        self, channel: NotificationChannel, receipt: str, *, waiting: int
+    ) -> DeliveryAnswer:
         return DeliveryAnswer(result="refused", code="cannot_withdraw")
 
 

@@ -16,6 +16,8 @@ from approvals.models import Content, NotificationChannel
 # Imported at the first use, so that a library costs nothing if nobody uses its channel.
 TRANSPORTS = {
     NotificationChannel.Kind.EMAIL: "approvals.notifications.channels.email.Email",
+    NotificationChannel.Kind.WEB_PUSH: "approvals.notifications.channels.web_push.WebPush",
+    NotificationChannel.Kind.APPRISE: "approvals.notifications.channels.chat.Chat",
 }
 
 # taken: the receiver has it. refused: a definite refusal, which a retry would repeat. not_sent: it
@@ -87,8 +89,13 @@ class Transport(Protocol):
         """Send one message."""
         ...
 
-    def withdraw(self, channel: NotificationChannel, receipt: str) -> DeliveryAnswer:
-        """Take a message back whose actions were all decided; only called if it `withdraws`."""
+    def withdraw(
+        self, channel: NotificationChannel, receipt: str, *, waiting: int
+    ) -> DeliveryAnswer:
+        """Take a message back whose actions were all decided; only called if it `withdraws`.
+
+        `waiting` is how many actions still wait for the person, for a badge.
+        """
         ...
 
 
