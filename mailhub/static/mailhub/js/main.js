@@ -14,8 +14,8 @@ followClocks();
 if (document.body.dataset.live) follow();
 const sign = document.querySelector("[data-connected]");
 if (sign) startPrograms(sign);
-// The current item of the navigation stays visible on a narrow screen.
-for (const here of document.querySelectorAll(".rail [aria-current], .tabs [aria-current]")) {
+// The current tab stays visible on a narrow screen.
+for (const here of document.querySelectorAll(".tabs [aria-current]")) {
   const strip = here.parentElement;
   strip.scrollLeft = Math.max(here.offsetLeft + here.offsetWidth - strip.clientWidth + 24, 0);
 }

@@ -39,7 +39,7 @@ function commands() {
 
 function named(element) {
   const copy = element?.cloneNode(true);
-  for (const key of copy?.querySelectorAll("kbd, .n") ?? []) key.remove();
+  for (const key of copy?.querySelectorAll("kbd, .n, .narrow-only") ?? []) key.remove();
   return (copy?.textContent ?? "").replace(/\s+/g, " ").trim();
 }
 
