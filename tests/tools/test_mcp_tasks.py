@@ -1,5 +1,6 @@
 """A proposal is a task of MCP (SEP-2663); its page is opened by URL elicitation. SDK's own client."""
 
+import base64
 import json
 from collections.abc import Iterator
 from typing import Any, Literal
@@ -22,6 +23,7 @@ from tests.conftest import HELLO, Api, Reviewer
 from tests.support.work import work
 from tools.surfaces.mcp_tasks import EXTENSION
 
+HEADER_MISMATCH = -32020
 pytestmark = pytest.mark.django_db(transaction=True)
 PROPOSAL = {**HELLO, "confirm": True}
 
@@ -126,12 +128,14 @@ class Program:
         return self.run(lambda client: client.session.send_request(request, model))
 
 
-def raw(url: str, api: Api, method: str, params: dict[str, Any], *, name: str = "") -> Any:
-    """Send one request as the protocol of 2026-07-28 has it, and return the result."""
+def raw(
+    url: str, api: Api, method: str, params: dict[str, Any], *, name: str = ""
+) -> httpx2.Response:
+    """Send one request as the protocol of 2026-07-28 has it."""
     meta = {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientInfo": {"name": "x", "version": "1"},
-        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientCapabilities": {"extensions": {EXTENSION: {}}},
     }
     headers = {
         "Authorization": f"Bearer {api.secret}",
@@ -141,7 +145,7 @@ def raw(url: str, api: Api, method: str, params: dict[str, Any], *, name: str = 
     }
     body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}}
     sent = {key: value for key, value in headers.items() if value}
-    return httpx2.post(f"{url}/mcp", json=body, headers=sent, timeout=SECONDS).json()["result"]
+    return httpx2.post(f"{url}/mcp", json=body, headers=sent, timeout=SECONDS)
 
 
 @pytest.fixture
@@ -275,6 +279,30 @@ def test_client_without_tasks_opens_the_page_at_once(url: str, api: Api) -> None
     assert action.status == "pending", "opening is no decision"
 
 
+@pytest.mark.parametrize(
+    ("method", "key"),
+    [
+        ("tools/call", "name"),
+        ("resources/read", "uri"),
+        ("tasks/get", "taskId"),
+        ("tasks/update", "taskId"),
+        ("tasks/cancel", "taskId"),
+    ],
+)
+def test_header_that_names_something_else_is_refused(
+    url: str, api: Api, method: str, key: str
+) -> None:
+    own, other = api.propose(), api.propose(subject="Another")
+    said = {"name": "list_mailboxes", "uri": "ui://mailhub/proposal"}.get(key, own)
+    params = {key: said, "inputResponses": {}}
+    for name in (other, "", f"=?base64?{base64.b64encode(other.encode()).decode()}?="):
+        answer = raw(url, api, method, params, name=name)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (400, HEADER_MISMATCH)
+    assert set(PendingAction.objects.values_list("status", flat=True)) == {"pending"}
+    for name in (said, f"=?base64?{base64.b64encode(said.encode()).decode()}?="):
+        assert "result" in raw(url, api, method, params, name=name).json()
+
+
 def test_state_of_another_round_leads_to_own_actions_only(
     url: str, api: Api, foreign_api: Api
 ) -> None:
@@ -289,11 +317,11 @@ def test_state_of_another_round_leads_to_own_actions_only(
             "inputResponses": {"review": {"action": "accept"}},
         },
         name="send_email",
-    )
+    ).json()["result"]
     assert (result["isError"], "not_found" in result["content"][0]["text"]) == (True, True)
     assert PendingAction.objects.count() == 1, "nothing was proposed"
 
 
 def test_server_advertises_the_extension(url: str, api: Api) -> None:
-    capabilities = raw(url, api, "server/discover", {})["capabilities"]
+    capabilities = raw(url, api, "server/discover", {}).json()["result"]["capabilities"]
     assert capabilities["extensions"] == {EXTENSION: {}, "io.modelcontextprotocol/ui": {}}

@@ -7,12 +7,14 @@ Its answer only says that the page was opened. The decision is the signed-in per
 
 import contextlib
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from mcp import types
-from mcp.server.context import ServerRequestContext
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.shared.exceptions import MCPError
-from mcp.types import MISSING_REQUIRED_CLIENT_CAPABILITY
+from mcp.shared.inbound import MCP_NAME_HEADER, decode_header_value
+from mcp.types import HEADER_MISMATCH, MISSING_REQUIRED_CLIENT_CAPABILITY
 
 from accounts.access.caller import Caller
 from accounts.infra.problems import Problem
@@ -74,32 +76,51 @@ def ask_to_open(action: Mapping[str, Any]) -> types.InputRequiredResult:
     return types.InputRequiredResult(input_requests={REVIEW: request}, request_state=action["id"])
 
 
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """An action as `get_action` gives it, and its task: `working`, `completed` or `cancelled`."""
+
+    action: Mapping[str, Any]
+    status: str
+    updated_at: str
+
+
+def progress_of(caller: Caller, task_id: str) -> Progress:
+    """Return how far the caller's action is; raise MCPError."""
+    action = call(caller, "get_action", task_id)
+    steps = steps_of(action["id"])
+    state = Status(action["state"])
+    # A person who asks for changes has answered the proposal. A task never leaves its last status,
+    # whatever they do afterwards.
+    asked_back = any(step.name == "action.changes_requested" for step in steps)
+    if state == Status.CANCELLED:
+        status = "cancelled"
+    else:
+        status = "working" if state in WORKING and not asked_back else "completed"
+    updated = _moment(steps[-1]) if steps else action["created_at"]
+    return Progress(action=action, status=status, updated_at=updated)
+
+
 def get_task(
     caller: Caller, task_id: str, result_of: Callable[..., types.CallToolResult], *, urls: bool
 ) -> dict[str, Any]:
     """Return the task of an action; raise MCPError."""
-    action = _call(caller, "get_action", task_id)
-    steps = steps_of(action["id"])
-    updated = _moment(steps[-1]) if steps else action["created_at"]
+    progress = progress_of(caller, task_id)
+    action = progress.action
     task = {
         "resultType": "complete",
+        "status": progress.status,
         "statusMessage": action["next"],
-        **_handle(action["id"], action["created_at"], updated),
+        **_handle(action["id"], action["created_at"], progress.updated_at),
     }
-    state = Status(action["state"])
-    if state == Status.CANCELLED:
-        return {**task, "status": "cancelled"}
-    # A person who asks for changes has answered the proposal. A task never leaves its last status,
-    # whatever they do afterwards.
-    asked_back = any(step.name == "action.changes_requested" for step in steps)
-    if state not in WORKING or asked_back:
-        result = result_of(action, is_error=state == Status.FAILED)
+    if progress.status == "completed":
+        result = result_of(action, is_error=action["state"] == Status.FAILED)
         shown = result.model_dump(mode="json", by_alias=True, exclude_none=True)
-        return {**task, "status": "completed", "result": shown}
-    if urls and state == Status.PENDING and not edits.was_opened(action["id"]):
+        return {**task, "result": shown}
+    if urls and action["state"] == Status.PENDING and not edits.was_opened(action["id"]):
         request = {"method": "elicitation/create", "params": _page_of(action)}
         return {**task, "status": "input_required", "inputRequests": {REVIEW: request}}
-    return {**task, "status": "working"}
+    return task
 
 
 def update_task(caller: Caller, task_id: str) -> dict[str, Any]:
@@ -107,7 +128,7 @@ def update_task(caller: Caller, task_id: str) -> dict[str, Any]:
 
     None of them changes anything: the request is outstanding until a person opens the page.
     """
-    _call(caller, "get_action", task_id)
+    call(caller, "get_action", task_id)
     return {}
 
 
@@ -115,7 +136,7 @@ def cancel_task(caller: Caller, task_id: str) -> dict[str, Any]:
     """Withdraw the action if it has not left; raise MCPError for an unknown task."""
     # If it is too late, the client learns from the task how it went on.
     with contextlib.suppress(Problem):
-        _call(caller, "cancel_action", task_id, late=False)
+        call(caller, "cancel_action", task_id, late=False)
     return {}
 
 
@@ -131,7 +152,27 @@ def refuse_undeclared(context: Context) -> None:
         )
 
 
-def _call(caller: Caller, tool: str, task_id: str, *, late: bool = True) -> dict[str, Any]:
+async def refuse_other_name(ctx: Context, call_next: CallNext) -> HandlerResult:
+    """Pass a request on; raise MCPError if its header `Mcp-Name` is missing or names another task.
+
+    The library compares the header of calls, prompts and resources only.
+    """
+    about_task = ctx.protocol_version == VERSION and ctx.method.startswith("tasks/")
+    if about_task and ctx.request is not None:  # without HTTP there are no headers
+        named = decode_header_value(ctx.request.headers.get(MCP_NAME_HEADER))
+        if named != (ctx.params or {}).get("taskId"):
+            raise MCPError(
+                code=HEADER_MISMATCH,
+                message=f"{MCP_NAME_HEADER} header does not match the request body's 'taskId' parameter",
+            )
+    return await call_next(ctx)
+
+
+def call(caller: Caller, tool: str, task_id: str, *, late: bool = True) -> dict[str, Any]:
+    """Return the result of a tool about the task's action; raise MCPError.
+
+    With `late=False` a Problem `conflict` passes: it is too late for the tool.
+    """
     try:
         return call_tool(caller, tool, {"action_id": task_id}).result
     except Problem as problem:

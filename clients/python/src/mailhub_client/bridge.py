@@ -23,7 +23,14 @@ AT_ONCE = 16
 SECONDS = 90.0  # a request that waits for a person takes up to 60
 VERSION = "io.modelcontextprotocol/protocolVersion"  # in `_meta`, from 2026-07-28 on
 # The parameter that the header `Mcp-Name` repeats.
-NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+NAMED_BY = {
+    "tools/call": "name",
+    "prompts/get": "name",
+    "resources/read": "uri",
+    "tasks/get": "taskId",
+    "tasks/update": "taskId",
+    "tasks/cancel": "taskId",
+}
 UNREACHABLE = -32000  # of JSON-RPC, for an error of a server
 
 
