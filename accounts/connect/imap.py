@@ -181,6 +181,7 @@ class PinnedSmtp(smtplib.SMTP):
     """
 
     def __init__(self, endpoint: Endpoint, sock: socket.socket, seconds: float) -> None:
+        self.mails = 0  # handed over in this session
         self._ready = sock
         self._deadline = Deadline(sock, seconds)
         sock.settimeout(COMMAND_SECONDS)

@@ -15,6 +15,7 @@ Point = Literal[
     "greeting",
     "ehlo",
     "auth",
+    "rset",
     "mail",
     "rcpt",
     "data",
@@ -72,7 +73,7 @@ class FaultySmtp(Listening):
     """An SMTP server with AUTH that accepts everything, except where a test makes it fail.
 
     `ledger` is its own record of accepted mail. The points where it can fail or wait, in the order
-    of a session: connect, greeting, ehlo, auth, mail, rcpt, data (before 354), content (after its
+    of a session: connect, greeting, ehlo, auth, rset, mail, rcpt, data (before 354), content (after its
     first line), dot (before it is accepted), accepted (it is in the ledger, the answer is not sent
     yet), quit.
     """
@@ -172,7 +173,9 @@ class FaultySmtp(Listening):
                                         sender=sender, recipients=tuple(recipients), content=content
                                     ),
                                 )
-                    case "RSET" | "NOOP":
+                    case "RSET":
+                        self._answer(sock, "rset", b"250 2.0.0 OK\r\n")
+                    case "NOOP":
                         sock.sendall(b"250 2.0.0 OK\r\n")
                     case "QUIT":
                         self._answer(sock, "quit", b"221 2.0.0 bye\r\n")

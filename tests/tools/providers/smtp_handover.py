@@ -28,9 +28,12 @@ class Wire:
         self.started += 1
 
 
+def access(smtp: FaultySmtp) -> ImapAccess:
+    return ImapAccess(imap=plain(1), smtp=plain(smtp.port), username=ADA, password="a password")
+
+
 def provider(smtp: FaultySmtp) -> ImapProvider:
-    access = ImapAccess(imap=plain(1), smtp=plain(smtp.port), username=ADA, password="a password")
-    return ImapProvider(access, mailbox_id=uuid.uuid4(), key=None)
+    return ImapProvider(access(smtp), mailbox_id=uuid.uuid4(), key=uuid.uuid4())
 
 
 def send(

@@ -62,7 +62,7 @@ class ImapMailbox:
     def __init__(self, access: ImapAccess, *, mailbox_id: UUID, key: object) -> None:
         self.access = access
         self._mailbox_id = mailbox_id
-        self._key = key
+        self.key = key
 
     @contextmanager
     def session(self, *, uploaded: int = 0) -> Iterator[Session]:
@@ -73,7 +73,7 @@ class ImapMailbox:
         seconds = settings.MAILHUB_REQUEST_SECONDS + uploaded / SLOWEST_UPLOAD
         with (
             map_errors(),
-            POOL.session(self._key, lambda: open_imap(self.access)) as session,
+            POOL.session(self.key, lambda: open_imap(self.access)) as session,
             conversation(session.client, seconds),
         ):
             yield session

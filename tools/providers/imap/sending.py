@@ -8,12 +8,13 @@ from accounts.connect.imap import open_smtp
 from tools.providers.base import Envelope, Handover, Receipt
 from tools.providers.imap.mailbox import ImapMailbox, map_errors
 from tools.providers.imap.smtp import hand_over
+from tools.providers.imap.smtp_sessions import SESSIONS
 
 FLAGS = {"answered": rb"\Answered", "forwarded": rb"$Forwarded"}
 
 
 class ImapSender:
-    """The sending part: one SMTP dialogue. There is no draft to compare, so it has no `send_draft`."""
+    """The sending part: one SMTP dialogue for a mail. There is no draft to compare, so it has no `send_draft`."""
 
     def __init__(self, mailbox: ImapMailbox) -> None:
         self._mailbox = mailbox
@@ -23,9 +24,14 @@ class ImapSender:
 
     def send(self, envelope: Envelope, handover: Handover) -> Receipt:
         seconds = settings.MAILHUB_WIRE_TIMEOUT_SECONDS
+        key = self._mailbox.key
         with map_errors():
-            smtp = open_smtp(self._mailbox.access, seconds=seconds)
-        return hand_over(smtp, envelope, wire_started=handover.wire_started, answer_seconds=seconds)
+            smtp = SESSIONS.take(key, seconds) or open_smtp(self._mailbox.access, seconds=seconds)
+        receipt = hand_over(
+            smtp, envelope, wire_started=handover.wire_started, answer_seconds=seconds
+        )
+        SESSIONS.keep(key, smtp)
+        return receipt
 
     def mark(self, message_id: str, flag: Literal["answered", "forwarded"]) -> None:
         with self._mailbox.session() as session:

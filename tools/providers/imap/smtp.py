@@ -40,6 +40,8 @@ def hand_over(
     3. `wire_started`: from here on the message may have been sent.
     4. The dot, and the answer: 2xx is accepted, 4xx and 5xx mean that nothing was sent. No answer,
        or any other, is unknown.
+
+    After 2xx the session is ready for another mail. After any error it is closed.
     """
     try:
         _transmit(smtp, envelope, answer_seconds)
@@ -48,7 +50,8 @@ def hand_over(
         smtp.close()  # without the dot the server drops the message
         raise
     code = _end_content(smtp, answer_seconds)
-    _leave(smtp)
+    if code // 100 != 2:
+        leave(smtp)
     return _judge(code)
 
 
@@ -151,7 +154,7 @@ def _stuff_dots(source: bytes) -> bytes:
     return stuffed if stuffed.endswith(b"\r\n") else stuffed + b"\r\n"
 
 
-def _leave(smtp: PinnedSmtp) -> None:
+def leave(smtp: PinnedSmtp) -> None:
     """Send QUIT and close without waiting; the answer is known, so a drop changes nothing."""
     with suppress(smtplib.SMTPException, OSError):
         smtp.putcmd("quit")
