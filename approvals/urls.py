@@ -37,6 +37,7 @@ urlpatterns = [
     path("live/changes/", live_views.changes, name="changes"),
     path("views/", preferences.save_view, name="save_view"),
     path("views/<int:view_id>/remove/", preferences.remove_view, name="remove_view"),
+    path("order/", preferences.choose_order, name="choose_order"),
     path("keyboard/", preferences.keyboard, name="keyboard"),
     path("mailboxes/", mailbox_views.index, name="mailboxes"),
     path("mailboxes/<uuid:mailbox_id>/", mailbox_views.page, name="mailbox"),

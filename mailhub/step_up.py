@@ -128,6 +128,7 @@ HARMLESS: dict[str, str] = {
     "presence": ONLY_LOOKS,
     "save_view": ONLY_LOOKS,
     "remove_view": ONLY_LOOKS,
+    "choose_order": ONLY_LOOKS,
     "keyboard": ONLY_LOOKS,
     "audit_verify": ONLY_LOOKS,
     "deliver_again": "It repeats a notification to an address that is set up already.",

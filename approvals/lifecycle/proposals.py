@@ -16,6 +16,7 @@ from accounts.infra.transactions import retry_if_rolled_back
 from accounts.models import Mailbox, User
 from approvals.audit import chain
 from approvals.core.digest import digest_of
+from approvals.core.risk import rank_risk
 from approvals.core.states import SENTENCES, Status
 from approvals.core.types import Proposal, Remarks
 from approvals.lifecycle import notes, queries
@@ -132,6 +133,7 @@ def _insert(
         message_id=proposal.message_id,
         fingerprint=proposal.preview.fingerprint,
         approvals_needed=policy.approvals_needed,
+        risk=rank_risk(proposal.preview.as_json()["warnings"]),
         created_at=now,
         send_at=proposal.send_at,
         # The time before `send_at` does not count towards the expiry.

@@ -7,6 +7,7 @@ from typing import Any
 from accounts.infra.compiled_sql import database_now
 from accounts.models import User
 from approvals.core.digest import digest_of
+from approvals.core.risk import rank_risk
 from approvals.core.types import PreviewWarning
 from approvals.models import Blob, PendingAction, Revision
 
@@ -45,7 +46,11 @@ def add_revision(
         ignore_conflicts=True,  # the same bytes as before
     )
     PendingAction.objects.filter(pk=action.pk).update(
-        revision=number, digest=digest, approvals_given=0, **more
+        revision=number,
+        digest=digest,
+        risk=rank_risk(preview.get("warnings") or ()),
+        approvals_given=0,
+        **more,
     )
     action.refresh_from_db()
 

@@ -12,7 +12,7 @@ from approvals.models.notifications import (
     NotificationSettings,
     Reminder,
 )
-from approvals.models.pages import Presence, SavedView
+from approvals.models.pages import Presence, QueueOrder, SavedView
 from approvals.models.pauses import Instance, Pause, Rest
 from approvals.models.people import ApprovalPolicy, Decision, Seen
 from approvals.models.webhooks import Webhook, WebhookCursor, WebhookDelivery
@@ -39,6 +39,7 @@ __all__ = [
     "Preparation",
     "Presence",
     "ProposerNote",
+    "QueueOrder",
     "Reminder",
     "Rest",
     "Revision",

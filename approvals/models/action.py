@@ -33,7 +33,8 @@ class PendingAction(models.Model):
     took. `fingerprint` is the one of the proposal, even after edits. `unsettled_at` is the time at
     which the work after the send, such as the copy in Sent, was given up. `rules_version` is the
     version of the recipient rules under which it was approved. `order_seal` proves that mailhub
-    itself ordered it to leave (`approvals.core.signatures`).
+    itself ordered it to leave (`approvals.core.signatures`). `risk` repeats the most severe warning of
+    the present revision, only for the order of lists.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -54,6 +55,7 @@ class PendingAction(models.Model):
     approvals_given = models.PositiveSmallIntegerField(default=0)
     rules_version = models.PositiveIntegerField(default=0)
     order_seal = models.CharField(max_length=80, blank=True)
+    risk = models.PositiveSmallIntegerField(default=0)
     created_at = models.DateTimeField()
     expires_at = models.DateTimeField()
     approved_at = models.DateTimeField(null=True)
@@ -110,7 +112,21 @@ class PendingAction(models.Model):
                 fields=["mailbox", "status", "created_at", "id"], name="action_queue_page"
             ),
             models.Index(fields=["mailbox", "fingerprint", "created_at"], name="action_duplicates"),
+            models.Index(
+                fields=["mailbox", "expires_at", "id"],
+                condition=Q(status=Status.PENDING),
+                name="action_queue_by_expiry",
+            ),
+            models.Index(
+                fields=["mailbox", "-risk", "created_at", "id"],
+                condition=Q(status=Status.PENDING),
+                name="action_queue_by_risk",
+            ),
             models.Index(fields=["proposer", "created_at", "id"], name="action_of_proposer"),
+            models.Index(
+                fields=["mailbox", "proposer", "proposer_name", "created_at"],
+                name="action_of_agent",
+            ),
             models.Index(
                 fields=["not_before"], condition=Q(status=Status.APPROVED), name="action_due"
             ),

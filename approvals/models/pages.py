@@ -1,4 +1,4 @@
-"""State of the pages for each person: saved views, and the pages that they have open now."""
+"""State of the pages for each person: saved views, the order, and the pages that are open now."""
 
 from datetime import timedelta
 
@@ -23,6 +23,18 @@ class SavedView(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["person", "name"], name="saved_view_name_once")
         ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class QueueOrder(models.Model):
+    """The order in which a person works through the queue (`approvals.pages.orders`)."""
+
+    person = models.OneToOneField(
+        settings.AUTH_USER_MODEL, models.CASCADE, primary_key=True, related_name="+"
+    )
+    name = models.CharField(max_length=10)
 
     def __str__(self) -> str:
         return self.name

@@ -15,6 +15,7 @@ from approvals.decisions import rulings, verdicts
 from approvals.models import PendingAction
 from approvals.pages import listing
 from approvals.pages.forms import ApproveForm, CancelForm, RejectForm, ResolveForm
+from approvals.pages.orders import order_of
 from approvals.pages.queue import Asked
 from approvals.pages.review import render_refusal, render_review, render_stale, visible_action
 
@@ -126,7 +127,9 @@ def redirect_onward(request: AuthenticatedRequest, action: PendingAction) -> Htt
     """Redirect to the page itself, the next pending action, or the list of before."""
     match request.POST.get("then"):
         case "next":
-            following = listing.next_after(listing.mailboxes_of(request.user), action)
+            following = listing.next_after(
+                listing.mailboxes_of(request.user), action, order=order_of(request.user)
+            )
             return redirect("review", following.pk) if following else redirect("queue")
         case "queue":
             asked = Asked.parse(QueryDict(request.POST.get("query", "")[:500]))

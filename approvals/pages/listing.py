@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, cast
+from typing import Any
 from uuid import UUID
 
 from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery
@@ -18,16 +18,12 @@ from django.db.models.functions import Coalesce, Greatest
 
 from accounts.infra.first_rows import count_first, first_rows
 from accounts.models import Mailbox, User
+from approvals.core.cursors import foreign_cursor
 from approvals.core.states import Status
-from approvals.lifecycle.queries import (
-    after_cursor,
-    cursor_of,
-    open_preview,
-    open_shown,
-    with_preview,
-)
+from approvals.lifecycle.queries import open_preview, open_shown, with_preview
 from approvals.lifecycle.reconcile import is_unproven
 from approvals.models import ApprovalPolicy, Attempt, PendingAction, ProposerNote
+from approvals.pages.orders import BY_MAILBOX, OLDEST, Order, value_of
 
 WINDOW = 2000
 COUNTED = 100  # of each mailbox and state
@@ -82,7 +78,8 @@ def parse_search(text: str, *, warned: bool = False) -> Wanted:
 def mailboxes_of(person: User) -> list[Mailbox]:
     """Return the mailboxes whose actions this person may see."""
     columns = ("id", "address", "name", "status", "provider")
-    return list(Mailbox.objects.filter(memberships__user=person).only(*columns).order_by("address"))
+    mine = Mailbox.objects.filter(memberships__user=person).only(*columns)
+    return list(mine.order_by("address", "id"))
 
 
 def page(
@@ -91,7 +88,7 @@ def page(
     *,
     cursor: str | None,
     limit: int,
-    newest_first: bool,
+    order: Order,
     what: Wanted | None = None,
 ) -> Listed:
     """Return one page, with `shown` on each row.
@@ -99,27 +96,21 @@ def page(
     Raises `invalid_input` for a cursor that no list has given.
     """
     what = what or Wanted()
-    order = ("-created_at", "-id") if newest_first else ("created_at", "id")
     take = WINDOW if what.anything else limit + 1
-    keys = _keys(
-        mailboxes,
-        statuses,
-        after=after_cursor(cursor, newest_first=newest_first),
-        order=order,
-        take=take,
-    )
+    after = order.read_cursor(cursor) if cursor else None
+    keys = _keys(mailboxes, statuses, after=after, order=order, take=take)
     if not keys:
         return Listed(rows=[], next_cursor=None)
-    found = _filter_matching([key for _, key in keys], what, at_most=limit + 1, order=order)
-    rows = _open_rows(
-        _annotate_rows(found).select_related("mailbox", "proposer").order_by(*order)[: limit + 1]
-    )
+    found = _filter_matching([key[-1] for key in keys], what, at_most=limit + 1, order=order)
+    rows = _open_rows(_annotate_rows(found).order_by(*order.across_mailboxes)[: limit + 1])
     if len(rows) > limit:
         rows = rows[:limit]
-        return Listed(rows=rows, next_cursor=cursor_of(rows[-1].created_at, rows[-1].pk))
+        return Listed(rows=rows, next_cursor=order.write_cursor(value_of(rows[-1], order)))
     stopped = what.anything and len(keys) == take
     return Listed(
-        rows=rows, next_cursor=cursor_of(*keys[-1]) if stopped else None, stopped_early=stopped
+        rows=rows,
+        next_cursor=order.write_cursor(keys[-1]) if stopped else None,
+        stopped_early=stopped,
     )
 
 
@@ -129,11 +120,10 @@ def find_by_ids(
     """Return those of these actions that belong to the mailboxes and match."""
     if not ids:
         return []
-    order = ("created_at", "id")
-    found = _filter_matching(ids, what, at_most=len(ids), order=order).filter(
+    found = _filter_matching(ids, what, at_most=len(ids), order=OLDEST).filter(
         mailbox__in=[each.pk for each in mailboxes]
     )
-    return _open_rows(_annotate_rows(found).select_related("mailbox", "proposer").order_by(*order))
+    return _open_rows(_annotate_rows(found).order_by(*OLDEST.fields))
 
 
 def count(mailboxes: Sequence[Mailbox], statuses: Sequence[Status]) -> int:
@@ -161,20 +151,24 @@ def count_waiting(person: User) -> int:
     return count(mailboxes_of(person), (Status.PENDING,))
 
 
-def next_after(mailboxes: Sequence[Mailbox], action: PendingAction) -> PendingAction | None:
-    """Return the next pending action, oldest first: one after this, else one from before it."""
-    for cursor in (cursor_of(action.created_at, action.pk), None):
-        listed = page(mailboxes, (Status.PENDING,), cursor=cursor, limit=2, newest_first=False)
+def next_after(
+    mailboxes: Sequence[Mailbox], action: PendingAction, *, order: Order
+) -> PendingAction | None:
+    """Return the next pending action: one after this in the order, else one from before it."""
+    for cursor in (order.write_cursor(value_of(action, order)), None):
+        listed = page(mailboxes, (Status.PENDING,), cursor=cursor, limit=2, order=order)
         for row in listed.rows:
             if row.pk != action.pk:
                 return row
     return None
 
 
-def place_of(mailboxes: Sequence[Mailbox], action: PendingAction, *, at_most: int = 99) -> int:
-    """Return its place among the pending actions, 1 for the oldest; 0 if it is too far down."""
-    keys = _keys(mailboxes, (Status.PENDING,), after=Q(), order=("created_at", "id"), take=at_most)
-    return next((number for number, (_, key) in enumerate(keys, start=1) if key == action.pk), 0)
+def place_of(
+    mailboxes: Sequence[Mailbox], action: PendingAction, *, order: Order, at_most: int = 99
+) -> int:
+    """Return its place among the pending actions, 1 for the first; 0 if it is too far down."""
+    keys = _keys(mailboxes, (Status.PENDING,), after=None, order=order, take=at_most)
+    return next((number for number, key in enumerate(keys, start=1) if key[-1] == action.pk), 0)
 
 
 def _annotate_rows(actions: QuerySet[PendingAction]) -> QuerySet[PendingAction]:
@@ -188,7 +182,11 @@ def _annotate_rows(actions: QuerySet[PendingAction]) -> QuerySet[PendingAction]:
     doubtful = Exists(Attempt.objects.filter(is_unproven(), action=OuterRef("pk")))
     needed = Greatest("approvals_needed", Coalesce(Subquery(now), 1))
     note = ProposerNote.objects.filter(action=OuterRef("pk")).values("reason")[:1]
-    return with_preview(actions).annotate(needed=needed, doubtful=doubtful, reason=Subquery(note))
+    return (
+        with_preview(actions)
+        .annotate(needed=needed, doubtful=doubtful, reason=Subquery(note))
+        .select_related("mailbox", "proposer")
+    )
 
 
 def _open_rows(actions: QuerySet[PendingAction]) -> list[PendingAction]:
@@ -204,13 +202,55 @@ def _keys(
     mailboxes: Sequence[Mailbox],
     statuses: Sequence[Status],
     *,
-    after: Q,
-    order: tuple[str, str],
+    after: Sequence[Any] | None,
+    order: Order,
     take: int,
-) -> list[tuple[Any, UUID]]:
-    actions = PendingAction.objects.filter(after)
+) -> list[tuple[Any, ...]]:
+    """Return the values of the order's fields for the first `take` rows after these values."""
+    if order is BY_MAILBOX:
+        return _keys_by_mailbox(mailboxes, statuses, after=after, take=take)
+    actions = PendingAction.objects.filter(order.follow(after) if after else Q())
     keys = _by_mailbox(mailboxes, statuses)
-    return cast("list[tuple[Any, UUID]]", first_rows(actions, keys=keys, order=order, take=take))
+    if order.fields[0] not in ("created_at", "-created_at"):
+        # The indexes of these orders hold the pending actions only.
+        (status,) = statuses
+        actions = actions.filter(status=status)
+        keys.pop("status")
+    return first_rows(actions, keys=keys, order=order.fields, take=take)
+
+
+def _keys_by_mailbox(
+    mailboxes: Sequence[Mailbox],
+    statuses: Sequence[Status],
+    *,
+    after: Sequence[Any] | None,
+    take: int,
+) -> list[tuple[Any, ...]]:
+    """Return the keys in the order of the mailboxes.
+
+    One statement counts how many mailboxes fill the page. All but the last are read as a whole.
+    """
+    ids = [each.pk for each in mailboxes]
+    actions = PendingAction.objects.all()
+    if after is not None:
+        here, *place = after
+        if here not in ids:
+            raise foreign_cursor()
+        ids = ids[ids.index(here) :]
+        actions = actions.filter(~Q(mailbox=here) | OLDEST.follow(place))
+    keys = {"mailbox": ids, "status": statuses}
+    counts = count_first(actions, keys=keys, order=OLDEST.fields, take=take, by="mailbox")
+    chosen: list[UUID] = []
+    for each in ids:
+        if sum(counts[one] for one in chosen) >= take:
+            break
+        chosen.append(each)
+    found: list[tuple[Any, ...]] = []
+    for some in (chosen[:-1], chosen[-1:]):
+        keys = {"mailbox": some, "status": statuses}
+        found += first_rows(actions, keys=keys, order=BY_MAILBOX.fields, take=take)
+    found.sort(key=lambda key: (ids.index(key[0]), *key[1:]))
+    return found[:take]
 
 
 def _by_mailbox(
@@ -220,7 +260,7 @@ def _by_mailbox(
 
 
 def _filter_matching(
-    ids: Sequence[UUID], what: Wanted, *, at_most: int, order: tuple[str, str]
+    ids: Sequence[UUID], what: Wanted, *, at_most: int, order: Order
 ) -> QuerySet[PendingAction]:
     """Return those of these actions that match, at most the first `at_most`.
 
@@ -239,7 +279,11 @@ def _filter_matching(
         "proposer__first_name",
         "proposer__last_name",
     )
-    current = actions.filter(revisions__number=F("revision")).order_by(*order).values_list(*columns)
+    current = (
+        actions.filter(revisions__number=F("revision"))
+        .order_by(*order.across_mailboxes)
+        .values_list(*columns)
+    )
     found: list[UUID] = []
     for action_id, revision, preview, sealed, *proposer in current.iterator(chunk_size=200):
         opened = partial(open_preview, preview, sealed, action_id, revision)

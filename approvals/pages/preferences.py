@@ -1,4 +1,4 @@
-"""Settings of a person for these pages: saved views, and the switch for single keys."""
+"""Settings of a person for these pages: saved views, the order, and the switch for single keys."""
 
 from django.http import HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
@@ -9,6 +9,7 @@ from approvals.models import SavedView
 from approvals.pages import listing
 from approvals.pages.forms import SavedViewForm
 from approvals.pages.frame import KEYS_COOKIE, keys_are_on
+from approvals.pages.orders import CHOICES, save_order
 from approvals.pages.queue import Asked
 
 A_YEAR = 365 * 24 * 3600
@@ -33,6 +34,16 @@ def remove_view(request: AuthenticatedRequest, view_id: int) -> HttpResponse:
     view = get_object_or_404(SavedView, pk=view_id, person=request.user)
     view.delete()
     return redirect(f"{reverse('queue')}?{view.query}")
+
+
+@signed_in_action
+def choose_order(request: AuthenticatedRequest) -> HttpResponse:
+    """Save the order of the pending actions for this person; another name changes nothing."""
+    name = request.POST.get("order", "")
+    if name in CHOICES:
+        save_order(request.user, name)
+    query = Asked.parse(QueryDict(request.POST.get("query", "")[:500])).query
+    return redirect(f"{reverse('queue')}?{query}")
 
 
 @signed_in_form

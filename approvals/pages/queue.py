@@ -11,12 +11,13 @@ from django.utils.translation import gettext_lazy as _
 
 from accounts.access.signed_in import AuthenticatedRequest, signed_in_page
 from accounts.infra.problems import Problem
-from accounts.models import Mailbox, Role
+from accounts.models import Mailbox, Role, User
 from approvals.audit import feed
 from approvals.core.states import Status
 from approvals.models import SavedView
 from approvals.pages import listing, live
 from approvals.pages.frame import find_leaving, keys_are_on
+from approvals.pages.orders import LABELS, NEWEST, OLDEST, Order, order_of
 
 PAGE = 50
 
@@ -113,13 +114,14 @@ def index(request: AuthenticatedRequest) -> HttpResponse:
     asked = Asked.parse(request.GET)
     event = feed.last_event()  # before the list is read: later events are sent again, not lost
     mailboxes = listing.mailboxes_of(person)
+    order = order_of_tab(asked.tab, person)
     try:
         listed = listing.page(
             asked.filter_mailboxes(mailboxes),
             asked.tab.statuses,
             cursor=request.GET.get("cursor"),
             limit=PAGE,
-            newest_first=not asked.tab.oldest_first,
+            order=order,
             what=listing.parse_search(asked.text, warned=asked.warned),
         )
     except Problem:  # an address that somebody typed or cut: show the first page
@@ -130,6 +132,8 @@ def index(request: AuthenticatedRequest) -> HttpResponse:
         row.looking = looking.get(row.pk, [])  # type: ignore[attr-defined]
     context = {
         "listed": listed,
+        "order": order,
+        "orders": LABELS,
         "rows": listed.rows,
         "asked": asked,
         "tab": asked.tab,
@@ -145,6 +149,13 @@ def index(request: AuthenticatedRequest) -> HttpResponse:
         "toast": find_leaving(mailboxes),
     }
     return render(request, "approvals/queue.html", context)
+
+
+def order_of_tab(tab: Tab, person: User) -> Order:
+    """Return the order of a tab; only the pending actions have one that the person chooses."""
+    if tab.key == "pending":
+        return order_of(person)
+    return OLDEST if tab.oldest_first else NEWEST
 
 
 def tab_counts(mailboxes: list[Mailbox]) -> dict[str, int]:

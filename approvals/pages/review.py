@@ -23,6 +23,8 @@ from approvals.lifecycle.changes import FieldChange
 from approvals.models import PendingAction
 from approvals.pages import history, listing, live
 from approvals.pages.frame import find_leaving, seconds_left
+from approvals.pages.orders import order_of
+from approvals.pages.track_record import find_track_record
 from approvals.pauses import switch
 from approvals.rules.policy import count_needed, policy_of, undo_of
 
@@ -76,7 +78,9 @@ def render_review(
         **review_context(request, action),
         "waiting": listing.count(mailboxes, (Status.PENDING,)),
         "several": len(mailboxes) > 1,
-        "place": listing.place_of(mailboxes, action) if action.status == Status.PENDING else None,
+        "place": listing.place_of(mailboxes, action, order=order_of(person))
+        if action.status == Status.PENDING
+        else None,
         "others": live.find_present([action.pk], mailboxes=[action.mailbox], but=person).get(
             action.pk, []
         ),
@@ -133,6 +137,7 @@ def review_context(request: AuthenticatedRequest, action: PendingAction) -> dict
         "cut": SHOWN_CHARACTERS,
         "cut_slice": f":{SHOWN_CHARACTERS}",
         "remarks": notes.remarks_of(action),
+        "track_record": find_track_record(action) if action.status == Status.PENDING else None,
         "kind_template": f"approvals/previews/{action.kind}.html",
         "aside_template": _aside_template(action) if content else None,
         "view": view if view in VIEWS else "preview",

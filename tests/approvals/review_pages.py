@@ -18,7 +18,7 @@ def seal_of(action_id: str) -> dict[str, Any]:
     return {"digest": action.digest, "revision": action.revision}
 
 
-def filled(mailbox: Mailbox, proposer: User, count: int) -> None:
+def filled(mailbox: Mailbox, proposer: User, count: int, *, agent: str = "agent") -> None:
     """Create this many waiting actions, as the gate stores them."""
     now = timezone.now()
     actions = [
@@ -27,7 +27,7 @@ def filled(mailbox: Mailbox, proposer: User, count: int) -> None:
             tool="send_email",
             mailbox=mailbox,
             proposer=proposer,
-            proposer_name="agent",
+            proposer_name=agent,
             digest=f"{n:064x}",
             message_id=f"<{mailbox.pk}{n}@x>",
             fingerprint="f",
