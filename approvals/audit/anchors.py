@@ -18,7 +18,7 @@ import os
 import re
 import time
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 from uuid import UUID
@@ -27,10 +27,13 @@ from django.conf import settings
 from django.utils import timezone
 
 from approvals.audit.chain import keyed_hash
-from approvals.models import AuditChain
+from approvals.audit.feed import last_event
+from approvals.models import AuditChain, AuditEvent
 from approvals.models.audit import NO_MAILBOX
 
 ANCHOR_SECONDS = 600
+COMPLETE_SECONDS = 86_400  # between two rounds that read all chains
+READ_AGAIN = 1000  # events
 FULL_BYTES = 4_000_000
 BYTES_A_CHAIN = 600
 PIECE = 1_000_000
@@ -62,10 +65,10 @@ def append(*heads: Head) -> None:
 
 
 def anchor(*, at_most_every: float = 0) -> int:
-    """Append the heads of all chains that have moved; return how many.
+    """Append the heads of the chains that have moved; return how many.
 
     With `at_most_every` it does nothing if any process did it less than so many seconds ago, or is
-    just doing it.
+    just doing it. Then it reads only the chains with new events, and all chains once a day.
     """
     stamp = Path(settings.MAILHUB_HOME) / "audit-heads.stamp"
     if at_most_every and not _is_due(stamp, at_most_every):
@@ -79,23 +82,64 @@ def anchor(*, at_most_every: float = 0) -> int:
         if at_most_every and not _is_due(stamp, at_most_every):
             return 0
         known = READER.newest()
-        chains = AuditChain.objects.filter(length__gt=0)
-        now_there = [
-            Head(chain=chain.pk, length=chain.length, hash=chain.head)
-            for chain in chains.iterator()
-        ]
-        moved = [head for head in now_there if known.get(head.chain) != head]
+        last = _Round.read(stamp) if at_most_every else None
+        newest, now = last_event(), time.time()
+        if last is None or not last.can_continue(newest, len(known), now):
+            last = None
+        heads = _read_heads_of_chains(last.newest if last else None)
+        moved = [head for head in heads if known.get(head.chain) != head]
         append(*moved)
-        _begin_another_if_full({**known, **{head.chain: head for head in moved}})
+        known |= {head.chain: head for head in moved}
+        _begin_another_if_full(known)
+        complete_at = last.complete_at if last else now
+        this = _Round(newest=newest, chains=len(known), complete_at=complete_at)
         lock.truncate(0)
-        lock.write(timezone.now().isoformat())
+        lock.write(json.dumps(asdict(this)))
     sync()
     return len(moved)
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Round:
+    """The newest event at the last round, the chains with a head in the newest file after it, and
+    when a round last read all chains.
+    """
+
+    newest: int
+    chains: int
+    complete_at: float
+
+    @classmethod
+    def read(cls, stamp: Path) -> "_Round | None":
+        try:
+            return cls(**json.loads(stamp.read_text()))
+        except (ValueError, TypeError):  # none yet, or from an earlier version
+            return None
+
+    def can_continue(self, newest: int, known: int, now: float) -> bool:
+        """Return True if the chains that have moved since then are enough.
+
+        They are not if the file or the database was replaced meanwhile.
+        """
+        is_recent = 0 <= now - self.complete_at < COMPLETE_SECONDS
+        return is_recent and self.newest <= newest and self.chains <= known
+
+
+def _read_heads_of_chains(event: int | None) -> Iterator[Head]:
+    """Yield the present heads of the chains with events after this one; None: of all chains."""
+    chains = AuditChain.objects.filter(length__gt=0)
+    if event is not None:  # an event may be committed after a later one
+        later = AuditEvent.objects.filter(pk__gt=event - READ_AGAIN)
+        chains = chains.filter(pk__in=later.values("chain"))
+    for chain, length, last in chains.values_list("pk", "length", "head").iterator():
+        yield Head(chain=chain, length=length, hash=last)
+
+
 def sync() -> None:
     """Sync the appended lines to disk, and copy them to MAILHUB_AUDIT_ANCHORS_COPY."""
-    for path in _files(Path(settings.MAILHUB_HOME)):
+    files = _files(Path(settings.MAILHUB_HOME))
+    # Nobody appends to the older files any more, so they are looked at once.
+    for path in files[-2:] if _synced.keys() >= set(files[:-2]) else files:
         size = path.stat().st_size
         if _synced.get(path) == size:
             continue
@@ -212,10 +256,7 @@ def _write(path: Path, text: str) -> None:
 
 def begin_another() -> None:
     """Begin a new file with the present heads, after an operator has accepted an older database."""
-    chains = AuditChain.objects.filter(length__gt=0)
-    _begin_another(
-        [Head(chain=chain.pk, length=chain.length, hash=chain.head) for chain in chains.iterator()]
-    )
+    _begin_another(_read_heads_of_chains(None))
     sync()
 
 

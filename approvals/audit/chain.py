@@ -3,7 +3,9 @@
 import hashlib
 import hmac
 import json
-from typing import Any
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.conf import settings
@@ -103,7 +105,21 @@ def _lock_end(chain_id: UUID, mailbox_id: UUID | None) -> tuple[int, str]:
     return length, head
 
 
-def hash_of(link: AuditEvent) -> str:
+class Link(NamedTuple):
+    """One event as a verifier reads it: a tuple costs a tenth of a model."""
+
+    chain_id: UUID
+    sequence: int
+    at: datetime
+    event: str
+    action_id: UUID | None
+    actor: str
+    data: Any
+    previous: str
+    hash: str
+
+
+def hash_of(link: AuditEvent | Link) -> str:
     """Return the keyed hash of a link; without the key nobody can make a rewritten chain fit."""
     said = [
         str(link.chain_id),
@@ -115,10 +131,17 @@ def hash_of(link: AuditEvent) -> str:
         link.data,
         link.previous,
     ]
-    return keyed_hash(json.dumps(said, sort_keys=True, separators=(",", ":")))
+    return keyed_hash(_encode(said))
 
 
 def keyed_hash(text: str) -> str:
     """Return the keyed hash of a text, as 64 hex digits."""
-    key = hashlib.sha256(b"mailhub audit chain" + settings.SECRET_KEY.encode()).digest()
-    return hmac.new(key, text.encode(), "sha256").hexdigest()
+    return hmac.digest(_key(settings.SECRET_KEY), text.encode(), "sha256").hex()
+
+
+@lru_cache(maxsize=4)
+def _key(secret: str) -> bytes:
+    return hashlib.sha256(b"mailhub audit chain" + secret.encode()).digest()
+
+
+_encode = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode

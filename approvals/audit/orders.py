@@ -3,13 +3,14 @@
 The chain is keyed, so it is the evidence. Somebody without a key can write rows of other tables.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 from uuid import UUID
 
 from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
+from approvals.audit.chain import Link
 from approvals.audit.findings import Finding
 from approvals.core.signatures import verify_decision
 from approvals.models import Attempt, AuditEvent, Decision
@@ -28,15 +29,19 @@ VERDICTS = ("approved", "rejected", "changes_requested")  # each is the name of 
 
 
 class History:
-    """The state of each action after the events of one chain so far."""
+    """The state of each action after the events of one chain so far.
 
-    def __init__(self, chain: UUID, *, whole: bool) -> None:
+    `whole` means that all earlier events are known, and `approved` are the approved actions after
+    them.
+    """
+
+    def __init__(self, chain: UUID, *, whole: bool, approved: Iterable[UUID] = ()) -> None:
         self._chain = chain
         self._whole = whole
         self._created: set[UUID] = set()
-        self._approved: set[UUID] = set()
+        self.approved = set(approved)
 
-    def add_event(self, link: AuditEvent) -> list[Finding]:
+    def add_event(self, link: Link) -> list[Finding]:
         """Take the next event; return the defects that it shows."""
         action = link.action_id
         if action is None:
@@ -45,10 +50,10 @@ class History:
         if link.event == "created":
             self._created.add(action)
         elif link.event == "approved" and _has_enough(data):
-            self._approved.add(action)
+            self.approved.add(action)
         elif link.event in VOIDED:
-            self._approved.discard(action)
-        elif link.event == "claimed" and action not in self._approved:
+            self.approved.discard(action)
+        elif link.event == "claimed" and action not in self.approved:
             # If only the newest events are checked, the approval may be before them.
             if self._whole or action in self._created:
                 detail = _("a worker claimed an action that nobody had approved")
@@ -58,15 +63,17 @@ class History:
                     )
                 ]
         elif link.event in ENDED:
-            self._approved.discard(action)
+            self.approved.discard(action)
             self._created.discard(action)
         return []
 
 
-def unclaimed_attempts() -> Iterator[Finding]:
-    """Yield the attempts without a worker's claim in the audit."""
-    attempts = Attempt.objects.order_by("pk").values_list(
-        "pk", "action_id", "action__mailbox_id", "fence"
+def unclaimed_attempts(after: int = 0) -> Iterator[Finding]:
+    """Yield the attempts with a higher key that have no worker's claim in the audit."""
+    attempts = (
+        Attempt.objects.filter(pk__gt=after)
+        .order_by("pk")
+        .values_list("pk", "action_id", "action__mailbox_id", "fence")
     )
     for some in _in_batches(attempts):
         events = AuditEvent.objects.filter(event="claimed", action_id__in={row[1] for row in some})
@@ -82,13 +89,15 @@ def unclaimed_attempts() -> Iterator[Finding]:
                 yield Finding(chain=mailbox, sequence=0, wrong="unclaimed", detail=detail)
 
 
-def unsigned_decisions() -> Iterator[Finding]:
-    """Yield the decisions that mailhub did not write.
+def unsigned_decisions(after: int = 0) -> Iterator[Finding]:
+    """Yield the decisions with a higher key that mailhub did not write.
 
     A decision from an older version has no signature; then its event in the audit is the proof.
     """
-    decisions = Decision.objects.order_by("pk").values_list(
-        "pk", *SIGNED, "seal", "action__mailbox_id", named=True
+    decisions = (
+        Decision.objects.filter(pk__gt=after)
+        .order_by("pk")
+        .values_list("pk", *SIGNED, "seal", "action__mailbox_id", named=True)
     )
     for some in _in_batches(decisions):
         recorded = _recorded_verdicts({row.action_id for row in some if not row.seal})

@@ -5,12 +5,14 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from django.core.cache import cache
 from django.test import Client
 from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
 
 from approvals.core import queue
 from approvals.models import Heartbeat, PendingAction
+from approvals.queues import metrics
 from approvals.worker import heartbeats
 from tests.conftest import Api, Reviewer
 from tests.support.work import work
@@ -85,6 +87,25 @@ def test_metrics_count_open_actions_and_attempt_results(
     assert 0 <= found["mailhub_worker_heartbeat_age_seconds", ""] < 60
 
 
+def test_scrape_counts_on_from_an_earlier_one(
+    settings: Any, api: Api, reviewer: Reviewer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metrics, "LATE", timedelta(0))
+    monkeypatch.setattr(metrics, "KEPT_EVERY", 1)
+
+    def send() -> float:
+        reviewer.decide(api.propose(), "approve")
+        work()
+        return scrape(settings)["mailhub_attempts_total", "accepted"]
+
+    assert (send(), send()) == (1, 2)
+    kept = cache.get(metrics.COUNTED_ATTEMPTS)
+    cache.set(metrics.COUNTED_ATTEMPTS, {**kept, "counts": {"accepted": 40}}, None)
+    assert send() == 41  # the earlier ones were not counted again
+    cache.set(metrics.COUNTED_ATTEMPTS, {"upto": 10**9, "counts": {"accepted": 40}}, None)
+    assert send() == 4  # kept for another database
+
+
 def test_unknown_action_ages_from_the_lost_answer(
     settings: Any, api: Api, reviewer: Reviewer, server: MemoryServer
 ) -> None:
@@ -108,7 +129,7 @@ def test_metrics_name_nobody_and_use_constant_queries(
 ) -> None:
     action_id = api.propose(subject="canary", body="canary", to=["canary@northwind.example"])
     settings.MAILHUB_METRICS_TOKEN = TOKEN
-    with django_assert_max_num_queries(12):
+    with django_assert_max_num_queries(15):
         text = (
             Client().get("/metrics", headers={"Authorization": f"Bearer {TOKEN}"}).content.decode()
         )

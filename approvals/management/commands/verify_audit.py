@@ -1,20 +1,33 @@
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from approvals.audit import proof
+from approvals.audit import proof, verified
 from approvals.models import AuditChain
 
 
 class Command(BaseCommand):
     help = "Checks every audit chain and names what was altered, removed, cut at the end or rewritten; then anchors."
 
-    def handle(self, *args: Any, **options: Any) -> None:
-        findings = proof.verify()
-        for found in findings:
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument(
+            "--continue",
+            action="store_true",
+            dest="only_new",
+            help="check only what was added since the last verification without findings",
+        )
+
+    def handle(self, *args: Any, only_new: bool = False, **options: Any) -> None:
+        before = verified.load() if only_new else None
+        if only_new and before is None:
+            self.stderr.write("No earlier verification with our signature: all events are checked.")
+        done = proof.examine(before)
+        for found in done.findings:
             self.stdout.write(f"{found.chain} event {found.sequence} {found.wrong}: {found.detail}")
-        if findings:
-            raise CommandError(f"The audit is not what it was: {len(findings)} findings.")
+        if done.findings:
+            raise CommandError(f"The audit is not what it was: {len(done.findings)} findings.")
         proof.anchor()
-        lengths = list(AuditChain.objects.values_list("length", flat=True))
-        self.stdout.write(f"{sum(lengths)} events in {len(lengths)} chains are what they were.")
+        verified.store(done.verified)
+        chains = AuditChain.objects.count()
+        which = "new events" if before else "events"
+        self.stdout.write(f"{done.looked_at} {which} in {chains} chains are what they were.")
