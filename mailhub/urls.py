@@ -4,7 +4,7 @@ from allauth.account.decorators import secure_admin_login
 from django.contrib import admin
 from django.urls import include, path
 
-from mailhub import health, metrics
+from mailhub import health, metrics, shell
 from mailhub.second_factor import second_factor
 from mailhub.welcome import welcome
 from tools.surfaces.rest import download, make_api, reference
@@ -22,6 +22,8 @@ urlpatterns = [
     path("api/v1/", make_api().urls),
     path("account/second-factor/", second_factor, name="second_factor"),
     path("welcome/", welcome, name="welcome"),
+    path("sw.js", shell.service_worker, name="service_worker"),
+    path("offline/", shell.offline, name="offline"),
     path("admin/", admin.site.urls),
     path("healthz", health.healthz),
     path("readyz", health.readyz),

@@ -65,7 +65,9 @@ def signed_in(
     browser: Browser, live_server: LiveServer, person: User, *, fresh: bool = True, **options: Any
 ) -> BrowserContext:
     client = browser_of(person, fresh=fresh)
-    context = browser.new_context(base_url=live_server.url, reduced_motion="reduce", **options)
+    # A service worker goes on loading while the database is emptied.
+    options = {"service_workers": "block", "reduced_motion": "reduce", **options}
+    context = browser.new_context(base_url=live_server.url, **options)
     context.set_default_timeout(PATIENCE_MS)
     context.add_cookies(
         [{"name": "sessionid", "value": client.cookies["sessionid"].value, "url": live_server.url}]

@@ -48,6 +48,8 @@ PUBLIC = {
     "oauth_resource_of": "It is documentation, by which programs find the sign-in.",
     "oauth_revoke": "It only ends tokens, and answers the same for unknown ones (RFC 7009).",
     "api:openapi-json": "It is documentation.",
+    "service_worker": "It is a script, the same for everybody.",
+    "offline": "It says that there is no connection, and holds nothing of a person.",
     "healthz": "It says that the process answers.",
     "readyz": "It says in codes whether mail can leave.",
 }

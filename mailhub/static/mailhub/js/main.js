@@ -1,4 +1,5 @@
 // The pages work without scripts; scripts make them quicker for people who use them all day.
+import { startApp } from "./app.js";
 import { followClocks } from "./clocks.js";
 import { listen } from "./keys.js";
 import { follow } from "./live.js";
@@ -14,6 +15,7 @@ followClocks();
 if (document.body.dataset.live) follow();
 const sign = document.querySelector("[data-connected]");
 if (sign) startPrograms(sign);
+if (document.querySelector(".rail")) startApp();
 // The current tab stays visible on a narrow screen.
 for (const here of document.querySelectorAll(".tabs [aria-current]")) {
   const strip = here.parentElement;
