@@ -33,7 +33,7 @@ POSTGRESQL = {
     "hex": "encode(",
     "end": ", 'hex')",
 }
-NEWEST_TABLE = "approvals_metadatapair"  # the newest table that a rule names
+NEWEST_TABLE = "approvals_deputyship"  # the newest table that a rule names
 
 
 def statements(vendor: str) -> tuple[list[str], list[str]]:

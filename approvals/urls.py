@@ -1,7 +1,7 @@
 from django.urls import path
 
 from approvals.audit import audit_views, security_views
-from approvals.mailboxes import mailbox_views, member_views
+from approvals.mailboxes import deputy_views, mailbox_views, member_views
 from approvals.pages import bulk, content, decide, live_views, preferences, queue, review, revise
 from approvals.webhooks import webhook_views
 
@@ -60,6 +60,8 @@ urlpatterns = [
         member_views.remove,
         name="remove_member",
     ),
+    path("deputies/", deputy_views.index, name="deputies"),
+    path("deputies/<int:row_id>/end/", deputy_views.end, name="end_deputyship"),
     path("webhooks/", webhook_views.index, name="webhooks"),
     path("webhooks/new/", webhook_views.create, name="new_webhook"),
     path("webhooks/<uuid:webhook_id>/", webhook_views.page, name="webhook"),

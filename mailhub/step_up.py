@@ -69,6 +69,7 @@ STEP_UP: dict[str, Ask] = {
     "change_role": OF_MAILBOX,
     "remove_member": OF_MAILBOX,
     "invitation": FORM,
+    "deputies": PAGE,
     # Programs
     "new_token": PAGE,
     "rotate_token": Ask(back="tokens"),
@@ -122,6 +123,7 @@ HARMLESS: dict[str, str] = {
     "bulk_approve": "It refuses every mail with a serious warning.",
     "reject": ONLY_SAFER,
     "cancel": ONLY_SAFER,
+    "end_deputyship": ONLY_SAFER,
     "undo": ONLY_SAFER,
     "edit": PROPOSES,
     "ask_back": PROPOSES,

@@ -24,6 +24,7 @@ from approvals.models.audit import NO_MAILBOX
 WINDOW = 2000
 BATCH = 1000
 SHORT = 10  # characters of a hash that a row shows
+CONCERNED = ("member", "deputy", "deputy_of")  # members of the data that are people
 LONG = 200  # characters of any other value
 
 Kind = Literal["user", "token", "worker", "command"]
@@ -164,8 +165,10 @@ def details_of(event: AuditEvent, names: Mapping[str, str]) -> list[tuple[str, s
         for name, value in sorted(data.items())
         if value not in ("", None, {}, [])
     ]
-    member = names.get(_member_of(event), "")
-    return [(name, member if name == "member" and member else value) for name, value in found]
+    return [
+        (name, names.get(f"user:{data[name]}", value) if name in CONCERNED else value)
+        for name, value in found
+    ]
 
 
 def _short(value: Any) -> str:
@@ -207,12 +210,7 @@ def _find_actors(name: str) -> list[str]:
 
 def _concerned_people(event: AuditEvent) -> list[str]:
     data = event.data if isinstance(event.data, dict) else {}
-    return [str(key) for name in ("member", "subject") if (key := data.get(name))]
-
-
-def _member_of(event: AuditEvent) -> str:
-    member = event.data.get("member") if isinstance(event.data, dict) else None
-    return f"user:{member}" if member else ""
+    return [str(key) for name in (*CONCERNED, "subject") if (key := data.get(name))]
 
 
 def _user_id(actor: str) -> int | None:

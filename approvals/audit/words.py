@@ -56,6 +56,8 @@ PEOPLE_WORDS: dict[str, Promise] = {
     "role_changed": _("Role changed"),
     "member_removed": _("Member removed"),
     "left": _("Left the mailbox"),
+    "deputy_named": _("Deputy named"),
+    "deputy_ended": _("Deputyship ended early"),
     # A person
     "address_code_mailed": _("Code sent to an address"),
     "address_code_limited": _("Too many codes for addresses"),

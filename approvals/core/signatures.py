@@ -50,9 +50,12 @@ def _decision_parts(
     approval_round: int,
     digest: str,
     created_at: datetime,
+    deputy_of: int | None = None,
 ) -> Iterable[Any]:
     at = created_at.astimezone(UTC).isoformat(timespec="microseconds")
-    return str(action), person, method, str(verdict), revision, approval_round, digest, at
+    parts = (str(action), person, method, str(verdict), revision, approval_round, digest, at)
+    # Decisions that are not of a deputy keep the signature that they have always had.
+    return parts if deputy_of is None else (*parts, deputy_of)
 
 
 def _order_parts(action: Any) -> Iterable[Any]:

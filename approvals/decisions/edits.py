@@ -4,17 +4,17 @@ from uuid import UUID
 
 from django.db import transaction
 
-from accounts.access.roles import has_role
 from accounts.infra.compiled_sql import database_now
 from accounts.infra.problems import FieldError, Problem
 from accounts.infra.texts import join, translatable
 from accounts.infra.transactions import retry_if_rolled_back
-from accounts.models import Role, User
+from accounts.models import User
 from approvals.audit import chain
 from approvals.core.kinds import get_kind
 from approvals.core.states import SENTENCES, Status
 from approvals.core.types import Changes, EditField, Proposal, Revisable, Revises
 from approvals.decisions.records import record_decision
+from approvals.decisions.rights import find_right_to_decide, right_to_decide
 from approvals.decisions.verdicts import STALE, lock_action
 from approvals.lifecycle import changes as comparing
 from approvals.lifecycle import edited
@@ -99,6 +99,7 @@ def _store_edit(
         digest=action.digest,
         revision=action.revision,
         changed=changed,
+        **right_to_decide(person, action.mailbox).audited,
     )
 
 
@@ -142,8 +143,9 @@ def ask_back(
                 approval_round=following, approvals_given=0
             )
             action.refresh_from_db()
+            right = right_to_decide(person, action.mailbox)
             record_decision(
-                action, person, Decision.Verdict.CHANGES_REQUESTED, method=method, note=note.strip()
+                action, right, Decision.Verdict.CHANGES_REQUESTED, method=method, note=note.strip()
             )
         chain.record(
             mailbox=action.mailbox,
@@ -204,7 +206,7 @@ def _refuse(action: PendingAction, person: User, digest: str, revision: int, *, 
 def _refusal(
     action: PendingAction, person: User, digest: str, revision: int, *, editing: bool = True
 ) -> Problem | None:
-    if not has_role(person, action.mailbox, Role.APPROVER):
+    if find_right_to_decide(person, action.mailbox) is None:
         return Problem("forbidden", "You may not decide for this mailbox.")
     if action.status != Status.PENDING:
         return Problem(

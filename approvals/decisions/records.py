@@ -4,14 +4,15 @@ from datetime import datetime
 
 from accounts.infra.compiled_sql import Insert, Select, database_now, slot
 from accounts.infra.fields import EncryptedTextField
-from accounts.models import User
 from approvals.core.signatures import sign_decision, verify_decision
 from approvals.models import Decision, PendingAction
-from approvals.rules.quorum import stored_approvals
+from approvals.rules.deputies import Right
+from approvals.rules.quorum import counted_seats, stored_approvals
 
 NOTE: EncryptedTextField = Decision._meta.get_field("note")
 _insert = Insert(
-    Decision, "action person verdict method revision approval_round digest note created_at seal"
+    Decision,
+    "action person deputy_of verdict method revision approval_round digest note created_at seal",
 )
 _approving = Select(
     lambda: (
@@ -22,28 +23,29 @@ _approving = Select(
             approval_round=slot(Decision, "approval_round"),
         )
         .order_by()
-        .values_list("person_id", "method", "created_at", "seal")
+        .values_list("person_id", "deputy_of_id", "method", "created_at", "seal")
     )
 )
 
 
 def record_decision(
     action: PendingAction,
-    person: User,
+    right: Right,
     verdict: Decision.Verdict,
     *,
     method: str,
     note: str = "",
     at: datetime | None = None,
 ) -> None:
-    """Write a person's decision about the action in its present state.
+    """Write a decision about the action in its present state, by the person who has this right.
 
     `method` is how they had signed in, `at` the time by the database's clock, if it is known.
     """
     now = at or database_now()
     said = {
         "action": action.pk,
-        "person": person.pk,
+        "person": right.person.pk,
+        "deputy_of": right.deputy_of.pk if right.deputy_of else None,
         "method": method,
         "verdict": verdict.value,
         "revision": action.revision,
@@ -51,7 +53,9 @@ def record_decision(
         "digest": action.digest,
         "created_at": now,
     }
-    row = Decision(action_id=action.pk, person_id=person.pk, verdict=verdict.value, created_at=now)
+    row = Decision(
+        action_id=action.pk, person_id=right.person.pk, verdict=verdict.value, created_at=now
+    )
     _insert(**said, note=NOTE.encrypt_value(note, row), seal=sign_decision(**said))
 
 
@@ -68,9 +72,18 @@ def approvals_of(action: PendingAction) -> dict[int, bool]:
             seal,
             **what,
             person=person,
+            deputy_of=deputy_of,
             method=method,
             verdict=Decision.Verdict.APPROVED.value,
             created_at=at,
         )
-        for person, method, at, seal in _approving(**what)
+        for person, deputy_of, method, at, seal in _approving(**what)
     }
+
+
+def approving_seats(action: PendingAction) -> dict[int, int]:
+    """Return the people whose approval counts, each with the person whose right they used."""
+    proven = {person for person, holds in approvals_of(action).items() if holds}
+    if not proven:
+        return {}
+    return {person: seat for person, seat in counted_seats(action) if person in proven}

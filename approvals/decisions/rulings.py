@@ -7,26 +7,27 @@ from django.db import transaction
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from accounts.access.roles import has_role
 from accounts.infra.compiled_sql import database_now
 from accounts.infra.problems import Problem
 from accounts.infra.texts import join, translatable
 from accounts.infra.transactions import retry_if_rolled_back
-from accounts.models import Role, User
+from accounts.models import User
 from approvals.audit import chain
 from approvals.core.kinds import get_kind
 from approvals.core.states import SENTENCES, Status
 from approvals.core.types import Outcome, PreviewWarning, Speaks
-from approvals.decisions.verdicts import (
-    count_approval,
-    lock_action,
-    refusal_of_unfit,
+from approvals.decisions.rights import (
+    may_decide,
     refusal_to_approve,
+    right_to_approve,
+    right_to_decide,
 )
+from approvals.decisions.verdicts import count_approval, lock_action, refusal_of_unfit
 from approvals.lifecycle.outcomes import record_outcome
 from approvals.lifecycle.returns import UNDECIDED
 from approvals.lifecycle.revisions import add_notice
 from approvals.models import ApprovalPolicy, Attempt, PendingAction
+from approvals.models.people import describe_signer
 from approvals.rules.policy import policy_of
 
 Ruling = Literal["sent", "not_sent"]
@@ -76,7 +77,7 @@ def resolve(
 
 def refusal_to_rule(action: PendingAction, person: User) -> Problem | None:
     """Return why this person cannot rule on any action of this mailbox; None if they can."""
-    if has_role(person, action.mailbox, Role.APPROVER):
+    if may_decide(person, action):
         return None
     return Problem("forbidden", "You may not decide for this mailbox.")
 
@@ -120,6 +121,7 @@ def _order_again(action: PendingAction, person: User, policy: ApprovalPolicy, me
        that was opened before cannot approve it.
     3. The ruling is the first approval.
     """
+    right = right_to_approve(action, person, policy)
     attempt = action.attempts.get(fence=action.fence)
     Attempt.objects.filter(pk=attempt.pk).update(
         verdict=Attempt.Verdict.NOT_SENT, code="", evidence="person", ruled_at=Now(), ended_at=Now()
@@ -144,7 +146,7 @@ def _order_again(action: PendingAction, person: User, policy: ApprovalPolicy, me
     )
     assert moved, "the row is locked"
     add_notice(action, [_may_have_left(action, attempt)])
-    count_approval(action, person, policy, given=1, method=method, at=database_now())
+    count_approval(action, right, policy, given=1, method=method, at=database_now())
 
 
 def _may_have_left(action: PendingAction, attempt: Attempt) -> PreviewWarning:
@@ -175,5 +177,5 @@ def _receipt(action: PendingAction, person: User) -> dict[str, Any]:
         "at": timezone.now().isoformat(timespec="seconds").replace("+00:00", "Z"),
         "recipient_count": len(action.current.preview["targets"]),
         "provider": action.mailbox.provider,
-        "ruled_by": str(person),
+        "ruled_by": describe_signer(person, right_to_decide(person, action.mailbox).deputy_of),
     }

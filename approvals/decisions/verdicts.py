@@ -12,44 +12,35 @@ from django.db.models.functions import Greatest, Now
 from django.utils import timezone
 
 from accounts.access.caller import Caller
-from accounts.access.roles import has_role
 from accounts.infra.compiled_sql import Select, columns_of, database_now, instance, slot
 from accounts.infra.problems import Problem, not_found
 from accounts.infra.texts import join, translatable
 from accounts.infra.transactions import retry_if_rolled_back
-from accounts.models import Mailbox, Role, User
+from accounts.models import Mailbox, User
 from approvals.audit import anchors, chain
 from approvals.core.kinds import get_kind
 from approvals.core.queue import queue
 from approvals.core.states import SENTENCES, Status
 from approvals.core.types import PreviewWarning, Rechecks
-from approvals.decisions.records import approvals_of, record_decision
+from approvals.decisions.records import approvals_of, approving_seats, record_decision
+from approvals.decisions.rights import (
+    find_right_to_decide,
+    may_approve,
+    right_to_approve,
+    right_to_decide,
+)
 from approvals.lifecycle.load import read_action
 from approvals.lifecycle.proposals import actor_of
 from approvals.lifecycle.returns import UNDECIDED
 from approvals.lifecycle.revisions import add_notice, filter_new_warnings
 from approvals.models import ApprovalPolicy, Decision, PendingAction
-from approvals.rules.policy import (
-    asks_for_staff,
-    count_needed,
-    may_approve_at_all,
-    own_counts,
-    policy_of,
-    refusal_by_lists,
-    undo_of,
-)
-from approvals.rules.quorum import counted_approvals
+from approvals.rules.deputies import Right
+from approvals.rules.policy import count_needed, policy_of, refusal_by_lists, undo_of
 
 log = structlog.get_logger(__name__)
 
 STALE = translatable("This has changed since you opened it. Look at it again.")
 NEWS = translatable("Something has happened since you opened this. Look at it again.")
-PROPOSED_IT = translatable(
-    "You proposed this, so you cannot approve it. This mailbox asks for another person."
-)
-EDITED_IT = translatable(
-    "You edited this, so you cannot approve it. This mailbox asks for another person."
-)
 
 
 @retry_if_rolled_back
@@ -67,10 +58,12 @@ def approve(
     with transaction.atomic():
         action = lock_action(action_id)
         policy, now = policy_of(action.mailbox), database_now()
-        refusal = _refusal_to_approve(action, person, policy) or _refusal_of_stale(
-            action, policy, digest, revision, now
-        )
-        if refusal:
+        refusal = None
+        try:
+            right = right_to_approve(action, person, policy)
+            _refuse_stale(action, policy, digest, revision, now)
+        except Problem as problem:
+            refusal = problem
             chain.record(
                 mailbox=action.mailbox,
                 event="approval_refused",
@@ -80,10 +73,11 @@ def approve(
                 shown=digest[:64],
                 stored=action.digest,
             )
-        elif action.status == Status.PENDING and person.pk not in (
-            said_yes := _find_approvers(action)
-        ):
-            count_approval(action, person, policy, given=len(said_yes) + 1, method=method, at=now)
+        else:
+            seats = approving_seats(action)
+            if action.status == Status.PENDING and person.pk not in seats:
+                given = len({*seats.values(), right.seat})
+                count_approval(action, right, policy, given=given, method=method, at=now)
     # Raised outside the transaction, so that the audit event of the refusal is kept.
     if refusal:
         raise refusal
@@ -139,18 +133,18 @@ def _add_news(action: PendingAction, news: Sequence[PreviewWarning]) -> bool:
 
 def count_approval(
     action: PendingAction,
-    person: User,
+    right: Right,
     policy: ApprovalPolicy,
     *,
     given: int,
     method: str,
     at: datetime,
 ) -> None:
-    """Store the approval of a person who may give it; the last one needed moves the action."""
-    if person.pk in approvals_of(action):
-        _begin_round(action, person)
+    """Store the approval by a right to give it; the last one needed moves the action."""
+    if right.person.pk in approvals_of(action):
+        _begin_round(action, right.person)
         given = 1
-    record_decision(action, person, Decision.Verdict.APPROVED, method=method, at=at)
+    record_decision(action, right, Decision.Verdict.APPROVED, method=method, at=at)
     needed = count_needed(action, policy)
     if given >= needed:
         moved = action.move(
@@ -171,12 +165,13 @@ def count_approval(
     link = chain.record(
         mailbox=action.mailbox_id,
         event="approved",
-        actor=f"user:{person.pk}",
+        actor=f"user:{right.person.pk}",
         action_id=action.id,
         digest=action.digest,
         revision=action.revision,
         given=given,
         needed=needed,
+        **right.audited,
     )
     head = anchors.Head(chain=link.chain_id, length=link.sequence, hash=link.hash)
     # Robust: a full disk does not stop approvals.
@@ -214,55 +209,16 @@ def leave_times(action: PendingAction, policy: ApprovalPolicy) -> dict[str, Any]
     }
 
 
-def _find_approvers(action: PendingAction) -> set[int]:
-    """Return the ids of the people whose approval counts."""
-    proven = {person for person, holds in approvals_of(action).items() if holds}
-    if not proven:
-        return set()
-    return proven & set(counted_approvals(action).values_list("person_id", flat=True))
-
-
-def may_decide(person: User, action: PendingAction) -> bool:
-    """Return True if this person may reject or undo; the right to approve is checked separately."""
-    return has_role(person, action.mailbox, Role.APPROVER)
-
-
-def may_approve(person: User, action: PendingAction) -> bool:
-    return refusal_to_approve(person, action) is None
-
-
-def refusal_to_approve(person: User, action: PendingAction) -> Problem | None:
-    """Return why this person may not approve the action, or None if they may."""
-    return _refusal_to_approve(action, person, policy_of(action.mailbox))
-
-
-def _refusal_to_approve(
-    action: PendingAction, person: User, policy: ApprovalPolicy
-) -> Problem | None:
-    if not may_approve_at_all(person, policy):
-        return Problem("forbidden", "You may not approve for this mailbox.")
-    if asks_for_staff(action) and not person.is_staff:
-        return Problem(
-            "forbidden", "Only staff of this server may approve this. Ask your administrator."
-        )
-    if own_counts(action, policy):
-        return None
-    own = action.proposer_id == person.pk
-    if own or action.revisions.filter(author=person).exists():
-        return Problem("forbidden", PROPOSED_IT if own else EDITED_IT)
-    return None
-
-
-def _refusal_of_stale(
+def _refuse_stale(
     action: PendingAction, policy: ApprovalPolicy, digest: str, revision: int, now: datetime
-) -> Problem | None:
+) -> None:
+    """Raise `conflict` if the content is not the shown one, or if it is too late."""
     if action.digest != digest or action.revision != revision:
-        return Problem("conflict", STALE)
-    if action.status == Status.PENDING:
-        return refusal_of_unfit(action, policy, now)
+        raise Problem("conflict", STALE)
+    if action.status == Status.PENDING and (unfit := refusal_of_unfit(action, policy, now)):
+        raise unfit
     if action.status in (Status.REJECTED, Status.CANCELLED, Status.EXPIRED, Status.SUPERSEDED):
-        return Problem("conflict", SENTENCES[Status(action.status)])
-    return None
+        raise Problem("conflict", SENTENCES[Status(action.status)])
 
 
 def refusal_of_unfit(
@@ -292,26 +248,35 @@ def reject(
     """
     with transaction.atomic():
         action = lock_action(action_id)
-        if has_role(person, action.mailbox, Role.APPROVER):
-            refusal = _refusal_of_another(action, digest, revision)
-        else:
-            refusal = Problem("forbidden", "You may not decide for this mailbox.")
-        if refusal is None and not action.move(
-            Status.PENDING, Status.REJECTED, finished_at=timezone.now()
-        ):
-            refusal = Problem(
-                "conflict",
-                join(translatable("Too late to reject."), SENTENCES[Status(action.status)]),
-            )
-        if refusal is None:
-            record_decision(action, person, Decision.Verdict.REJECTED, method=method, note=note)
-        event = "rejection_refused" if refusal else "rejected"
+        right = find_right_to_decide(person, action.mailbox)
+        refusal = _refusal_to_reject(action, right, digest, revision)
+        if right and refusal is None:
+            record_decision(action, right, Decision.Verdict.REJECTED, method=method, note=note)
         chain.record(
-            mailbox=action.mailbox, event=event, actor=f"user:{person.pk}", action_id=action.id
+            mailbox=action.mailbox,
+            event="rejection_refused" if refusal else "rejected",
+            actor=f"user:{person.pk}",
+            action_id=action.id,
+            **(right.audited if right else {}),
         )
     if refusal:
         raise refusal
     return action
+
+
+def _refusal_to_reject(
+    action: PendingAction, right: Right | None, digest: str | None, revision: int | None
+) -> Problem | None:
+    """Move the action to `rejected`, or return why it cannot be."""
+    if right is None:
+        return Problem("forbidden", "You may not decide for this mailbox.")
+    if refusal := _refusal_of_another(action, digest, revision):
+        return refusal
+    if action.move(Status.PENDING, Status.REJECTED, finished_at=timezone.now()):
+        return None
+    return Problem(
+        "conflict", join(translatable("Too late to reject."), SENTENCES[Status(action.status)])
+    )
 
 
 def _refusal_of_another(
@@ -329,8 +294,7 @@ def undo(*, action_id: UUID, person: User) -> PendingAction:
     """Take an approval back during the undo window; all decisions are void then."""
     with transaction.atomic():
         action = lock_action(action_id)
-        if not has_role(person, action.mailbox, Role.APPROVER):
-            raise Problem("forbidden", "You may not decide for this mailbox.")
+        right = right_to_decide(person, action.mailbox)
         in_time, next_round = Q(undo_until__gt=Now()), action.approval_round + 1
         if not action.move(
             Status.APPROVED, Status.PENDING, in_time, **UNDECIDED, approval_round=next_round
@@ -340,7 +304,11 @@ def undo(*, action_id: UUID, person: User) -> PendingAction:
                 join(translatable("Too late to undo."), SENTENCES[Status(action.status)]),
             )
         chain.record(
-            mailbox=action.mailbox, event="undone", actor=f"user:{person.pk}", action_id=action.id
+            mailbox=action.mailbox,
+            event="undone",
+            actor=f"user:{person.pk}",
+            action_id=action.id,
+            **right.audited,
         )
     return action
 
@@ -359,9 +327,8 @@ def cancel(
         own = action.proposer_id == caller.user.pk and (
             caller.token is None or action.proposer_name == caller.name
         )
-        if not own and not (
-            caller.token is None and has_role(caller.user, action.mailbox, Role.APPROVER)
-        ):
+        right = None if own or caller.token else find_right_to_decide(caller.user, action.mailbox)
+        if not own and right is None:
             raise not_found("The action does not exist, or you may not see it.")
         if action.status == Status.CANCELLED:
             return action
@@ -376,7 +343,11 @@ def cancel(
                 join(translatable("Too late to withdraw it."), SENTENCES[Status(action.status)]),
             )
         chain.record(
-            mailbox=action.mailbox, event="cancelled", actor=actor_of(caller), action_id=action.id
+            mailbox=action.mailbox,
+            event="cancelled",
+            actor=actor_of(caller),
+            action_id=action.id,
+            **(right.audited if right else {}),
         )
     return action
 

@@ -25,6 +25,7 @@ from approvals.core.types import Answers
 from approvals.lifecycle import notes, reconcile
 from approvals.models import AuditEvent, Blob, Decision, PendingAction, Revision
 from approvals.rules import sentences
+from approvals.rules.deputies import seen_mailboxes
 
 log = structlog.get_logger(__name__)
 
@@ -32,8 +33,8 @@ RULE_CHANGES = 20
 
 
 def visible_to(person: User) -> QuerySet[PendingAction]:
-    """Return the actions of mailboxes that this person is a member of."""
-    return PendingAction.objects.filter(mailbox__memberships__user=person)
+    """Return the actions of mailboxes that this person sees, as a member or as a deputy."""
+    return PendingAction.objects.filter(mailbox__in=seen_mailboxes(person).values("pk"))
 
 
 def of_caller(caller: Caller) -> QuerySet[PendingAction]:
@@ -142,17 +143,21 @@ def review_of(action: PendingAction) -> dict[str, Any] | None:
     counts = ~Q(verdict=Decision.Verdict.APPROVED) | Q(
         approval_round=action.approval_round, revision=action.revision
     )
-    said = action.decisions.filter(counts).select_related("person").last()
+    said = action.decisions.filter(counts).select_related("person", "deputy_of").last()
     edit = _last_edit(action) if action.revision > 1 else None
     if edit is not None and (said is None or said.created_at < edit.created_at):
         review = {"by": str(edit.author), "verdict": "edited"}
     elif said is not None:
-        review = {"by": str(said.person), "verdict": said.verdict} | (
-            {"note": said.note} if said.note else {}
-        )
+        review = {"by": str(said.person), "verdict": said.verdict} | said_beside(said)
     else:
         return None
     return review | ({"changed": edit.changed} if edit is not None and edit.changed else {})
+
+
+def said_beside(decision: Decision) -> dict[str, str]:
+    """Return the optional members of a decision: the person a deputy stood in for, and the note."""
+    members = {"deputy_of": str(decision.deputy_of or ""), "note": decision.note}
+    return {name: value for name, value in members.items() if value}
 
 
 def _last_edit(action: PendingAction) -> Revision | None:

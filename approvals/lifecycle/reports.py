@@ -105,10 +105,12 @@ def _words_of(action: PendingAction, said: Sequence[Step]) -> dict[str, str]:
     person = User.objects.filter(pk=actor.removeprefix("user:")).first()
     if person is None:
         return {}
-    decisions = list(action.decisions.filter(verdict=VERDICTS[name], person=person))
+    decisions = list(
+        action.decisions.filter(verdict=VERDICTS[name], person=person).select_related("deputy_of")
+    )
     number = sum(1 for each in said if (each.name, each.link.actor) == (name, actor))
-    note = decisions[number - 1].note if len(decisions) >= number else ""
-    return {"by": str(person)} | ({"note": note} if note else {})
+    members = queries.said_beside(decisions[number - 1]) if len(decisions) >= number else {}
+    return {"by": str(person), **members}
 
 
 def _changes_then(action: PendingAction, steps: Sequence[Step]) -> list[dict[str, Any]]:

@@ -18,6 +18,7 @@ from accounts.infra.problems import Problem
 from accounts.models import Invitation, Mailbox, Membership, Role
 from accounts.people.step_up import ask_again, is_fresh
 from approvals.lifecycle import queries
+from approvals.mailboxes.deputies import deputies_on
 from approvals.models import ApprovalPolicy
 from approvals.pauses import switch
 from approvals.rules import change, sentences
@@ -66,6 +67,7 @@ def render_mailbox(
         "problem": problem,
         "manages": any(each.user_id == person.pk and each.role == Role.MANAGER for each in members),
         "members": members,
+        "deputies": deputies_on(mailbox),
         "roles": Role.choices,
         "invitations": Invitation.open().filter(mailbox=mailbox),
         "sentences": sentences.sentences(policy),

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import Q
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -24,7 +25,7 @@ from accounts.people.address_proof import prove_account
 from approvals.audit import chain
 from approvals.core.states import Status
 from approvals.models import Decision, PendingAction
-from approvals.rules.quorum import counted_approvals
+from approvals.rules.quorum import counted_seats
 
 INVITATION_LIFETIME = timedelta(days=7)
 HOUR = 3600  # seconds
@@ -231,7 +232,7 @@ def change_role(*, mailbox: Mailbox, person: User, user_id: int, role: Role) -> 
     )
     lost: list[UUID] = []
     if before.covers(Role.APPROVER) and not role.covers(Role.APPROVER):
-        lost = _forget_decisions(mailbox, user_id)
+        lost = recount_approvals(mailbox, user_id)
     chain.record(
         mailbox=mailbox,
         event="role_changed",
@@ -240,7 +241,7 @@ def change_role(*, mailbox: Mailbox, person: User, user_id: int, role: Role) -> 
         role=role.value,
         before=before.value,
     )
-    _record_lost(mailbox, user_id, lost)
+    record_lost(mailbox, user_id, lost)
 
 
 @retry_if_rolled_back
@@ -256,14 +257,16 @@ def remove_member(*, mailbox: Mailbox, person: User, user_id: int) -> None:
     if member.role == Role.MANAGER:
         _another_manages(mailbox, member)
     member.delete()
-    lost = _forget_decisions(mailbox, user_id)
+    lost = recount_approvals(mailbox, user_id)
     event = "left" if person.pk == user_id else "member_removed"
     chain.record(mailbox=mailbox, event=event, actor=f"user:{person.pk}", member=user_id)
-    _record_lost(mailbox, user_id, lost)
+    record_lost(mailbox, user_id, lost)
 
 
-def _forget_decisions(mailbox: Mailbox, user_id: int) -> list[UUID]:
-    """Recount the approvals of pending actions that they approved; return those that lost one.
+def recount_approvals(mailbox: Mailbox, user_id: int) -> list[UUID]:
+    """Recount the approvals of pending actions that they approved, in person or through a deputy.
+
+    Return the actions that lost one.
 
     The audit is written later: an approval locks the action first and then the chain, so the same
     order here avoids a deadlock.
@@ -274,13 +277,14 @@ def _forget_decisions(mailbox: Mailbox, user_id: int) -> list[UUID]:
         .filter(
             mailbox=mailbox,
             status=Status.PENDING,
-            decisions__person=user_id,
-            decisions__verdict=Decision.Verdict.APPROVED,
+            pk__in=Decision.objects.filter(
+                Q(person=user_id) | Q(deputy_of=user_id), verdict=Decision.Verdict.APPROVED
+            ).values("action"),
         )
         .order_by("pk")
     )
     for action in waiting:
-        given = counted_approvals(action).values("person").distinct().count()
+        given = len({seat for _, seat in counted_seats(action)})
         if given != action.approvals_given:
             PendingAction.objects.filter(pk=action.pk, status=Status.PENDING).update(
                 approvals_given=given
@@ -289,7 +293,7 @@ def _forget_decisions(mailbox: Mailbox, user_id: int) -> list[UUID]:
     return lost
 
 
-def _record_lost(mailbox: Mailbox, user_id: int, actions: list[UUID]) -> None:
+def record_lost(mailbox: Mailbox, user_id: int, actions: list[UUID]) -> None:
     """Record in the history of each action that an approval was lost."""
     for action_id in actions:
         chain.record(

@@ -2,6 +2,7 @@
 
 from approvals.models.action import Blob, IdempotencyRecord, PendingAction, Revision
 from approvals.models.audit import AuditChain, AuditEvent
+from approvals.models.deputies import Deputyship
 from approvals.models.execution import Attempt, DeadLetter, Heartbeat, Preparation
 from approvals.models.notes import MetadataPair, ProposerNote
 from approvals.models.notifications import (
@@ -26,6 +27,7 @@ __all__ = [
     "Content",
     "DeadLetter",
     "Decision",
+    "Deputyship",
     "Heartbeat",
     "IdempotencyRecord",
     "Instance",

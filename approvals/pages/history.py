@@ -41,8 +41,8 @@ def load_history(action: PendingAction) -> list[Past]:
         if after.digest != before.digest
     ]
     found += [
-        Past(at=decision.created_at, sort="decision", what=decision, who=str(decision.person))
-        for decision in action.decisions.select_related("person")
+        Past(at=decision.created_at, sort="decision", what=decision, who=decision.signed_by)
+        for decision in action.decisions.select_related("person", "deputy_of")
     ]
     found += [
         Past(at=attempt.started_at, sort="attempt", what=attempt, who=str(number))

@@ -24,6 +24,7 @@ from approvals.lifecycle.queries import open_preview, open_shown, with_preview
 from approvals.lifecycle.reconcile import is_unproven
 from approvals.models import ApprovalPolicy, Attempt, PendingAction, ProposerNote
 from approvals.pages.orders import BY_MAILBOX, OLDEST, Order, value_of
+from approvals.rules.deputies import seen_mailboxes
 
 WINDOW = 2000
 COUNTED = 100  # of each mailbox and state
@@ -78,8 +79,7 @@ def parse_search(text: str, *, warned: bool = False) -> Wanted:
 def mailboxes_of(person: User) -> list[Mailbox]:
     """Return the mailboxes whose actions this person may see."""
     columns = ("id", "address", "name", "status", "provider")
-    mine = Mailbox.objects.filter(memberships__user=person).only(*columns)
-    return list(mine.order_by("address", "id"))
+    return list(seen_mailboxes(person).only(*columns).order_by("address", "id"))
 
 
 def page(

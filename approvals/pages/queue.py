@@ -18,6 +18,7 @@ from approvals.models import SavedView
 from approvals.pages import listing, live
 from approvals.pages.frame import find_leaving, keys_are_on
 from approvals.pages.orders import LABELS, NEWEST, OLDEST, Order, order_of
+from approvals.rules.deputies import lent_to
 
 PAGE = 50
 
@@ -141,7 +142,8 @@ def index(request: AuthenticatedRequest) -> HttpResponse:
         "waiting": counts["pending"],
         "mailboxes": mailboxes,
         "several": len(mailboxes) > 1,
-        "may_decide": person.memberships.filter(role__in=Role.at_least(Role.APPROVER)).exists(),
+        "may_decide": person.memberships.filter(role__in=Role.at_least(Role.APPROVER)).exists()
+        or lent_to(person).exists(),
         "unreachable": [mailbox for mailbox in mailboxes if mailbox.status in TROUBLED],
         "saved_views": SavedView.objects.filter(person=person),
         "event": event,

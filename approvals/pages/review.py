@@ -17,7 +17,7 @@ from approvals.audit import feed
 from approvals.core.kinds import get_kind
 from approvals.core.states import Status
 from approvals.core.types import Rendered
-from approvals.decisions import edits, rulings, verdicts
+from approvals.decisions import edits, rights, rulings, verdicts
 from approvals.lifecycle import notes, queries, reconcile
 from approvals.lifecycle.changes import FieldChange
 from approvals.models import PendingAction
@@ -126,7 +126,8 @@ def review_context(request: AuthenticatedRequest, action: PendingAction) -> dict
     current = action.current
     policy = policy_of(action.mailbox)
     content = render_content(action, current.payload)
-    refusal = verdicts.refusal_to_approve(person, action)
+    right = rights.find_right_to_decide(person, action.mailbox)
+    refusal = rights.refusal_to_approve(person, action)
     if refusal is None and content is None:
         refusal = Problem("conflict", UNSEEN)
     return {
@@ -143,13 +144,14 @@ def review_context(request: AuthenticatedRequest, action: PendingAction) -> dict
         "view": view if view in VIEWS else "preview",
         "views": VIEWS,
         "domains": _domains(current.preview),
-        "may_decide": verdicts.may_decide(person, action),
+        "may_decide": right is not None,
+        "deputy_of": right.deputy_of if right else None,
         "may_approve": refusal is None,
         "refusal": refusal,
         "may_edit": content is not None and edits.may_edit(person, action),
         "changes": _difference(action, 1) if view == "changes" else (),
         "past": history.load_history(action) if view == "history" or not content else (),
-        "decisions": action.decisions.select_related("person"),
+        "decisions": action.decisions.select_related("person", "deputy_of"),
         "attempts": action.attempts.all(),
         "may_have_left": reconcile.may_have_left(action),
         "also_left": reconcile.find_unshown_send(action),

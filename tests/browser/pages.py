@@ -19,7 +19,7 @@ from approvals.core.types import ApprovedAction, Outcome
 from approvals.decisions import edits, verdicts
 from approvals.lifecycle.steps import EVENTS
 from approvals.mailboxes import members
-from approvals.models import PendingAction, Webhook, WebhookDelivery
+from approvals.models import Deputyship, PendingAction, Webhook, WebhookDelivery
 from approvals.worker.execution import execute
 from tests.approvals.conftest import approve
 from tests.approvals.kinds import Script, handed_over
@@ -86,7 +86,7 @@ AROUND = [
     "/webhooks/", "/webhooks/new/", "/tokens/requests/?tool=none", "/audit/", "/audit/?since=never",
     "/audit/?event=undone", "/account/", "/account/password/set/", "/account/password/reset/",
     "/account/second-factor/",
-    "/account/factors/totp/activate/", "/account/factors/webauthn/add/", "/agent/", "/api/v1/docs",
+    "/deputies/", "/account/factors/totp/activate/", "/account/factors/webauthn/add/", "/agent/", "/api/v1/docs",
     "/nowhere/", "/broken/400/", "/broken/403/", "/broken/500/",
 ]  # fmt: skip
 
@@ -112,6 +112,12 @@ def furnish(
             status=status, checked_at=timezone.now(), name="A name"
         )
     api.tool("create_draft", to=["mira@northwind.example"], subject="A draft", body="Begun")
+    Deputyship.objects.create(
+        person=alice,
+        deputy=vera,
+        starts_at=timezone.now(),
+        ends_at=timezone.now() + timedelta(days=9),
+    )
     its = f"/mailboxes/{mailbox.pk}/"
     invitation = members.invite(
         mailbox=mailbox, person=alice, email="new@northwind.example", role=Role.APPROVER
@@ -181,6 +187,7 @@ def furnish(
             for each in (
                 "/",
                 "/compose/",
+                "/deputies/",
                 "/drafts/",
                 "/mailboxes/",
                 "/tokens/",

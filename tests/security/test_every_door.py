@@ -5,6 +5,7 @@ one by themselves.
 import re
 import uuid
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from django.urls.resolvers import RoutePattern
 from django.utils import timezone
 
 from accounts.models import SCOPES, ApiToken, Invitation, Mailbox, Membership, Role, User
-from approvals.models import PendingAction, SavedView, Webhook, WebhookDelivery
+from approvals.models import Deputyship, PendingAction, SavedView, Webhook, WebhookDelivery
 from mailhub.agent.models import Message, Thread
 from tests.acceptance.test_roles import TOOLS, called
 from tests.conftest import Api, make_api, make_mailbox
@@ -108,6 +109,12 @@ class Belongings:
         upload = Upload.keep(
             owner=alice, owner_name="agent", name=CANARY, type="text/plain", content=b"x"
         )
+        deputyship = Deputyship.objects.create(
+            person=alice,
+            deputy=User.objects.create_user("dora@lovelace.example"),
+            starts_at=timezone.now(),
+            ends_at=timezone.now() + timedelta(days=1),
+        )
         session = UserSession.objects.create(
             user=alice, ip="192.0.2.1", session_key="0" * 40, user_agent=CANARY
         )
@@ -121,6 +128,7 @@ class Belongings:
             view,
             upload,
             session,
+            deputyship,
             alice,
         ]
         self.names: dict[str, Any] = {
@@ -133,6 +141,7 @@ class Belongings:
             "delivery_id": delivery.pk,
             "view_id": view.pk,
             "session_id": session.pk,
+            "row_id": deputyship.pk,
             "thread_id": thread.pk,
             "name": thread.name,
             "handle": upload.pk,

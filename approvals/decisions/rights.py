@@ -1,0 +1,127 @@
+"""The right to decide about an action: a right of one's own, or as deputy of a person on leave."""
+
+from accounts.access.roles import has_role
+from accounts.infra.problems import Problem
+from accounts.infra.texts import translatable
+from accounts.models import Mailbox, Role, User
+from approvals.decisions.records import approving_seats
+from approvals.models import ApprovalPolicy, PendingAction
+from approvals.rules.deputies import Right, lent_to
+from approvals.rules.policy import (
+    asks_for_staff,
+    count_needed,
+    may_approve_at_all,
+    own_counts,
+    policy_of,
+)
+
+PROPOSED_IT = translatable(
+    "You proposed this, so you cannot approve it. This mailbox asks for another person."
+)
+EDITED_IT = translatable(
+    "You edited this, so you cannot approve it. This mailbox asks for another person."
+)
+OF_AUTHOR = translatable(
+    "You are the deputy of a person who proposed or edited this. This mailbox asks for another person."
+)
+SAME_SEAT = translatable(
+    "A person on leave and their deputy count as one, and one of them has approved this. "
+    "This mailbox asks for another person."
+)
+
+
+def find_right_to_decide(person: User, mailbox: Mailbox) -> Right | None:
+    """Return the right to reject, edit, ask back or undo; approving is checked separately."""
+    if has_role(person, mailbox, Role.APPROVER):
+        return Right(person=person)
+    lent = lent_to(person).filter(mailbox=mailbox).select_related("user").order_by("pk").first()
+    return Right(person=person, deputy_of=lent.user) if lent else None
+
+
+def right_to_decide(person: User, mailbox: Mailbox) -> Right:
+    """Return the right to decide; raises `forbidden` without one."""
+    right = find_right_to_decide(person, mailbox)
+    if right is None:
+        raise Problem("forbidden", "You may not decide for this mailbox.")
+    return right
+
+
+def may_decide(person: User, action: PendingAction) -> bool:
+    """Return True if this person may reject or undo; the right to approve is checked separately."""
+    return find_right_to_decide(person, action.mailbox) is not None
+
+
+def may_approve(person: User, action: PendingAction) -> bool:
+    return refusal_to_approve(person, action) is None
+
+
+def refusal_to_approve(person: User, action: PendingAction) -> Problem | None:
+    """Return why this person may not approve the action, or None if they may."""
+    try:
+        right_to_approve(action, person, policy_of(action.mailbox))
+    except Problem as refusal:
+        return refusal
+    return None
+
+
+def right_to_approve(action: PendingAction, person: User, policy: ApprovalPolicy) -> Right:
+    """Return the right with which this person may approve; raises `forbidden` without one.
+
+    It is the person's own right if they have one. Otherwise it is one that a person on leave lends
+    them, if that person may approve the action too.
+    """
+    rights = _rights_of(person, policy)
+    if not rights:
+        raise Problem("forbidden", "You may not approve for this mailbox.")
+    if asks_for_staff(action):
+        rights = [each for each in rights if _is_of_staff(each)]
+        if not rights:
+            raise Problem(
+                "forbidden", "Only staff of this server may approve this. Ask your administrator."
+            )
+    if not own_counts(action, policy):
+        rights = _without_authors(action, rights)
+    if count_needed(action, policy) > 1:
+        rights = _without_used(action, rights)
+    return rights[0]
+
+
+def _rights_of(person: User, policy: ApprovalPolicy) -> list[Right]:
+    if may_approve_at_all(person, policy):
+        return [Right(person=person)]
+    lent = lent_to(person).filter(
+        mailbox=policy.mailbox_id, role__in=Role.at_least(Role(policy.approver_role))
+    )
+    return [
+        Right(person=person, deputy_of=each.user)
+        for each in lent.select_related("user").order_by("pk")
+    ]
+
+
+def _is_of_staff(right: Right) -> bool:
+    return right.person.is_staff and (right.deputy_of is None or right.deputy_of.is_staff)
+
+
+def _without_authors(action: PendingAction, rights: list[Right]) -> list[Right]:
+    """Leave out rights of the proposer and of authors; raises `forbidden` if none is left."""
+    person = rights[0].person
+    if action.proposer_id == person.pk:
+        raise Problem("forbidden", PROPOSED_IT)
+    authors = set(action.revisions.values_list("author_id", flat=True))
+    if person.pk in authors:
+        raise Problem("forbidden", EDITED_IT)
+    left = [each for each in rights if each.seat not in {action.proposer_id, *authors}]
+    if not left:
+        raise Problem("forbidden", OF_AUTHOR)
+    return left
+
+
+def _without_used(action: PendingAction, rights: list[Right]) -> list[Right]:
+    """Leave out rights with which somebody else has approved; raises `forbidden` if none is left."""
+    used = {
+        seat for person, seat in approving_seats(action).items() if person != rights[0].person.pk
+    }
+    left = [each for each in rights if each.seat not in used]
+    if not left:
+        raise Problem("forbidden", SAME_SEAT)
+    return left

@@ -1,0 +1,187 @@
+"""A person on leave and their deputy count once, and never for their own mail."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.utils import timezone
+
+from accounts.models import Mailbox, User
+from approvals import guards
+from approvals.decisions.records import record_decision
+from approvals.models import ApprovalPolicy, AuditEvent, Decision, Deputyship, PendingAction
+from approvals.rules.deputies import Right
+from approvals.rules.quorum import number_that_counts
+from tests.approvals.guarded import refused
+from tests.conftest import Api, make_api
+from tests.security.deputies import decide, name_deputy, state_of
+from tests.support.people.browser import browser
+from tests.support.work import work
+from tools.providers.memory import MemoryServer
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.mark.parametrize("first", ["person", "deputy"])
+def test_person_and_deputy_are_one_of_two(
+    by_pat: Api, alice: User, bob: User, dora: User, first: str
+) -> None:
+    action_id = by_pat.propose()
+    name_deputy(bob, dora)
+    one, other = (bob, dora) if first == "person" else (dora, bob)
+
+    assert decide(one, action_id) == 302
+    assert decide(other, action_id) == 403
+    assert state_of(action_id) == "pending"
+
+    assert decide(alice, action_id) == 302
+    assert state_of(action_id) == "approved"
+
+
+def test_deputy_with_an_own_right_uses_it(by_pat: Api, alice: User, bob: User) -> None:
+    action_id = by_pat.propose()
+    name_deputy(alice, bob)
+
+    decide(bob, action_id)
+    decide(alice, action_id)
+
+    assert state_of(action_id) == "approved"
+    assert not Decision.objects.exclude(deputy_of=None).exists()
+
+
+def test_deputy_of_two_people_gives_one_approval(
+    by_pat: Api, alice: User, bob: User, dora: User
+) -> None:
+    action_id = by_pat.propose()
+    name_deputy(alice, dora)
+    name_deputy(bob, dora)
+
+    decide(dora, action_id)
+    decide(dora, action_id)
+
+    assert Decision.objects.count() == 1
+    assert state_of(action_id) == "pending"
+
+
+def test_deputy_of_two_people_uses_the_free_right(
+    by_pat: Api, alice: User, bob: User, dora: User
+) -> None:
+    action_id = by_pat.propose()
+    name_deputy(alice, dora)
+    name_deputy(bob, dora)
+    decide(alice, action_id)
+
+    decide(dora, action_id)
+
+    assert Decision.objects.get(person=dora).deputy_of == bob
+    assert state_of(action_id) == "approved"
+
+
+@pytest.mark.parametrize("role", ["proposer", "editor"])
+def test_deputy_of_an_author_approves_nothing(
+    mailbox: Mailbox, alice: User, bob: User, dora: User, role: str
+) -> None:
+    ApprovalPolicy.objects.create(mailbox=mailbox, self_approval=False)
+    action_id = make_api(bob if role == "proposer" else alice, mailbox).propose()
+    if role == "editor":
+        assert decide(bob, action_id, "edit", subject="Changed") == 302
+    name_deputy(bob, dora)
+
+    assert decide(dora, action_id) == 403
+
+    action = PendingAction.objects.get()
+    record_decision(
+        action, Right(person=dora, deputy_of=bob), Decision.Verdict.APPROVED, method="x"
+    )
+    assert (
+        refused(lambda: PendingAction.objects.update(status="approved", approvals_given=1))
+        == "action_needs_decisions"
+    )
+
+
+def test_command_for_staff_needs_two_of_staff(
+    by_pat: Api, alice: User, bob: User, dora: User, settings: Any
+) -> None:
+    settings.MAILHUB_STAFF_KINDS = ("mail.send",)
+    action_id = by_pat.propose()
+    User.objects.filter(pk__in=[alice.pk, dora.pk]).update(is_staff=True)
+    name_deputy(bob, dora)
+    assert decide(dora, action_id) == 403
+
+    User.objects.filter(pk=bob.pk).update(is_staff=True)
+    assert decide(dora, action_id) == 302
+    User.objects.filter(pk=bob.pk).update(is_staff=False)
+    assert decide(alice, action_id) == 302
+
+    assert state_of(action_id) == "pending"
+
+
+def test_early_end_recounts_waiting_mail(by_pat: Api, bob: User, dora: User) -> None:
+    action_id = by_pat.propose()
+    name_deputy(bob, dora)
+    decide(dora, action_id)
+    assert PendingAction.objects.get().approvals_given == 1
+
+    browser(bob).post(f"/deputies/{Deputyship.objects.get().pk}/end/")
+
+    assert PendingAction.objects.get().approvals_given == 0
+    assert AuditEvent.objects.filter(event="approval_lost").exists()
+
+
+def test_database_refuses_forged_deputies(api: Api, bob: User, dora: User) -> None:
+    action = PendingAction.objects.get(pk=api.propose())
+    right = Right(person=dora, deputy_of=bob)
+    approved = Decision.Verdict.APPROVED
+    assert refused(lambda: record_decision(action, right, approved, method="")) == (
+        "decision_of_a_deputy"
+    )
+    name_deputy(bob, dora)
+    later = timezone.now() + timedelta(days=9)
+    assert refused(lambda: Deputyship.objects.update(ends_at=later)) == "deputyship_only_ends"
+    assert refused(lambda: Deputyship.objects.all().delete()) == "deputyship_never_deleted"
+    record_decision(action, right, approved, method="")
+    assert refused(lambda: Decision.objects.update(deputy_of=None)) == "decision_final"
+    Deputyship.objects.update(ended_at=timezone.now())
+    assert refused(lambda: Deputyship.objects.update(ended_at=None)) == "deputyship_only_ends"
+    assert (
+        refused(lambda: PendingAction.objects.update(status="approved", approvals_given=1))
+        == "action_needs_decisions"
+    )
+
+
+def test_database_counts_one_seat_once(by_pat: Api, bob: User, dora: User) -> None:
+    action = PendingAction.objects.get(pk=by_pat.propose())
+    name_deputy(bob, dora)
+    for right in (Right(person=dora, deputy_of=bob), Right(person=bob)):
+        record_decision(action, right, Decision.Verdict.APPROVED, method="")
+
+    assert (
+        refused(lambda: PendingAction.objects.update(status="approved", approvals_given=2))
+        == "action_needs_decisions"
+    )
+
+
+def test_claim_counts_one_seat_once(by_pat: Api, bob: User, dora: User) -> None:
+    action = PendingAction.objects.get(pk=by_pat.propose())
+    name_deputy(bob, dora)
+    for right in (Right(person=dora, deputy_of=bob), Right(person=bob)):
+        record_decision(action, right, Decision.Verdict.APPROVED, method="")
+
+    assert PendingAction.objects.values_list(number_that_counts()).get() == (1,)
+
+
+def test_signature_covers_the_person_on_leave(
+    api: Api, alice: User, bob: User, dora: User, server: MemoryServer
+) -> None:
+    name_deputy(alice, dora)
+    name_deputy(bob, dora)
+    action_id = api.propose()
+    decide(dora, action_id)
+    other = bob if Decision.objects.get().deputy_of == alice else alice
+    with guards.lift_guards(connection):
+        Decision.objects.update(deputy_of=other)
+
+    work()
+
+    assert (state_of(action_id), len(server.ledger)) == ("pending", 0)
