@@ -1,4 +1,4 @@
-"""What one mail costs from its proposal to the copy in Sent, and how long mails would wait on many
+"""The cost of one mail from its proposal to the copy in Sent, and how long mails would wait on many
 machines.
 
 `make bench` prints both. The first test measures; the second puts the figures into the model of
