@@ -56,6 +56,11 @@ def record_event(
         _send(mailbox=None, of_people=True, name=event, actor=actor, data={**known, **data})
 
 
+def record_of_mailbox(*, event: str, mailbox: Mailbox, actor: str) -> None:
+    """Record an event that concerns only one mailbox, in the caller's transaction."""
+    _send(mailbox=mailbox, of_people=False, name=event, actor=actor, data={})
+
+
 def _send(**event: Any) -> None:
     if not audit_event.send(sender=None, **event):
         raise RuntimeError(

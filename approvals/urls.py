@@ -2,6 +2,7 @@ from django.urls import path
 
 from approvals.audit import audit_views, security_views
 from approvals.mailboxes import deputy_views, mailbox_views, member_views
+from approvals.notifications import views as notification_views
 from approvals.pages import bulk, content, decide, live_views, preferences, queue, review, revise
 from approvals.webhooks import webhook_views
 
@@ -70,6 +71,28 @@ urlpatterns = [
         "webhooks/<uuid:webhook_id>/deliveries/<uuid:delivery_id>/again/",
         webhook_views.redeliver,
         name="deliver_again",
+    ),
+    path("notifications/", notification_views.index, name="notifications"),
+    path("notifications/email/", notification_views.add_email, name="add_email_channel"),
+    path(
+        "notifications/<uuid:channel_id>/",
+        notification_views.change_channel,
+        name="change_channel",
+    ),
+    path(
+        "notifications/<uuid:channel_id>/test/",
+        notification_views.test_channel,
+        name="test_channel",
+    ),
+    path(
+        "notifications/<uuid:channel_id>/resume/",
+        notification_views.resume_channel,
+        name="resume_channel",
+    ),
+    path(
+        "notifications/<uuid:channel_id>/remove/",
+        notification_views.remove_channel,
+        name="remove_channel",
     ),
     path("audit/", audit_views.index, name="audit"),
     path("audit/security/", security_views.index, name="audit_security"),

@@ -68,6 +68,15 @@ class PeopleEnvironment(BaseSettings):
     OIDC_CLIENT_ID: str = Field("", description="Under which id mailhub is known there")
     OIDC_CLIENT_SECRET: str = Field("", description="The secret that goes with it")
     OIDC_NAME: str = Field("single sign-on", description="What the button says: Sign in with …")
+    MAILHUB_NOTIFICATIONS_PER_HOUR: int = Field(
+        30, ge=1, description="How many notifications one channel of a person gets an hour at most"
+    )
+    MAILHUB_NOTIFICATION_WAIT_SECONDS: int = Field(
+        20,
+        ge=0,
+        le=3600,
+        description="How long a notification waits for others, so that proposals that arrive together are one message",
+    )
     EMAIL_URL: str = Field(
         "",
         description="Server for mail that mailhub itself sends (invitations, sign-in codes): smtp://, submission:// "

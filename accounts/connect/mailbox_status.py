@@ -2,8 +2,10 @@
 
 from uuid import UUID
 
+from django.db import transaction
 from django.utils import timezone
 
+from accounts.audit_hook import record_of_mailbox
 from accounts.models import Mailbox
 
 SHOWN_BY_USE = (Mailbox.Status.ACTIVE, Mailbox.Status.ERROR)
@@ -29,6 +31,8 @@ def mark_login_refused(mailbox: Mailbox) -> None:
     Only the access in `mailbox` was refused. If somebody has reconnected since it was read, nothing
     changes.
     """
-    Mailbox.objects.filter(
-        pk=mailbox.pk, credentials_version=mailbox.credentials_version, status__in=SHOWN_BY_USE
-    ).update(status=Mailbox.Status.NEEDS_REAUTH, checked_at=timezone.now())
+    with transaction.atomic():
+        if Mailbox.objects.filter(
+            pk=mailbox.pk, credentials_version=mailbox.credentials_version, status__in=SHOWN_BY_USE
+        ).update(status=Mailbox.Status.NEEDS_REAUTH, checked_at=timezone.now()):
+            record_of_mailbox(event="mailbox_refused", mailbox=mailbox, actor="worker")

@@ -39,6 +39,7 @@ WORDS: dict[str, Promise] = {
     "mailbox_connected": _("Mailbox connected"),
     "mailbox_reconnected": _("Mailbox reconnected"),
     "mailbox_disconnected": _("Mailbox disconnected"),
+    "mailbox_refused": _("The server refused the sign-in: it must be reconnected"),
     "paused": _("Paused"),
     "resumed": _("Resumed"),
     "restore_reconciled": _("After a restore, an operator checked earlier approvals"),

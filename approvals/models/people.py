@@ -9,6 +9,7 @@ from django.utils.translation import gettext_lazy as _
 from accounts.infra.fields import EncryptedTextField
 from accounts.models import Mailbox, Role, User
 from approvals.models.action import PendingAction
+from approvals.models.notifications import Content
 
 
 def describe_signer(person: User, deputy_of: User | None) -> str:
@@ -24,7 +25,8 @@ class ApprovalPolicy(models.Model):
     Without a row the defaults below hold. An empty number means the value of the environment, or no
     limit. No rule approves. `version` counts changes of the recipient lists: an approval counts
     only for the lists under which it was given. `opens_at` and `closes_at` are the present or next
-    send window; both are empty if mail may leave at any time.
+    send window; both are empty if mail may leave at any time. `notify_content` is the most that a
+    notification may show; with `notify_urgent`, urgent ones arrive in quiet hours too.
     """
 
     class Approvers(models.TextChoices):
@@ -47,6 +49,10 @@ class ApprovalPolicy(models.Model):
     open_from = models.TimeField(null=True, blank=True)
     open_until = models.TimeField(null=True, blank=True)
     time_zone = models.CharField(max_length=64, default="UTC")
+    notify_content = models.CharField(
+        max_length=10, choices=Content.choices, default=Content.PREVIEW
+    )
+    notify_urgent = models.BooleanField(default=False)
     opens_at = models.DateTimeField(null=True, editable=False)
     closes_at = models.DateTimeField(null=True, editable=False)
     version = models.PositiveIntegerField(default=0, editable=False)

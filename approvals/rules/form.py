@@ -12,7 +12,7 @@ from django.utils.dates import WEEKDAYS
 from django.utils.translation import gettext_lazy as _
 
 from accounts.infra.idn import ascii_domain, plain_address
-from approvals.models import ApprovalPolicy
+from approvals.models import ApprovalPolicy, Content
 from approvals.rules.policy import DAYS
 
 LONGEST_LIST = 500
@@ -76,6 +76,8 @@ class RulesForm(forms.Form):
         required=False, widget=forms.TimeInput(attrs={"type": "time"}, format="%H:%M")
     )
     time_zone = forms.ChoiceField(choices=())
+    notify_content = forms.ChoiceField(choices=Content.choices)
+    notify_urgent = forms.BooleanField(required=False)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

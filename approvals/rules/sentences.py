@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from accounts.models import Membership, Role
-from approvals.models import ApprovalPolicy
+from approvals.models import ApprovalPolicy, Content
 from approvals.rules.policy import DAYS, approvers_of, find_blocked, window_of
 
 
@@ -27,6 +27,8 @@ def sentences(policy: ApprovalPolicy) -> list[str]:
         _recipients(policy),
         _cap(policy.daily_cap),
         _window(policy),
+        _notify_content(policy.notify_content),
+        _notify_urgent(policy.notify_urgent),
     ]
     return [*said, _("Nothing ever leaves without a person.")]
 
@@ -118,6 +120,16 @@ def _window(policy: ApprovalPolicy) -> str:
     )
 
 
+def _notify_content(level: Any) -> str:
+    return _("Notifications may show at most %(content)s.") % {"content": Content(level).label}
+
+
+def _notify_urgent(loud: Any) -> str:
+    if loud:
+        return _("Urgent notifications arrive in quiet hours too.")
+    return _("No notification arrives in quiet hours.")
+
+
 def _days(days: str) -> str:
     return ", ".join(str(WEEKDAYS[DAYS.index(day)]) for day in days)
 
@@ -195,6 +207,8 @@ TOLD: Mapping[str, Callable[[Any], str]] = {
     "approval_minutes": _minutes,
     "undo_seconds": _undo,
     "daily_cap": _cap,
+    "notify_content": _notify_content,
+    "notify_urgent": _notify_urgent,
 }
 
 

@@ -36,7 +36,7 @@ from approvals.models import Attempt, Blob, Decision, PendingAction, Preparation
 from approvals.rules import conditions
 from approvals.rules.policy import advance_windows, find_closed
 from approvals.webhooks import courier, outbox
-from approvals.worker import dead_letters, dispatch, preparation
+from approvals.worker import dead_letters, dispatch, notification_chores, preparation
 from approvals.worker.background import Background
 
 log = structlog.get_logger(__name__)
@@ -53,8 +53,9 @@ def sweep(*, resident: bool = False) -> datetime | None:
     """Run one round of all tasks, and return when the next waiting approved action may leave.
 
     The tasks: expire, end dead leases, open the next send windows, send back void approvals,
-    reconcile, settle, tidy, purge, notify workers, deliver webhooks. One statement asks which work
-    exists, and asks again after each task. One failing task does not stop the others.
+    reconcile, settle, tidy, purge, notify workers, deliver webhooks, notify
+    people. One statement asks which work exists, and asks again after each task. One failing task
+    does not stop the others.
 
     A `resident` process only begins the work that waits for providers, and does not wait for its
     end.
@@ -76,7 +77,7 @@ def sweep(*, resident: bool = False) -> datetime | None:
     return next_due
 
 
-def _run(chore: Callable[[], None]) -> None:
+def _run(chore: Callable[[], object]) -> None:
     try:
         chore()
     except (OperationalError, InterfaceError):
@@ -360,10 +361,11 @@ CLEAN_UP = Background(
 )
 reconcile, settle, tidy = LOOKS.finish, SENT_COPIES.finish, CLEAN_UP.finish
 # In this order, because a later task may find work that an earlier one made.
-CHORES: dict[str, Callable[[], None] | Background] = {
+CHORES: dict[str, Callable[[], object] | Background] = {
     "late": expire, "dead": end_dead_leases, "closed": advance_windows, "void": send_back, "to_probe": LOOKS,
     "to_settle": SENT_COPIES, "to_tidy": CLEAN_UP, "old": purge, "to_forget": request_log.forget_old, "due": _notify,
     "to_tell": outbox.gather, "to_deliver": courier.deliver_beside,
+    **notification_chores.CHORES,
 }  # fmt: skip
 _questions = Questions(
     lambda: {
@@ -379,6 +381,7 @@ _questions = Questions(
         "due": PendingAction.objects.filter(conditions.may_execute()),
         "to_tell": outbox.find_behind(),
         "to_deliver": courier.due(),
+        **notification_chores.questions(),
     },
     _find_not_yet_due,
 )

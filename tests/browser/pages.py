@@ -83,7 +83,7 @@ AROUND = [
     "/mailboxes/connect/microsoft/?address=alice@lovelace.example",
     "/mailboxes/connect/address/?address=office@lovelace.example&provider=imap",
     "/tokens/", "/tokens/new/", "/tokens/requests/", "/commands/", "/programs/connect/",
-    "/webhooks/", "/webhooks/new/", "/tokens/requests/?tool=none", "/audit/", "/audit/?since=never",
+    "/webhooks/", "/webhooks/new/", "/notifications/", "/tokens/requests/?tool=none", "/audit/", "/audit/?since=never",
     "/audit/?event=undone", "/account/", "/account/password/set/", "/account/password/reset/",
     "/account/second-factor/",
     "/deputies/", "/account/factors/totp/activate/", "/account/factors/webauthn/add/", "/agent/", "/api/v1/docs",

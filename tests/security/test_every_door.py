@@ -17,7 +17,14 @@ from django.urls.resolvers import RoutePattern
 from django.utils import timezone
 
 from accounts.models import SCOPES, ApiToken, Invitation, Mailbox, Membership, Role, User
-from approvals.models import Deputyship, PendingAction, SavedView, Webhook, WebhookDelivery
+from approvals.models import (
+    Deputyship,
+    NotificationChannel,
+    PendingAction,
+    SavedView,
+    Webhook,
+    WebhookDelivery,
+)
 from mailhub.agent.models import Message, Thread
 from tests.acceptance.test_roles import TOOLS, called
 from tests.conftest import Api, make_api, make_mailbox
@@ -103,6 +110,7 @@ class Belongings:
         delivery = WebhookDelivery.objects.create(
             webhook=webhook, event="action.proposed", action=self.action, at=timezone.now()
         )
+        channel = NotificationChannel.objects.create(user=alice, kind="email", label=CANARY)
         thread = Thread.objects.create(user=alice, name="conversation-1", title=CANARY)
         Message.objects.create(thread=thread, author="person", text=CANARY)
         view = SavedView.objects.create(person=alice, name=CANARY, query="")
@@ -124,6 +132,7 @@ class Belongings:
             token,
             invitation,
             webhook,
+            channel,
             thread,
             view,
             upload,
@@ -138,6 +147,7 @@ class Belongings:
             "invitation_id": invitation.pk,
             "token_id": token.pk,
             "webhook_id": webhook.pk,
+            "channel_id": channel.pk,
             "delivery_id": delivery.pk,
             "view_id": view.pk,
             "session_id": session.pk,

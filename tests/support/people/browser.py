@@ -10,6 +10,7 @@ RULES: dict[str, Any] = {
     "approver_role": "approver",
     "approvals_needed": 1,
     "self_approval": "True",
+    "notify_content": "preview",
     "time_zone": "UTC",
 }
 

@@ -1,0 +1,82 @@
+"""The digest of a person: what waits, what was sent and what was refused, for each mailbox."""
+
+from datetime import datetime, timedelta
+
+from django.db import transaction
+from django.db.models import Count, Q, QuerySet
+from django.db.models.functions import Now
+from django.utils.translation import gettext as _
+
+from accounts.infra.compiled_sql import database_now
+from accounts.models import Mailbox
+from approvals.core.states import Status
+from approvals.models import Notification, NotificationSettings, PendingAction
+from approvals.notifications import outbox
+from approvals.notifications.hours import next_digest
+from approvals.notifications.outbox import Event
+
+BATCH = 500
+SPANS = {
+    NotificationSettings.Digest.DAILY: timedelta(days=1),
+    NotificationSettings.Digest.WEEKLY: timedelta(days=7),
+}
+REFUSED = (Status.REJECTED, Status.FAILED, Status.EXPIRED)
+
+
+def find_due(now: datetime | Now) -> QuerySet[NotificationSettings]:
+    return NotificationSettings.objects.filter(digest_due_at__lte=now)
+
+
+def add_due(now: datetime | None = None) -> int:
+    """Add the digests that are due, and set the next time of each; return their number."""
+    now = now or database_now()
+    with transaction.atomic():
+        due = list(
+            find_due(now)
+            .select_for_update(no_key=True, skip_locked=True)
+            .order_by("digest_due_at")[:BATCH]
+        )
+        outbox.add(
+            [
+                Event(
+                    stage=Notification.Stage.DIGEST,
+                    people=[person.pk],
+                    occasion=now.date().isoformat(),
+                )
+                for person in due
+            ],
+            now=now,
+        )
+        for person in due:
+            person.digest_due_at = next_digest(person, now)
+        NotificationSettings.objects.bulk_update(due, ["digest_due_at"])
+    return len(due)
+
+
+def summarize(person: NotificationSettings, now: datetime) -> tuple[str, ...]:
+    """Return a line for each of the person's mailboxes with something to say."""
+    since = now - SPANS.get(NotificationSettings.Digest(person.digest), timedelta(days=1))
+    addresses = dict(
+        Mailbox.objects.filter(memberships__user=person.pk).values_list("pk", "address")
+    )
+    lines = []
+    for row in (
+        PendingAction.objects.filter(
+            Q(status__in=(Status.PENDING, Status.UNKNOWN)) | Q(finished_at__gte=since),
+            mailbox__in=addresses,
+        )
+        .order_by()
+        .values("mailbox")
+        .annotate(
+            waiting=Count("pk", filter=Q(status=Status.PENDING)),
+            unknown=Count("pk", filter=Q(status=Status.UNKNOWN)),
+            sent=Count("pk", filter=Q(status=Status.SUCCEEDED)),
+            refused=Count("pk", filter=Q(status__in=REFUSED)),
+        )
+    ):
+        values = {**row, "mailbox": addresses[row["mailbox"]]}
+        line = _("%(mailbox)s: %(waiting)s waiting, %(sent)s sent, %(refused)s not sent") % values
+        if row["unknown"]:
+            line += ", " + _("%(unknown)s of unknown outcome") % row
+        lines.append(line)
+    return tuple(sorted(lines))

@@ -1,0 +1,91 @@
+"""Reminders of actions that still wait: a table of times, filled when an action is proposed."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import QuerySet
+from django.db.models.functions import Now
+
+from accounts.infra.compiled_sql import database_now
+from approvals.core.states import Status
+from approvals.models import Notification, PendingAction, Reminder
+from approvals.notifications import outbox
+from approvals.notifications.outbox import Event
+from approvals.rules.approvers import People, find_approvers
+
+BATCH = 500
+BEFORE_EXPIRY = timedelta(hours=1)
+# The people of each stage that is reached by time.
+RECIPIENTS: dict[str, Callable[[Sequence[PendingAction]], People]] = {
+    Notification.Stage.HALF_TIME: find_approvers,
+    Notification.Stage.LAST_HOUR: find_approvers,
+}
+
+
+def plan(actions: Iterable[PendingAction]) -> None:
+    """Store the times at which people are reminded of new actions."""
+    Reminder.objects.bulk_create(
+        (
+            Reminder(action=action, stage=stage, due_at=at)
+            for action in actions
+            for stage, at in times_of(action)
+        ),
+        ignore_conflicts=True,
+    )
+
+
+def times_of(action: PendingAction) -> list[tuple[str, datetime]]:
+    """Return the stages of an action's reminders and their times.
+
+    An action that waits for two hours or less has only the first one.
+    """
+    half = action.created_at + (action.expires_at - action.created_at) / 2
+    last = action.expires_at - BEFORE_EXPIRY
+    both = [(Notification.Stage.HALF_TIME.value, half), (Notification.Stage.LAST_HOUR.value, last)]
+    return both if last > half else both[:1]
+
+
+def find_due(now: datetime | Now) -> QuerySet[Reminder]:
+    return Reminder.objects.filter(due_at__lte=now)
+
+
+def remind(now: datetime | None = None) -> int:
+    """Add the notifications of due reminders, and return the number of reminders.
+
+    A reminder is deleted in the same transaction. If the action was decided meanwhile, nobody is
+    reminded.
+    """
+    now = now or database_now()
+    with transaction.atomic():
+        due = list(
+            find_due(now)
+            .select_for_update(no_key=True, skip_locked=True)
+            .order_by("due_at")[:BATCH]
+        )
+        if not due:
+            return 0
+        still = {
+            action.pk: action
+            for action in PendingAction.objects.filter(
+                pk__in={reminder.action_id for reminder in due},
+                status=Status.PENDING,
+                expires_at__gt=now,
+            )
+        }
+        outbox.add(_events_of(due, still), now=now)
+        Reminder.objects.filter(pk__in=[reminder.pk for reminder in due]).delete()
+    return len(due)
+
+
+def _events_of(due: Sequence[Reminder], still: Mapping[UUID, PendingAction]) -> list[Event]:
+    events = []
+    for stage, find_people in RECIPIENTS.items():
+        ids = {reminder.action_id for reminder in due if reminder.stage == stage}
+        people = find_people([still[pk] for pk in ids if pk in still])
+        events += [
+            Event(stage=stage, action_id=action_id, people=those)
+            for action_id, those in people.items()
+        ]
+    return events

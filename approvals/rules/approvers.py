@@ -1,0 +1,69 @@
+"""The people who may approve each of many actions, in a constant number of statements.
+
+It is the bulk form of `refusal_to_approve` in `approvals.decisions.verdicts`, and only says whom to
+notify. A decision checks the rights itself.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from uuid import UUID
+
+from accounts.models import Membership, Role
+from approvals.models import ApprovalPolicy, Decision, PendingAction, Revision
+from approvals.rules.policy import asks_for_staff, own_counts
+
+People = Mapping[UUID, Collection[int]]  # the ids of people, by action or mailbox
+
+
+def find_approvers(actions: Sequence[PendingAction]) -> dict[UUID, set[int]]:
+    """Return for each action the people who may approve it and have not yet done so."""
+    mailboxes = {action.mailbox_id for action in actions}
+    policies = {
+        policy.mailbox_id: policy for policy in ApprovalPolicy.objects.filter(mailbox__in=mailboxes)
+    }
+    members: dict[UUID, list[tuple[int, Role, bool]]] = defaultdict(list)
+    for mailbox, user, role, staff in Membership.objects.filter(
+        mailbox__in=mailboxes, role__in=Role.at_least(Role.APPROVER), user__is_active=True
+    ).values_list("mailbox", "user", "role", "user__is_staff"):
+        members[mailbox].append((user, Role(role), staff))
+    without = _find_approved(actions)
+    four_eyes = set()
+    found = {}
+    for action in actions:
+        policy = policies.get(action.mailbox_id) or ApprovalPolicy(mailbox_id=action.mailbox_id)
+        if not own_counts(action, policy):
+            four_eyes.add(action.pk)
+            without[action.pk].add(action.proposer_id)
+        for_staff, needed = asks_for_staff(action), Role(policy.approver_role)
+        found[action.pk] = {
+            user
+            for user, role, staff in members[action.mailbox_id]
+            if role.covers(needed) and (staff or not for_staff)
+        }
+    for action_id, author in Revision.objects.filter(action__in=four_eyes).values_list(
+        "action", "author"
+    ):
+        without[action_id].add(author)
+    return {action_id: people - without[action_id] for action_id, people in found.items()}
+
+
+def find_with_role(mailboxes: Collection[UUID], needed: Role) -> dict[UUID, set[int]]:
+    """Return the active people with at least this role, by mailbox."""
+    found: dict[UUID, set[int]] = {mailbox: set() for mailbox in mailboxes}
+    for mailbox, user in Membership.objects.filter(
+        mailbox__in=mailboxes, role__in=Role.at_least(needed), user__is_active=True
+    ).values_list("mailbox", "user"):
+        found[mailbox].add(user)
+    return found
+
+
+def _find_approved(actions: Sequence[PendingAction]) -> dict[UUID, set[int]]:
+    """Return the people who have approved the present content of each action."""
+    given: dict[UUID, set[int]] = defaultdict(set)
+    current = {action.pk: (action.approval_round, action.revision) for action in actions}
+    for action_id, person, number, revision in Decision.objects.filter(
+        action__in=current, verdict=Decision.Verdict.APPROVED
+    ).values_list("action", "person", "approval_round", "revision"):
+        if current[action_id] == (number, revision):
+            given[action_id].add(person)
+    return given

@@ -1,0 +1,208 @@
+"""Each stage of an action notifies the people whom it concerns, once."""
+
+from collections.abc import Callable
+from datetime import datetime, time, timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from accounts.connect.mailbox_status import mark_login_refused
+from accounts.models import Mailbox, User
+from approvals.core.types import Outcome
+from approvals.models import (
+    ApprovalPolicy,
+    Notification,
+    NotificationCursor,
+    NotificationSettings,
+    PendingAction,
+    Reminder,
+)
+from approvals.notifications import digest
+from approvals.notifications.hours import next_open
+from approvals.worker import maintenance
+from tests.approvals.conftest import approve
+from tests.approvals.kinds import Script, handed_over
+from tests.approvals.notifications.conftest import Post, prove
+from tests.approvals.revisions import ask_back
+from tests.conftest import Api
+from tests.support.work import work
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def stages(person: User) -> list[str]:
+    rows = Notification.objects.filter(user=person).order_by("pk")
+    return list(rows.values_list("stage", flat=True))
+
+
+def test_forgotten_proposal_is_recalled_twice(post: Post, api: Api, bob: User) -> None:
+    prove(bob)
+    api.propose()
+    action = PendingAction.objects.get()
+    post.sweep()
+    half = action.created_at + (action.expires_at - action.created_at) / 2
+    for at in (half - timedelta(minutes=1), half, half + timedelta(hours=1)):
+        post.sweep(after=at - timezone.now())
+    assert stages(bob) == ["waiting", "half_time"]
+    for minutes in (61, 60, 30):
+        post.sweep(after=action.expires_at - timedelta(minutes=minutes) - timezone.now())
+    assert stages(bob) == ["waiting", "half_time", "last_hour"]
+    assert [mail["Subject"] for mail in post.to(bob)][1:] == [
+        "A proposal still waits. Half of its time has passed. Hello",
+        "A proposal expires within an hour. Hello",
+    ]
+    assert not Reminder.objects.exists()
+
+
+def test_decided_proposal_is_not_recalled(post: Post, api: Api, alice: User, bob: User) -> None:
+    prove(bob)
+    action = api.propose()
+    post.sweep()
+    approve(action, alice)
+    post.sweep(after=timedelta(hours=13))
+    assert stages(bob) == ["waiting"]
+    assert Reminder.objects.count() == 1
+
+
+def test_returned_proposal_is_news_each_time(
+    post: Post, api: Api, alice: User, bob: User, mailbox: Mailbox
+) -> None:
+    prove(bob)
+    action = api.propose()
+    post.sweep()
+    policy = ApprovalPolicy.objects.create(mailbox=mailbox)
+    for version in (1, 2):
+        approve(action, alice)
+        ApprovalPolicy.objects.filter(pk=policy.pk).update(version=version)
+        maintenance.send_back()
+        post.sweep()
+    assert stages(bob) == ["waiting", "returned", "returned"]
+    assert "came back" in post.to(bob)[-1]["Subject"]
+
+
+def test_answer_goes_to_the_person_who_asked(post: Post, api: Api, alice: User, bob: User) -> None:
+    prove(alice, bob)
+    first = api.propose()
+    post.sweep()
+    ask_back(first, bob, "Say Friday, please.")
+    api.propose(body="Until Friday.", replaces=first)
+    post.sweep()
+    assert stages(bob) == ["waiting", "answered"]
+    assert stages(alice) == ["waiting", "waiting"]
+    assert "was answered" in post.to(bob)[-1]["Subject"]
+
+
+def test_unknown_outcome_asks_for_a_ruling_after_the_lookups(
+    post: Post, approved: Callable[..., PendingAction], script: Script, bob: User
+) -> None:
+    prove(bob)
+    script.instead = handed_over
+    approved()
+    work()
+    post.sweep()
+    assert post.mails == []
+    post.sweep(after=timedelta(minutes=11))
+    (mail,) = post.to(bob)
+    assert "needs a ruling" in mail["Subject"]
+
+
+def test_failed_mail_is_reported_to_its_approver(
+    post: Post, approved: Callable[..., PendingAction], script: Script, alice: User, bob: User
+) -> None:
+    prove(alice, bob)
+    script.instead = lambda approved: Outcome(verdict="refused", code="refused")
+    approved()
+    work()
+    post.sweep()
+    assert (stages(alice), stages(bob)) == (["failed"], [])
+
+
+def test_refused_mailbox_is_reported_to_its_managers(
+    post: Post, alice: User, bob: User, mailbox: Mailbox
+) -> None:
+    prove(alice, bob)
+    mark_login_refused(mailbox)
+    mark_login_refused(mailbox)
+    post.sweep()
+    assert (stages(alice), stages(bob)) == (["reconnect"], [])
+    assert len(post.to(alice)) == 1
+
+
+def test_late_commit_is_not_missed(post: Post, api: Api, bob: User) -> None:
+    """An event with an earlier id may become visible after a later one was read."""
+    prove(bob)
+    api.propose()
+    api.propose(subject="Another")
+    post.sweep()
+    cursor = NotificationCursor.objects.get()
+    late, read = cursor.later[0], cursor.later[1:]
+    Notification.objects.all().delete()
+    NotificationCursor.objects.update(event=late - 1, later=read)  # as if `late` was not visible
+    post.sweep()
+    assert Notification.objects.count() == 1
+
+
+def test_digest_counts_each_mailbox_once_a_day(
+    post: Post, api: Api, alice: User, bob: User, mailbox: Mailbox
+) -> None:
+    prove(bob)
+    api.propose()
+    approve(api.propose(subject="Another"), alice)
+    work()
+    now = timezone.now()
+    NotificationSettings.objects.create(user=bob, digest="daily", digest_due_at=now)
+    assert digest.add_due(now) == 1
+    assert digest.add_due(now) == 0
+    post.sweep()
+    mail = next(each for each in post.to(bob) if each["Subject"] == "Your digest")
+    assert f"{mailbox.address}: 1 waiting, 1 sent, 0 not sent" in mail.get_content()
+    following = NotificationSettings.objects.get().digest_due_at
+    assert following is not None
+    assert timedelta() < following - now <= timedelta(days=1)
+
+
+def at(text: str) -> datetime:
+    return datetime.fromisoformat(text)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "now", "expected"),
+    [
+        ({}, "2026-11-23T23:00+01:00", "2026-11-23T23:00+01:00"),
+        (
+            {"quiet_from": "20:00", "quiet_until": "07:30"},
+            "2026-11-23T23:00+01:00",
+            "2026-11-24T07:30+01:00",
+        ),
+        (
+            {"quiet_from": "20:00", "quiet_until": "07:30"},
+            "2026-11-24T03:00+01:00",
+            "2026-11-24T07:30+01:00",
+        ),
+        (
+            {"quiet_from": "12:00", "quiet_until": "13:00"},
+            "2026-11-23T12:30+01:00",
+            "2026-11-23T13:00+01:00",
+        ),
+        ({"days": "12345"}, "2026-11-28T10:00+01:00", "2026-11-30T00:00+01:00"),
+        (
+            {"days": "12345", "quiet_from": "20:00", "quiet_until": "07:30"},
+            "2026-11-27T21:00+01:00",
+            "2026-11-30T07:30+01:00",
+        ),
+        # Clocks go back an hour in this night.
+        (
+            {"quiet_from": "20:00", "quiet_until": "07:30"},
+            "2026-10-24T23:00+02:00",
+            "2026-10-25T07:30+01:00",
+        ),
+    ],
+)
+def test_next_open_moment(chosen: dict[str, Any], now: str, expected: str) -> None:
+    times = {
+        name: time.fromisoformat(value) if name.startswith("quiet") else value
+        for name, value in chosen.items()
+    }
+    person = NotificationSettings(time_zone="Europe/Berlin", **times)
+    assert next_open(person, at(now)) == at(expected)
