@@ -294,6 +294,7 @@ ACCOUNT_EMAIL_NOTIFICATIONS = (
     True  # for each change of a password, factor or address, and each new browser
 )
 MAILHUB_OWN_MAIL_THREADS = 2
+MAILHUB_REQUEST_LOG_SECONDS = 1.0  # the records of requests are written together so often
 ACCOUNT_LOGIN_BY_CODE_ENABLED = True  # offered only if mailhub sends mail
 ACCOUNT_EMAIL_UNKNOWN_ACCOUNTS = False  # no mail to unknown addresses
 ACCOUNT_EMAIL_SUBJECT_PREFIX = ""

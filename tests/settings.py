@@ -27,6 +27,7 @@ CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"
 WHITENOISE_AUTOREFRESH = True
 
 MAILHUB_OWN_MAIL_THREADS = 0  # mail is sent before the answer, so that a test finds it
+MAILHUB_REQUEST_LOG_SECONDS = 0  # and a request is recorded before its answer
 
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 

@@ -128,7 +128,7 @@ class ApiToken(models.Model):
 class RequestRecord(models.Model):
     """One call of a tool by a token: the tool and the outcome, never the content."""
 
-    at = models.DateTimeField(auto_now_add=True)
+    at = models.DateTimeField(default=timezone.now)
     token = models.ForeignKey(ApiToken, models.CASCADE, related_name="requests")
     request_id = models.CharField(max_length=64, blank=True)
     surface = models.CharField(max_length=8)
