@@ -3,6 +3,7 @@ from django.urls import path
 from approvals.audit import audit_views, security_views
 from approvals.mailboxes import deputy_views, mailbox_views, member_views
 from approvals.notifications import views as notification_views
+from approvals.numbers import views as numbers
 from approvals.pages import bulk, content, decide, live_views, preferences, queue, review, revise
 from approvals.webhooks import webhook_views
 
@@ -63,6 +64,8 @@ urlpatterns = [
     ),
     path("deputies/", deputy_views.index, name="deputies"),
     path("deputies/<int:row_id>/end/", deputy_views.end, name="end_deputyship"),
+    path("numbers/", numbers.index, name="numbers"),
+    path("numbers/export/", numbers.export, name="numbers_export"),
     path("webhooks/", webhook_views.index, name="webhooks"),
     path("webhooks/new/", webhook_views.create, name="new_webhook"),
     path("webhooks/<uuid:webhook_id>/", webhook_views.page, name="webhook"),

@@ -19,6 +19,7 @@ from django.views.decorators.http import require_GET
 
 from accounts.access.signed_in import AuthenticatedRequest, signed_in_action, signed_in_page
 from accounts.infra.problems import Problem
+from accounts.infra.spreadsheets import escape_formula
 from accounts.models import Mailbox
 from approvals.audit import log, proof
 from approvals.audit.form import AuditForm
@@ -146,7 +147,7 @@ def _pieces(
                 data = json.dumps(event.data, sort_keys=True, ensure_ascii=False)
                 table.writerow(
                     {
-                        name: _escape_formula(value)
+                        name: escape_formula(value)
                         for name, value in (record | {"data": data}).items()
                     }
                 )
@@ -173,15 +174,6 @@ def _record(event: AuditEvent, mailbox: Mailbox | None, who: str) -> dict[str, A
         "previous": event.previous,
         "hash": event.hash,
     }
-
-
-def _escape_formula(value: Any) -> Any:
-    """Return the value with a quote if a spreadsheet would run it as a formula."""
-    return (
-        f"'{value}"
-        if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r"))
-        else value
-    )
 
 
 async def _iterate_async(pieces: Iterator[str]) -> AsyncIterator[str]:

@@ -23,7 +23,11 @@ from approvals.mailboxes import deputies as services
 class DeputyForm(forms.Form):
     """A colleague and a period; days are in the person's time zone."""
 
-    deputy = forms.ModelChoiceField(User.objects.none(), label=gettext_lazy("Deputy"))
+    deputy = forms.ModelChoiceField(
+        User.objects.none(),
+        label=gettext_lazy("Deputy"),
+        empty_label=gettext_lazy("Choose a person"),
+    )
     since = forms.DateField(label=gettext_lazy("First day"), **{**DAY, "required": True})
     until = forms.DateField(label=gettext_lazy("Last day"), **{**DAY, "required": True})
 

@@ -86,7 +86,8 @@ AROUND = [
     "/webhooks/", "/webhooks/new/", "/notifications/", "/tokens/requests/?tool=none", "/audit/", "/audit/?since=never",
     "/audit/?event=undone", "/account/", "/account/password/set/", "/account/password/reset/",
     "/account/second-factor/",
-    "/deputies/", "/account/factors/totp/activate/", "/account/factors/webauthn/add/", "/agent/", "/api/v1/docs",
+    "/deputies/", "/numbers/", "/numbers/?days=90",
+    "/account/factors/totp/activate/", "/account/factors/webauthn/add/", "/agent/", "/api/v1/docs",
     "/nowhere/", "/broken/400/", "/broken/403/", "/broken/500/",
 ]  # fmt: skip
 
@@ -189,6 +190,7 @@ def furnish(
                 "/compose/",
                 "/deputies/",
                 "/drafts/",
+                "/numbers/",
                 "/mailboxes/",
                 "/tokens/",
                 "/webhooks/",
