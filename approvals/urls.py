@@ -1,10 +1,20 @@
 from django.urls import path
 
 from approvals.audit import audit_views, security_views
-from approvals.mailboxes import deputy_views, mailbox_views, member_views
+from approvals.mailboxes import deputy_views, mailbox_views, member_views, text_views
 from approvals.notifications import views as notification_views
 from approvals.numbers import views as numbers
-from approvals.pages import bulk, content, decide, live_views, preferences, queue, review, revise
+from approvals.pages import (
+    bulk,
+    content,
+    decide,
+    discuss,
+    live_views,
+    preferences,
+    queue,
+    review,
+    revise,
+)
 from approvals.webhooks import webhook_views
 
 urlpatterns = [
@@ -33,6 +43,8 @@ urlpatterns = [
     path("actions/<uuid:action_id>/cancel/", decide.cancel, name="cancel"),
     path("actions/<uuid:action_id>/undo/", decide.undo, name="undo"),
     path("actions/<uuid:action_id>/resolve/", decide.resolve, name="resolve"),
+    path("actions/<uuid:action_id>/comments/", discuss.comment, name="comment"),
+    path("actions/<uuid:action_id>/assign/", discuss.assign, name="assign"),
     path("bulk/", bulk.confirm, name="bulk"),
     path("bulk/approve/", bulk.approve, name="bulk_approve"),
     path("live/", live_views.stream, name="live"),
@@ -44,6 +56,13 @@ urlpatterns = [
     path("mailboxes/", mailbox_views.index, name="mailboxes"),
     path("mailboxes/<uuid:mailbox_id>/", mailbox_views.page, name="mailbox"),
     path("mailboxes/<uuid:mailbox_id>/rules/", mailbox_views.rules, name="rules"),
+    path("mailboxes/<uuid:mailbox_id>/texts/", text_views.texts, name="texts"),
+    path("mailboxes/<uuid:mailbox_id>/texts/<int:text_id>/", text_views.text, name="text"),
+    path(
+        "mailboxes/<uuid:mailbox_id>/texts/<int:text_id>/remove/",
+        text_views.remove,
+        name="remove_text",
+    ),
     path("mailboxes/<uuid:mailbox_id>/pause/", mailbox_views.pause, name="pause_mailbox"),
     path("mailboxes/<uuid:mailbox_id>/disconnect/", mailbox_views.leave_off, name="disconnect"),
     path("mailboxes/<uuid:mailbox_id>/invite/", member_views.invite, name="invite"),

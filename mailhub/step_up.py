@@ -89,6 +89,7 @@ PROPOSES = "It proposes at most: nothing leaves before a person approves."
 DECIDES = "A risky approval asks in the view, because only the mail itself tells whether it is one."
 ONLY_SAFER = "It only takes access or speed away; somebody in a hurry must not wait for a sign-in."
 OF_PROGRAM = "A program calls it, without a session; only a person's consent gives it anything."
+DISCUSSES = "It is read by members only: it decides nothing and changes no right."
 ONLY_LOOKS = "It changes what this person sees, and nothing else."
 
 HARMLESS: dict[str, str] = {
@@ -127,6 +128,11 @@ HARMLESS: dict[str, str] = {
     "undo": ONLY_SAFER,
     "edit": PROPOSES,
     "ask_back": PROPOSES,
+    "comment": DISCUSSES,
+    "assign": DISCUSSES,
+    "texts": DISCUSSES,
+    "text": DISCUSSES,
+    "remove_text": DISCUSSES,
     "presence": ONLY_LOOKS,
     "save_view": ONLY_LOOKS,
     "remove_view": ONLY_LOOKS,

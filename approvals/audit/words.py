@@ -33,6 +33,9 @@ WORDS: dict[str, Promise] = {
     "proven_unsent": _("Proven: an earlier attempt sent nothing"),
     "settling_given_up": _("Sent, but the copy or the mark could not be made"),
     "ruling_refused": _("A decision about the outcome was refused"),
+    "commented": _("Commented"),
+    "assigned": _("Assigned to a person"),
+    "unassigned": _("No longer assigned"),
     "draft_changed": _("Draft changed"),
     "draft_deleted": _("Draft deleted"),
     # A mailbox, its members, and its rules
@@ -44,6 +47,8 @@ WORDS: dict[str, Promise] = {
     "resumed": _("Resumed"),
     "restore_reconciled": _("After a restore, an operator checked earlier approvals"),
     "policy_changed": _("Rules changed"),
+    "text_saved": _("Text for reviewers saved"),
+    "text_removed": _("Text for reviewers removed"),
 }
 # The page of security events can filter by these.
 PEOPLE_WORDS: dict[str, Promise] = {

@@ -3,6 +3,7 @@
 from approvals.models.action import Blob, IdempotencyRecord, PendingAction, Revision
 from approvals.models.audit import AuditChain, AuditEvent
 from approvals.models.deputies import Deputyship
+from approvals.models.discussion import Assignment, Comment, ReviewText
 from approvals.models.execution import Attempt, DeadLetter, Heartbeat, Preparation
 from approvals.models.notes import MetadataPair, ProposerNote
 from approvals.models.notifications import (
@@ -20,10 +21,12 @@ from approvals.models.webhooks import Webhook, WebhookCursor, WebhookDelivery
 
 __all__ = [
     "ApprovalPolicy",
+    "Assignment",
     "Attempt",
     "AuditChain",
     "AuditEvent",
     "Blob",
+    "Comment",
     "Content",
     "DeadLetter",
     "Decision",
@@ -44,6 +47,7 @@ __all__ = [
     "QueueOrder",
     "Reminder",
     "Rest",
+    "ReviewText",
     "Revision",
     "SavedView",
     "Seen",

@@ -118,6 +118,7 @@ class Notification(models.Model):
         RETURNED = "returned", _("it came back")
         ANSWERED = "answered", _("your question was answered")
         MENTIONED = "mentioned", _("somebody mentioned you")
+        ASSIGNED = "assigned", _("somebody assigned it to you")
         UNKNOWN = "unknown", _("nobody knows whether it was sent")
         FAILED = "failed", _("it was not sent")
         RECONNECT = "reconnect", _("the mailbox must be reconnected")

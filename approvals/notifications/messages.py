@@ -150,6 +150,7 @@ def describe_stage(stage: str) -> str:
         Stage.RETURNED: _("A proposal came back and needs a new decision."),
         Stage.ANSWERED: _("Your request for changes was answered with another proposal."),
         Stage.MENTIONED: _("Somebody mentioned you in a comment."),
+        Stage.ASSIGNED: _("Somebody assigned a mail to you."),
         Stage.UNKNOWN: _("Nobody knows whether a mail was sent. It needs a ruling."),
         Stage.FAILED: _("A mail that you approved was not sent."),
         Stage.RECONNECT: _("A mailbox must be reconnected."),

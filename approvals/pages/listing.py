@@ -13,16 +13,17 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery
-from django.db.models.functions import Coalesce, Greatest
+from django.db.models import CharField, Exists, F, OuterRef, Q, QuerySet, Subquery, Value
+from django.db.models.functions import Coalesce, Greatest, NullIf
 
 from accounts.infra.first_rows import count_first, first_rows
 from accounts.models import Mailbox, User
 from approvals.core.cursors import foreign_cursor
 from approvals.core.states import Status
+from approvals.discussion.assignments import current_assignments
 from approvals.lifecycle.queries import open_preview, open_shown, with_preview
 from approvals.lifecycle.reconcile import is_unproven
-from approvals.models import ApprovalPolicy, Attempt, PendingAction, ProposerNote
+from approvals.models import ApprovalPolicy, Attempt, Comment, PendingAction, ProposerNote
 from approvals.pages.orders import BY_MAILBOX, OLDEST, Order, value_of
 from approvals.rules.deputies import seen_mailboxes
 
@@ -172,19 +173,30 @@ def place_of(
 
 
 def _annotate_rows(actions: QuerySet[PendingAction]) -> QuerySet[PendingAction]:
-    """Add `shown`, `reason`, `needed` and `doubtful`.
+    """Add `shown`, `reason`, `needed`, `doubtful`, `assigned` and `commented`.
 
     `reason` is what the proposer claims, encrypted; `_open_rows` decrypts it.
     `needed` is how many must approve by today's rules, like `policy.count_needed` for one action.
+    `assigned` is the name of the person who takes care of it, if any.
     `doubtful` is True if it may have been sent, without proof of either.
     """
     now = ApprovalPolicy.objects.filter(mailbox=OuterRef("mailbox")).values("approvals_needed")[:1]
     doubtful = Exists(Attempt.objects.filter(is_unproven(), action=OuterRef("pk")))
     needed = Greatest("approvals_needed", Coalesce(Subquery(now), 1))
+    assigned = current_assignments().filter(action=OuterRef("pk"))
+    name = Coalesce(
+        NullIf("person__first_name", Value("")), "person__email", output_field=CharField()
+    )
     note = ProposerNote.objects.filter(action=OuterRef("pk")).values("reason")[:1]
     return (
         with_preview(actions)
-        .annotate(needed=needed, doubtful=doubtful, reason=Subquery(note))
+        .annotate(
+            needed=needed,
+            doubtful=doubtful,
+            reason=Subquery(note),
+            assigned=Subquery(assigned.values_list(name)[:1]),
+            commented=Exists(Comment.objects.filter(action=OuterRef("pk"))),
+        )
         .select_related("mailbox", "proposer")
     )
 

@@ -13,14 +13,16 @@ from accounts.access.signed_in import AuthenticatedRequest, signed_in_page
 from accounts.infra.credentials import CannotDecrypt
 from accounts.infra.problems import Problem
 from accounts.infra.texts import translatable
+from accounts.models import User
 from approvals.audit import feed
 from approvals.core.kinds import get_kind
 from approvals.core.states import Status
 from approvals.core.types import Rendered
 from approvals.decisions import edits, rights, rulings, verdicts
+from approvals.discussion import assignments, comments, review_texts
 from approvals.lifecycle import notes, queries, reconcile
 from approvals.lifecycle.changes import FieldChange
-from approvals.models import PendingAction
+from approvals.models import PendingAction, ReviewText
 from approvals.pages import history, listing, live
 from approvals.pages.frame import find_leaving, seconds_left
 from approvals.pages.orders import order_of
@@ -39,7 +41,8 @@ log = structlog.get_logger(__name__)
 @signed_in_page
 def page(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse:
     action = visible_action(request, action_id)
-    return render_review(request, action, seen=edits.last_seen(action, request.user))
+    picked = review_texts.find_text(action.mailbox, request.GET.get("text", ""))
+    return render_review(request, action, seen=edits.last_seen(action, request.user), picked=picked)
 
 
 @signed_in_page
@@ -65,11 +68,14 @@ def render_review(
     problem: Problem | None = None,
     shown: tuple[str, int] | None = None,
     seen: int | None = None,
+    picked: ReviewText | None = None,
+    typed_comment: str = "",
 ) -> HttpResponse:
     """Render the page, with the problem on top and its status if a decision was refused.
 
     `shown` is the digest and revision of the posted form, `seen` the revision that the person saw
-    last. The page shows how the present content differs from either.
+    last. The page shows how the present content differs from either. `picked` is a text for the
+    note of a decision, `typed_comment` a comment that was refused.
     """
     person = request.user
     mailboxes = listing.mailboxes_of(person)
@@ -86,6 +92,8 @@ def render_review(
         ),
         "toast": find_leaving(mailboxes, but=action),
         "problem": problem,
+        "picked": picked,
+        "typed_comment": typed_comment,
         "changed_meanwhile": changed_meanwhile,
         "difference": _difference(action, shown[1] if changed_meanwhile and shown else seen),
         "event": feed.last_event(),
@@ -141,6 +149,7 @@ def review_context(request: AuthenticatedRequest, action: PendingAction) -> dict
         "track_record": find_track_record(action) if action.status == Status.PENDING else None,
         "kind_template": f"approvals/previews/{action.kind}.html",
         "aside_template": _aside_template(action) if content else None,
+        **_discussion(person, action),
         "view": view if view in VIEWS else "preview",
         "views": VIEWS,
         "domains": _domains(current.preview),
@@ -163,6 +172,22 @@ def review_context(request: AuthenticatedRequest, action: PendingAction) -> dict
         "undo_window": int(undo_of(policy).total_seconds()),
         "needed": count_needed(action, policy),
         "mark": f"{action.status} {action.revision} {action.approval_round} {action.approvals_given}",
+    }
+
+
+def _discussion(person: User, action: PendingAction) -> dict[str, Any]:
+    """Return the context for comments, assignment and texts for the notes."""
+    may_decide = rights.may_decide(person, action)
+    may_assign = may_decide and not action.is_final
+    return {
+        "comments": comments.list_comments(action),
+        "may_comment": may_decide and action.purged_at is None,
+        "assigned": assignments.find_assigned(action),
+        "may_assign": may_assign,
+        "assignable": assignments.find_assignable(action) if may_assign else (),
+        "texts": review_texts.group_by_purpose(action.mailbox)
+        if may_decide and action.status == Status.PENDING
+        else {},
     }
 
 

@@ -27,6 +27,7 @@ from approvals.core.kinds import get_kind
 from approvals.core.queue import queue
 from approvals.core.states import FINAL, Status
 from approvals.core.types import Outcome
+from approvals.discussion import comments
 from approvals.lifecycle import notes
 from approvals.lifecycle.backoff import PROBES, lookup_wait, retry_wait
 from approvals.lifecycle.load import load_approved, read_action
@@ -330,6 +331,7 @@ def _purge(action_id: UUID) -> None:
     Preparation.objects.filter(action=action_id).delete()
     Decision.objects.filter(action=action_id).exclude(note="").update(note="")
     notes.delete(action_id)
+    comments.delete(action_id)
     mine.update(purged_at=Now(), settle_at=None, returned=None)
 
 

@@ -137,6 +137,6 @@ def test_foreign_cursor_leads_to_the_first_page(
     page = text_of(reviewer.client.get("/"))
     onward = re.search(r'href="([^"]+)"\s+rel="next"', page)
     assert onward
-    choose(reviewer, "risk")
+    choose(reviewer, "expiry")  # its cursors have the same parts
     address = "/?cursor=none" if cursor == "none" else onward[1].replace("&amp;", "&")
     assert reviewer.client.get(address)["Location"].startswith("/?tab=pending")

@@ -17,9 +17,10 @@ from accounts.models import ApiToken, Mailbox, Membership, Role, SignInLink, Use
 from approvals.core.kinds import get_kind
 from approvals.core.types import ApprovedAction, Outcome
 from approvals.decisions import edits, verdicts
+from approvals.discussion import assignments, comments
 from approvals.lifecycle.steps import EVENTS
 from approvals.mailboxes import members
-from approvals.models import Deputyship, PendingAction, Webhook, WebhookDelivery
+from approvals.models import Deputyship, PendingAction, ReviewText, Webhook, WebhookDelivery
 from approvals.worker.execution import execute
 from tests.approvals.conftest import approve
 from tests.approvals.kinds import Script, handed_over
@@ -112,6 +113,11 @@ def furnish(
         Mailbox.objects.filter(pk=other.pk).update(
             status=status, checked_at=timezone.now(), name="A name"
         )
+    for purpose in ReviewText.Purpose:
+        ReviewText.objects.create(
+            mailbox=mailbox, purpose=purpose, title="Shorter", text="Please use fewer words."
+        )
+    _discuss(seen["plain"], alice, vera, bob)
     api.tool("create_draft", to=["mira@northwind.example"], subject="A draft", body="Begun")
     Deputyship.objects.create(
         person=alice,
@@ -131,7 +137,7 @@ def furnish(
         *(View(who="alice", address=address, name=name) for name, address in seen.items()),
         *(
             View(who="alice", address=address)
-            for address in (*AROUND, its, f"{its}rules/", f"{its}disconnect/")
+            for address in (*AROUND, its, f"{its}rules/", f"{its}texts/", f"{its}disconnect/")
         ),
         View(who="alice", address="/tokens/new/", then=make_token, name="a new token"),
         *(View(who="alice", address=address, name=name) for name, address in programs.items()),
@@ -208,6 +214,13 @@ def furnish(
         View(who="nobody", address=f"/sign-in/{link}/", name="a link to sign in"),
         View(who="alice, long ago", address="/sign-in/again/"),
     ]
+
+
+def _discuss(address: str, alice: User, vera: User, bob: User) -> None:
+    action = PendingAction.objects.get(pk=address.split("/")[2])
+    for person, text in ((alice, "Is the date right, @vera?"), (bob, "word " * 300)):
+        comments.add_comment(action=action, person=person, text=text)
+    assignments.assign(action=action, person=alice, to=bob)
 
 
 def _actions(

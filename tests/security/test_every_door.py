@@ -21,6 +21,7 @@ from approvals.models import (
     Deputyship,
     NotificationChannel,
     PendingAction,
+    ReviewText,
     SavedView,
     Webhook,
     WebhookDelivery,
@@ -113,6 +114,9 @@ class Belongings:
         channel = NotificationChannel.objects.create(user=alice, kind="email", label=CANARY)
         thread = Thread.objects.create(user=alice, name="conversation-1", title=CANARY)
         Message.objects.create(thread=thread, author="person", text=CANARY)
+        text = ReviewText.objects.create(
+            mailbox=mailbox, purpose="reject", title=CANARY, text=CANARY
+        )
         view = SavedView.objects.create(person=alice, name=CANARY, query="")
         upload = Upload.keep(
             owner=alice, owner_name="agent", name=CANARY, type="text/plain", content=b"x"
@@ -135,6 +139,7 @@ class Belongings:
             channel,
             thread,
             view,
+            text,
             upload,
             session,
             deputyship,
@@ -150,6 +155,7 @@ class Belongings:
             "channel_id": channel.pk,
             "delivery_id": delivery.pk,
             "view_id": view.pk,
+            "text_id": text.pk,
             "session_id": session.pk,
             "row_id": deputyship.pk,
             "thread_id": thread.pk,
