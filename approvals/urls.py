@@ -3,6 +3,7 @@ from django.urls import path
 from approvals.audit import audit_views, security_views
 from approvals.mailboxes import deputy_views, mailbox_views, member_views, text_views
 from approvals.notifications import views as notification_views
+from approvals.notifications.channels import channel_views
 from approvals.numbers import views as numbers
 from approvals.pages import (
     bulk,
@@ -96,6 +97,8 @@ urlpatterns = [
     ),
     path("notifications/", notification_views.index, name="notifications"),
     path("notifications/email/", notification_views.add_email, name="add_email_channel"),
+    path("notifications/push/", channel_views.add_push_channel, name="add_push_channel"),
+    path("notifications/chat/", channel_views.add_chat_channel, name="add_chat_channel"),
     path(
         "notifications/<uuid:channel_id>/",
         notification_views.change_channel,

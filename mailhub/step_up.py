@@ -77,6 +77,9 @@ STEP_UP: dict[str, Ask] = {
     "oauth_device": PAGE,
     "new_webhook": PAGE,
     "remove_webhook": Ask(back="webhook", takes="webhook_id"),
+    # Where notifications go
+    "add_push_channel": Ask(back="notifications"),
+    "add_chat_channel": PAGE,
     # A person's decision about an action with an unknown outcome
     "resolve": Ask(back="review", takes="action_id"),
 }

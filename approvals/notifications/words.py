@@ -7,6 +7,8 @@ def describe_code(code: str) -> str:
     """Return a sentence for a code of the outbox; an unknown code is returned as it is."""
     if not code:
         return ""
+    if code.startswith("http_"):
+        return _("The service answered %(status)s.") % {"status": code.removeprefix("http_")}
     return {
         "decided": _("It was decided before."),
         "expired": _("It had expired."),
@@ -23,4 +25,9 @@ def describe_code(code: str) -> str:
         "smtp_refused": _("The mail server refused it."),
         "smtp_not_sent": _("The mail server did not take it."),
         "smtp_unknown": _("The mail server gave no answer."),
+        "address_unusable": _("The address cannot be used any more. Add the channel again."),
+        "host_refused": _("This host cannot be used."),
+        "unreachable": _("The service could not be reached."),
+        "no_answer": _("The service gave no answer."),
+        "subscribe_again": _("The browser must turn notifications on again."),
     }.get(code, code)

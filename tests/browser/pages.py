@@ -35,6 +35,7 @@ from tests.browser.presses import (
     several,
     several_approved,
     stale,
+    wrong_chat,
     wrong_edit,
     wrong_rules,
 )
@@ -84,7 +85,8 @@ AROUND = [
     "/mailboxes/connect/microsoft/?address=alice@lovelace.example",
     "/mailboxes/connect/address/?address=office@lovelace.example&provider=imap",
     "/tokens/", "/tokens/new/", "/tokens/requests/", "/commands/", "/programs/connect/",
-    "/webhooks/", "/webhooks/new/", "/notifications/", "/tokens/requests/?tool=none", "/audit/", "/audit/?since=never",
+    "/webhooks/", "/webhooks/new/", "/notifications/", "/notifications/chat/",
+    "/tokens/requests/?tool=none", "/audit/", "/audit/?since=never",
     "/audit/?event=undone", "/account/", "/account/password/set/", "/account/password/reset/",
     "/account/second-factor/",
     "/deputies/", "/numbers/", "/numbers/?days=90",
@@ -210,7 +212,16 @@ def furnish(
             address=f"/invitations/{known}/",
             name="an invitation of a person who is known",
         ),
-        *(View(who="nobody", address=address) for address in ("/sign-in/", "/sign-in/none/")),
+        *(
+            View(who="nobody", address=address)
+            for address in ("/sign-in/", "/sign-in/none/", "/offline/")
+        ),
+        View(
+            who="alice",
+            address="/notifications/chat/",
+            then=wrong_chat,
+            name="a chat address that is refused",
+        ),
         View(who="nobody", address=f"/sign-in/{link}/", name="a link to sign in"),
         View(who="alice, long ago", address="/sign-in/again/"),
     ]

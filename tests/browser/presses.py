@@ -54,6 +54,11 @@ def invite(page: Page) -> None:
     pressed(page, "invite")
 
 
+def wrong_chat(page: Page) -> None:
+    fill(page, "address", "gotify://")
+    pressed(page, "add-chat")
+
+
 def wrong_rules(page: Page) -> None:
     fill(page, "approvals_needed", "4")
     pressed(page, "rules")

@@ -1,0 +1,72 @@
+"""Adding a channel: the browser of this person, or a chat or phone service."""
+
+import hashlib
+import json
+
+from django.conf import settings
+from django.db import transaction
+
+from accounts.infra.texts import translatable
+from accounts.models import User
+from approvals.models import NotificationChannel
+from approvals.notifications.channels.services import read_address
+from approvals.notifications.channels.vapid import private_key_of
+from approvals.notifications.channels.web_push import read_subscription
+
+AT_MOST = 20
+Kind = NotificationChannel.Kind
+
+
+def add_push(person: User, subscription: dict[str, str], *, label: str) -> NotificationChannel:
+    """Add the browser with this subscription, or renew it; raises ValueError with a sentence."""
+    address = json.dumps(subscription)
+    found = read_subscription(address)
+    secure = found is not None and (
+        found["endpoint"].startswith("https://") or settings.MAILHUB_ALLOW_LOOPBACK_HOSTS
+    )
+    if found is None or not secure or private_key_of(found["key"]) is None:
+        raise ValueError(translatable("The browser gave no usable subscription. Try again."))
+    for channel in find_push_channels(person):
+        known = read_subscription(channel.address)
+        if known and known["endpoint"] == found["endpoint"]:
+            channel.address, channel.label, channel.failures = address, label, 0
+            channel.paused_at, channel.pause_code = None, ""
+            channel.save()
+            return channel
+    return _add(person, Kind.WEB_PUSH, address, label)
+
+
+def add_chat(person: User, address: str, *, label: str) -> NotificationChannel:
+    """Add a chat or phone service; raises ValueError with a sentence."""
+    service, _plugin = read_address(address)
+    return _add(person, Kind.APPRISE, address, label or service.name)
+
+
+def find_push_channels(person: User) -> list[NotificationChannel]:
+    """Return the browsers of a person."""
+    return list(NotificationChannel.objects.filter(user=person, kind=Kind.WEB_PUSH))
+
+
+def known_browsers(person: User) -> str:
+    """Return short digests of the addresses of a person's browsers, for the page to find its own."""
+    found = [
+        read_subscription(channel.address)
+        for channel in find_push_channels(person)
+        if channel.paused_at is None
+    ]
+    return " ".join(
+        hashlib.sha256(each["endpoint"].encode()).hexdigest()[:16] for each in found if each
+    )
+
+
+@transaction.atomic
+def _add(person: User, kind: str, address: str, label: str) -> NotificationChannel:
+    # Two at once are counted one after the other.
+    User.objects.select_for_update(no_key=True).get(pk=person.pk)
+    if NotificationChannel.objects.filter(user=person).count() >= AT_MOST:
+        raise ValueError(
+            translatable("You have %(count)s channels. Remove one first.", count=AT_MOST)
+        )
+    return NotificationChannel.objects.create(
+        user=person, kind=kind, address=address, label=label[:100]
+    )
