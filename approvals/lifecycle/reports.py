@@ -16,7 +16,7 @@ READ = "mail:read"  # a caller without it does not see the values that a reviewe
 # The reasons that have no entry in VOID, and no warning of a kind.
 DETAILS = {
     ORDERED_AGAIN: "A person said that it did not happen, and ordered another attempt.",
-    "approval_unproven": "The approval has no valid seal.",
+    "approval_unproven": "The approval has no valid signature.",
     "thread_moved": "The thread has a newer message than the one that is answered.",
     "draft_changed": "The draft was changed after the approval.",
 }

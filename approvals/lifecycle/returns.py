@@ -80,8 +80,8 @@ def return_unproven(action: PendingAction) -> bool:
         action,
         code="approval_unproven",
         detail=translatable(
-            "The approval has no valid seal. It is from before an upgrade or a change of keys, or somebody wrote it"
-            " into the database. Look at the message and decide again."
+            "The approval has no valid signature. It is from before an upgrade or a change of keys, or somebody wrote"
+            " it into the database. Look at the message and decide again."
         ),
         only_if=Q(approval_round=action.approval_round),
     )

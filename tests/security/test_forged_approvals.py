@@ -85,7 +85,7 @@ def test_forged_approval_is_not_sent(
 
     assert server.ledger == []
     assert came_back(action)
-    assert "has no valid seal" in reviewer.page(str(action.pk)).content.decode()
+    assert "has no valid signature" in reviewer.page(str(action.pk)).content.decode()
     assert reviewer.decide(str(action.pk), "approve").status_code == 302
     work()
     assert len(server.ledger) == 1
