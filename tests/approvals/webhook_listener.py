@@ -13,6 +13,7 @@ from werkzeug import Request, Response
 
 from approvals.models import WebhookDelivery
 from tests.conftest import Api
+from tests.support.documented import check_message
 
 CANARY = "Canary-7731"
 
@@ -36,7 +37,9 @@ class Listener:
 
     def _take(self, request: Request) -> Response:
         body = request.get_data()
-        self.heard.append(Receiver(self.secret).verify(body, dict(request.headers)))
+        message = Receiver(self.secret).verify(body, dict(request.headers))
+        check_message(message)
+        self.heard.append(message)
         self.numbers.append(request.headers["webhook-id"])
         assert self.content or CANARY.encode() not in body
         self.meanwhile()

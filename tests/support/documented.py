@@ -1,5 +1,7 @@
 """A check of each answer of REST against the OpenAPI document: status, type, headers, members.
 
+Messages of webhooks are compared with their section of it.
+
 The document lets answers grow, so that clients accept a newer server. Here a member that it does
 not name is an error.
 """
@@ -39,6 +41,16 @@ def check_answer(method: str, path: str, answer: HttpResponseBase) -> None:
     strict_validator(json.dumps(promised["content"][kind]["schema"])).validate(
         json.loads(b"".join(answer))
     )
+
+
+def check_message(message: dict[str, Any]) -> None:
+    """Raise AssertionError or a ValidationError if the document does not promise this message."""
+    described = build_document()["webhooks"]
+    kind = str(message["type"])
+    name = kind if kind in described else kind.partition(".")[0]
+    assert name in described, f"the document lacks the message {kind}"
+    body = described[name]["post"]["requestBody"]["content"]["application/json"]
+    strict_validator(json.dumps(body["schema"])).validate(message)
 
 
 def find_operation(method: str, path: str) -> Any:

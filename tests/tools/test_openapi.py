@@ -11,7 +11,8 @@ from django.test import Client
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from accounts.infra.problems import STATUS
-from tests.support.documented import strict_validator
+from approvals.lifecycle.steps import EVENTS
+from tests.support.documented import check_message, strict_validator
 from tools.catalog.entries import TOOLS
 from tools.surfaces.openapi.document import build_document
 from tools.surfaces.openapi.operations import RESULTS
@@ -70,6 +71,14 @@ def test_every_route_is_in_the_document(document: dict[str, Any]) -> None:
         ("/api/v1/tools/{name}", "post"),
     }
     assert documented <= routed
+
+
+def test_messages_of_all_events_are_described_with_true_examples(document: dict[str, Any]) -> None:
+    assert set(document["webhooks"]) == {*EVENTS, "security"}
+    for name, item in document["webhooks"].items():
+        example = item["post"]["requestBody"]["content"]["application/json"]["example"]
+        assert example["type"].startswith(name)
+        check_message(example)
 
 
 def test_ids_of_operations_are_unique_and_fit_every_language(document: dict[str, Any]) -> None:

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 
 from accounts.models import SCOPES
 from tools.schemas import MAX_ATTACHMENT_BYTES, Parameters
-from tools.surfaces.openapi import examples, results
+from tools.surfaces.openapi import examples, messages, results
 from tools.surfaces.openapi.operations import API, EVERYWHERE, Answered, Operation, operations
 
 SCHEMAS = "#/components/schemas/"
@@ -96,6 +96,7 @@ def build_document() -> dict[str, Any]:
         "security": [{"bearer": []}, {"key": []}, {"oauth": []}],
         "tags": [{"name": tag} for tag in dict.fromkeys(each.tag for each in found)],
         "paths": paths,
+        "webhooks": messages.describe_webhooks(named),
         "components": {
             "schemas": {
                 name: _without_defaults(schema) for name, schema in sorted(defined["$defs"].items())
@@ -161,7 +162,7 @@ def _types(found: list[Operation]) -> dict[str, Any]:
     """Return all types of bodies and answers by a name of their own."""
     bodies = [each.body for each in found if each.body is not None]
     answered = [each for one in found for answer in one.answers for each in answer.types]
-    every = [results.ProblemDocument, *bodies, *answered]
+    every = [results.ProblemDocument, *messages.TYPES, *bodies, *answered]
     return {f"{each.__module__}.{each.__name__}": each for each in every}
 
 

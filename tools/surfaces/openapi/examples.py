@@ -100,6 +100,34 @@ _WEBHOOK = {
     "created_at": _MOMENT,
 }
 
+_AUDIT = {"sequence": 412, "hash": _SHA256}
+MESSAGES: dict[str, dict[str, Any]] = {
+    "action": {
+        "type": "action.succeeded",
+        "timestamp": _LATER,
+        "data": {
+            **{name: _ACTION[name] for name in ("id", "state", "tool", "mailbox", "review_url")},
+            "sequence": 4,
+            "next": "It was sent. Do not propose it again.",
+            "metadata": {"ticket": "4711"},
+            "audit": _AUDIT,
+        },
+    },
+    "security": {
+        "type": "security.sign_in_failed",
+        "timestamp": _LATER,
+        "data": {
+            "id": ID,
+            "event": "sign_in_failed",
+            "actor": "visitor",
+            "subject": "7",
+            "method": "password",
+            "network": "203.0.113.0/24",
+            "audit": _AUDIT,
+        },
+    },
+}
+
 RESULTS: dict[str, dict[str, Any]] = {
     "MailboxRow": _MAILBOX,
     "MailboxList": {"mailboxes": [_MAILBOX]},
