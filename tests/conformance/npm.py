@@ -9,6 +9,7 @@ NODE = "node@22.23.3"
 CONFORMANCE = "@modelcontextprotocol/conformance@0.2.0-alpha.12"
 SDK = "@modelcontextprotocol/sdk@1.32.2"
 REMOTE = "mcp-remote@0.15.1"
+INSPECTOR = "@modelcontextprotocol/inspector@2.12.0"
 INSTALL_SECONDS = 300
 
 
