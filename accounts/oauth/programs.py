@@ -44,14 +44,15 @@ FETCHES_OF_ALL = Quota(name="oauth-documents-of-all", amount=600, seconds=HOUR, 
 class Program:
     """A program as a person reads it on the consent page.
 
-    `host` is the host of its metadata document, which proves that the owner of that host knows the
-    program; it is empty for a program that registered itself under a name of its choice.
-    `returns_to` is the host that gets the answer.
+    `is_known`: an administrator has added it. `host` is the host of its metadata document, which
+    proves that the owner of that host knows the program; it is empty for a program that registered
+    itself under a name of its choice. `returns_to` is the host that gets the answer.
     """
 
     name: str
     host: str
     returns_to: str
+    is_known: bool = False
     is_local: bool = False
     app_scheme: str = ""
 
@@ -70,6 +71,7 @@ def describe(client: Client, redirect_uri: str = "") -> Program:
         name=name_of(client),
         host=urlparse(client.id).hostname or "" if cimd.is_cimd_url(client.id) else "",
         returns_to=returns_to,
+        is_known=is_known(client),
         is_local=returns_to == "localhost",
         app_scheme=returns_to if returns_to.endswith(":") else "",
     )
@@ -92,8 +94,17 @@ def is_document_allowed(url: str) -> bool:
     return is_host_allowed(urlparse(url).hostname or "")
 
 
+def is_known(client: Client) -> bool:
+    """Return True if an administrator has added the program by `create_program`."""
+    return client.data is None
+
+
 def is_allowed(client: Client) -> bool:
-    """Return True if the settings still let this program ask; they may have changed."""
+    """Return True if the program may still ask. The settings may have changed; they do not restrict
+    the programs that an administrator has added.
+    """
+    if is_known(client):
+        return True
     if cimd.is_cimd_url(client.id):
         return is_document_allowed(client.id)
     return all(is_host_allowed(redirects.host_of(uri)) for uri in client.get_redirect_uris())
@@ -106,6 +117,23 @@ def complete(client: Client) -> None:
     redirects.check_redirects(client.get_redirect_uris())
     if not is_allowed(client):
         raise ValidationError("This server does not accept programs of this host.")
+    _fill(client)
+
+
+def add(name: str, redirect_uris: list[str]) -> Client:
+    """Save a program that the administrator knows, whatever the settings let register; raise
+    ValidationError.
+    """
+    redirects.check_redirects(redirect_uris)
+    client = Client(name=name, type=Client.Type.PUBLIC, secret="", data=None)
+    client.name = name_of(client)
+    client.set_redirect_uris(redirect_uris)
+    _fill(client)
+    client.save()
+    return client
+
+
+def _fill(client: Client) -> None:
     client.set_grant_types(list(GRANTS))
     client.set_response_types(["code"])
     client.set_scopes(list(SCOPES))
@@ -168,9 +196,7 @@ def complete_document(client: Client) -> None:
     client.name = name_of(client)
     # The rest of the document is not kept: nothing here needs it, and anybody can write it.
     client.data = {"cimd": True, "updated_at": int(time.time())}
-    client.set_grant_types(list(GRANTS))
-    client.set_response_types(["code"])
-    client.set_scopes(list(SCOPES))
+    _fill(client)
 
 
 def _fetch(parsed: ParseResult) -> Any:

@@ -88,6 +88,7 @@ PEOPLE_WORDS: dict[str, Promise] = {
     "sign_on_removed": _("Single sign-on removed"),
     # A token
     "token_created": _("Token created"),
+    "program_added": _("Program added"),
     "token_rotated": _("Token rotated"),
     "token_narrowed": _("Token limited"),
     "token_revoked": _("Token revoked"),
