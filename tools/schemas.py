@@ -210,6 +210,36 @@ class CreateDraft(DraftFields):
     pass
 
 
+def _plain_reason(value: str) -> str:
+    """Return the text if an approver can read all of it: no hidden or reordering characters."""
+    for character in body_text(value):
+        if character not in "\n\t" and unicodedata.category(character) in ("Cc", "Cf"):
+            raise ValueError(f"must not hold the character U+{ord(character):04X}")
+    return body_text(value)
+
+
+MetadataName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,39}$")]
+MetadataValue = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(header_text)]
+Metadata = Annotated[dict[MetadataName, MetadataValue], Field(max_length=16)]
+
+
+class RemarkParameters(MailboxParameters):
+    """The words of a program about what it proposes; nothing of them leaves."""
+
+    reason: (
+        Annotated[str, Field(min_length=1, max_length=1000), AfterValidator(_plain_reason)] | None
+    ) = Field(None, description="why; the approver reads it as your claim")
+    metadata: Metadata | None = Field(
+        None, description="up to 16 short texts by name, for you; list_actions filters by them"
+    )
+    callback_url: str | None = Field(
+        None,
+        min_length=1,
+        max_length=500,
+        description="https; gets each step, signed like a webhook",
+    )
+
+
 class _DraftNamed(MailboxParameters):
     draft_id: MessageId | None = None
     uid: int | None = Field(None, ge=1, description="UID in the drafts folder")
@@ -221,7 +251,7 @@ class _DraftNamed(MailboxParameters):
         return self
 
 
-class UpdateDraft(_DraftNamed, DraftFields):
+class UpdateDraft(_DraftNamed, DraftFields, RemarkParameters):
     pass
 
 
@@ -244,36 +274,11 @@ class ListDrafts(MailboxParameters):
     page_token: str | None = Field(None, max_length=200)
 
 
-class DeleteDraft(_DraftNamed):
+class DeleteDraft(_DraftNamed, RemarkParameters):
     pass
 
 
-def _plain_reason(value: str) -> str:
-    """Return the text if an approver can read all of it: no hidden or reordering characters."""
-    for character in body_text(value):
-        if character not in "\n\t" and unicodedata.category(character) in ("Cc", "Cf"):
-            raise ValueError(f"must not hold the character U+{ord(character):04X}")
-    return body_text(value)
-
-
-MetadataName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,39}$")]
-MetadataValue = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(header_text)]
-Metadata = Annotated[dict[MetadataName, MetadataValue], Field(max_length=16)]
-
-
-class SendingParameters(MailboxParameters):
-    reason: (
-        Annotated[str, Field(min_length=1, max_length=1000), AfterValidator(_plain_reason)] | None
-    ) = Field(None, description="why; the approver reads it as your claim")
-    metadata: Metadata | None = Field(
-        None, description="up to 16 short texts by name, for you; list_actions filters by them"
-    )
-    callback_url: str | None = Field(
-        None,
-        min_length=1,
-        max_length=500,
-        description="https; gets each step, signed like a webhook",
-    )
+class SendingParameters(RemarkParameters):
     replaces: str | None = Field(None, min_length=1, max_length=64)
     idempotency_key: str | None = Field(None, min_length=1, max_length=255)
     confirm: bool = Field(

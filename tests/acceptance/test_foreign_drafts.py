@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from approvals.models import AuditEvent
+from approvals.lifecycle import notes
+from approvals.models import AuditEvent, PendingAction
 from tests.conftest import Api, make_api
 from tests.support.people.office import Office, letter, office
 from tests.support.servers.dovecot import dovecot
@@ -50,6 +51,21 @@ def events(office: Office) -> list[str]:
 def only_draft(office: Office) -> EmailMessage:
     (draft,) = office.folder("Drafts")
     return draft
+
+
+def test_proposed_change_carries_the_words_of_the_program(office: Office) -> None:
+    draft = persons_draft(office)
+    assert office.api.post("/webhooks", {"callbacks": True}).status_code == 201
+    words = {"reason": "She moved.", "metadata": {"order": "4711"}}
+    called = {**words, "callback_url": "http://127.0.0.1:9/back"}
+    for tool, content in (("update_draft", CHANGED), ("delete_draft", {})):
+        action = office.tool(tool, draft_id=draft, **content, **called)["action"]
+        assert action["metadata"] == {"order": "4711"}
+        assert "She moved." in office.reviewer.page(action["id"]).content.decode()
+        said = notes.remarks_of(PendingAction.objects.get(pk=action["id"]))
+        assert said.callback_url == "http://127.0.0.1:9/back"
+    wrong = office.refused("delete_draft", draft_id=draft, callback_url="ftp://x.example/")
+    assert [each["field"] for each in wrong["errors"]] == ["callback_url"]
 
 
 def test_update_of_a_persons_draft_waits_for_approval(office: Office) -> None:

@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 from tools.catalog.entries import Tool
-from tools.schemas import Parameters
+from tools.schemas import Parameters, SendingParameters
 
 # Keywords that help to fill in a parameter. The others (titles, lengths, additionalProperties) are
 # only for validation.
@@ -35,6 +35,8 @@ EXPLAINED_ONCE = frozenset(
 # Accepted, but not shown: other names of a parameter, and parameters for programs, which read the
 # documents.
 NOT_SHOWN = frozenset({"user_id", "uid", "metadata", "callback_url"})
+# Of tools that propose only now and then.
+NOT_SHOWN_OF_OTHERS = frozenset({"reason"})
 # An IMAP UID for a message id, and one address for a list of one: the first type is shown.
 SYNONYMOUS_TYPES = (["string", "integer"], ["array", "string"])
 FAR_AWAY = 1000  # a limit that nobody reaches by accident
@@ -47,10 +49,12 @@ def published_parameters(parameters: type[Parameters]) -> Mapping[str, Any]:
     types.
     """
     schema = parameters.model_json_schema()
+    sends = issubclass(parameters, SendingParameters)
+    left_out = NOT_SHOWN if sends else NOT_SHOWN | NOT_SHOWN_OF_OTHERS
     members = {
         name: {**member, "description": None} if name in EXPLAINED_ONCE else member
         for name, member in schema.get("properties", {}).items()
-        if name not in NOT_SHOWN
+        if name not in left_out
     }
     definitions = schema.get("$defs", {})
     published = {

@@ -37,7 +37,8 @@ from tools.mail.text.addresses import domain_of
 from tools.schemas import M365RunCommand
 from tools.sending.answers import Proposed, build_proposed
 from tools.sending.preview import as_warnings
-from tools.sending.proposals import remarks_of, request_digest
+from tools.sending.proposals import request_digest
+from tools.sending.remarks import read_remarks
 
 log = structlog.get_logger(__name__)
 
@@ -187,7 +188,7 @@ def _propose_command(
             kind="m365.command", payload=payload, preview=preview, message_id=f"m365-{uuid4()}"
         ),
         replaces=parameters.replaces,
-        remarks=remarks_of(parameters),
+        remarks=read_remarks(parameters),
     )
     return build_proposed(action, caller, replayed=replayed)
 

@@ -19,7 +19,15 @@ from accounts.infra.problems import Problem
 from accounts.infra.texts import translatable
 from accounts.models import Mailbox
 from approvals.core.digest import digest_of
-from approvals.core.types import ApprovedAction, Outcome, Preview, Proposal, Rendered, Target
+from approvals.core.types import (
+    ApprovedAction,
+    Outcome,
+    Preview,
+    Proposal,
+    Remarks,
+    Rendered,
+    Target,
+)
 from approvals.lifecycle import proposals
 from tools.mail.message import lenient
 from tools.mail.message.compose import OutgoingMessage, add_date
@@ -40,6 +48,7 @@ from tools.sending.encoding import encode
 from tools.sending.prepared import refuse_prepared
 from tools.sending.preview import EXCERPT
 from tools.sending.purpose import fill, name_targets
+from tools.sending.remarks import check_callback, read_remarks
 
 KIND = "draft.change"
 PAYLOAD_VERSION = 1
@@ -49,6 +58,7 @@ def update_draft(
     caller: Caller, mailbox: Mailbox, parameters: UpdateDraft
 ) -> dict[str, Any] | Proposed:
     """Replace the caller's own unchanged draft now; propose the change of any other."""
+    check_callback(caller, parameters)
     with map_errors(mailbox):
         provider = provider_of(caller, mailbox)
         stored = drafts.get_draft(mailbox, provider, parameters)
@@ -56,20 +66,21 @@ def update_draft(
         if drafts.may_change(caller, mailbox, stored):
             return drafts.replace_draft(caller, mailbox, provider, request, stored)
         before = _describe(provider, stored)
-    return _propose(caller, mailbox, stored, before, encode(request))
+    return _propose(caller, mailbox, stored, before, encode(request), read_remarks(parameters))
 
 
 def delete_draft(
     caller: Caller, mailbox: Mailbox, parameters: DeleteDraft
 ) -> dict[str, Any] | Proposed:
     """Delete the caller's own unchanged draft now; propose the deletion of any other."""
+    check_callback(caller, parameters)
     with map_errors(mailbox):
         provider = provider_of(caller, mailbox)
         stored = drafts.get_draft(mailbox, provider, parameters)
         if drafts.may_change(caller, mailbox, stored):
             return drafts.remove_draft(caller, mailbox, provider, stored)
         before = _describe(provider, stored)
-    return _propose(caller, mailbox, stored, before, None)
+    return _propose(caller, mailbox, stored, before, None, read_remarks(parameters))
 
 
 def _propose(
@@ -78,6 +89,7 @@ def _propose(
     stored: StoredDraft,
     before: dict[str, Any],
     after: OutgoingMessage | None,
+    remarks: Remarks,
 ) -> Proposed:
     """Store the change for a person to decide.
 
@@ -115,6 +127,7 @@ def _propose(
             message_id=f"draft-{uuid4()}",
             blobs=() if after is None else (after.source,),
         ),
+        remarks=remarks,
     )
     return build_proposed(action, caller, replayed=replayed)
 

@@ -16,10 +16,9 @@ from accounts.infra.problems import FieldError, Problem
 from accounts.infra.texts import translatable
 from accounts.models import Mailbox
 from approvals.core.digest import digest_of
-from approvals.core.types import Proposal, Remarks
+from approvals.core.types import Proposal
 from approvals.lifecycle import proposals
 from approvals.rules import policy
-from approvals.webhooks.subscriptions import refuse_callback
 from tools.mail.message.compose import (
     OutgoingMessage,
     Request,
@@ -49,6 +48,7 @@ from tools.sending.kinds import refuse_what_cannot_leave
 from tools.sending.payload import KINDS, VERSION, MailPayload, ProposedDraft, file_digests
 from tools.sending.prepared import refuse_prepared
 from tools.sending.purpose import describe_original
+from tools.sending.remarks import check_callback, read_remarks
 from tools.sending.send_time import check_send_time
 from tools.sending.snapshot import request_of_draft
 from tools.sending.surroundings import all_text, find_later, surroundings
@@ -245,18 +245,9 @@ def _propose(
         request_digest=asked,
         proposal=proposal,
         replaces=parameters.replaces,
-        remarks=remarks_of(parameters),
+        remarks=read_remarks(parameters),
     )
     return build_proposed(action, caller, replayed=replayed)
-
-
-def remarks_of(parameters: SendingParameters) -> Remarks:
-    """Return what the caller says about the proposal, beside its content."""
-    return Remarks(
-        reason=parameters.reason or "",
-        metadata=parameters.metadata or {},
-        callback_url=parameters.callback_url or "",
-    )
 
 
 def _find_earlier(
@@ -277,8 +268,7 @@ def _find_earlier(
         )
         if earlier is not None:
             return build_proposed(earlier, caller, replayed=True)
-    if parameters.callback_url is not None:
-        refuse_callback(caller, parameters.callback_url)
+    check_callback(caller, parameters)
     if parameters.replaces is not None:
         proposals.replaceable(caller=caller, mailbox=mailbox, action_id=parameters.replaces)
     return None
