@@ -1,4 +1,4 @@
-"""What a program says about its proposal, beside the content: a reason, metadata, a callback."""
+"""The words of a program about its proposal, beside the content: a reason, metadata, a callback."""
 
 from accounts.access.caller import Caller
 from approvals.core.types import Remarks

@@ -67,7 +67,7 @@ class Step(TypedDict):
 
 
 class ActionMessage(TypedDict):
-    """What happened to an action."""
+    """A message about one step of an action."""
 
     type: Annotated[str, Field(pattern=r"^action\.")]
     timestamp: Moment
@@ -87,7 +87,7 @@ class SecurityEvent(TypedDict):
 
 
 class SecurityMessage(TypedDict):
-    """What happened to an account or its access; only for webhooks of staff."""
+    """A message about an account or its access; only for webhooks of staff."""
 
     type: Annotated[str, Field(pattern=r"^security\.")]
     timestamp: Moment
