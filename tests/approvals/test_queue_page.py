@@ -7,7 +7,7 @@ import pytest
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
-from accounts.models import Mailbox, User
+from accounts.models import Mailbox, Membership, Role, User
 from approvals.decisions import verdicts
 from approvals.models import PendingAction
 from tests.approvals.review_pages import filled, seal_of, text_of
@@ -128,3 +128,25 @@ def test_updated_rows_are_those_of_the_page(api: Api, reviewer: Reviewer) -> Non
         return re.sub(r"\s+", " ", re.sub(r"<time.*?</time>", "", html, flags=re.DOTALL)).strip()
 
     assert bare(told) in bare(page)
+
+
+def test_thousand_mailboxes_of_one_person_are_one_page(
+    reviewer: Reviewer, api: Api, mailbox: Mailbox
+) -> None:
+    """Both databases limit the number of parts of a statement, which once was one a mailbox."""
+    api.propose()
+    others = Mailbox.objects.bulk_create(
+        Mailbox(address=f"box{number}@lovelace.example", provider="memory", credentials=b"")
+        for number in range(1000)
+    )
+    Membership.objects.bulk_create(
+        Membership(mailbox=each, user=reviewer.user, role=Role.APPROVER) for each in others
+    )
+
+    for tab in ("pending", "leaving", "rejected"):
+        page = reviewer.client.get(f"/?tab={tab}&mailbox=")
+        assert page.status_code == 200
+        assert page.content.count(b"@lovelace.example</option>") == 1001
+    chosen = reviewer.client.get(f"/?mailbox={mailbox.pk}").content.decode()
+    assert f'<option value="{mailbox.pk}" selected>{mailbox.address}</option>' in chosen
+    assert chosen.count('id="row-') == 1
