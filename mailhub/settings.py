@@ -253,7 +253,11 @@ else:
         "tcp_user_timeout": 60_000,
         # Longer than any migration or export of ours. A connection pooler does not accept this
         # parameter, and a `prepare_threshold` in the URL means that there is one.
-        **({} if "prepare_threshold" in _given else {"options": "-c statement_timeout=15min"}),
+        **(
+            {}
+            if "prepare_threshold" in _given
+            else {"options": "-c statement_timeout=15min -c jit=off"}
+        ),
     } | _given
 
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"

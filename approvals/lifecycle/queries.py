@@ -248,7 +248,7 @@ def rule_changes(
 
     For one action these are the changes between its proposal and its end.
     """
-    events = AuditEvent.objects.filter(mailbox=mailbox, event="policy_changed").order_by(
+    events = AuditEvent.objects.filter(chain=mailbox.pk, event="policy_changed").order_by(
         "-sequence"
     )
     if since is not None:

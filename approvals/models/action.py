@@ -40,15 +40,18 @@ class PendingAction(models.Model):
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     kind = models.CharField(max_length=40)
     tool = models.CharField(max_length=40)
-    mailbox = models.ForeignKey(Mailbox, models.PROTECT, related_name="+")
-    proposer = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="+")
+    # Indexes below begin with the mailbox and with the proposer.
+    mailbox = models.ForeignKey(Mailbox, models.PROTECT, related_name="+", db_index=False)
+    proposer = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.PROTECT, related_name="+", db_index=False
+    )
     proposer_name = models.CharField(max_length=100, blank=True)
     token_id = models.UUIDField(null=True)
     replaces = models.OneToOneField("self", models.PROTECT, null=True, related_name="superseded_by")
     status = models.CharField(max_length=12, choices=Status.choices, default=Status.PENDING)
     revision = models.PositiveIntegerField(default=1)
     digest = models.CharField(max_length=64)
-    message_id = models.CharField(max_length=255, unique=True)
+    message_id = models.CharField(max_length=255)
     fingerprint = models.CharField(max_length=64)
     approval_round = models.PositiveIntegerField(default=1)
     approvals_needed = models.PositiveSmallIntegerField(default=1)
@@ -100,6 +103,8 @@ class PendingAction(models.Model):
                 | (~Q(status=Status.EXECUTING) & Q(lease_until__isnull=True)),
                 name="action_executing_has_lease",
             ),
+            # Not `unique=True`, which on PostgreSQL adds an index for LIKE.
+            models.UniqueConstraint(fields=["message_id"], name="action_message_id_once"),
             # Mails of one mailbox leave one after the other, however many workers there are.
             models.UniqueConstraint(
                 fields=["mailbox"],
@@ -128,7 +133,14 @@ class PendingAction(models.Model):
                 name="action_of_agent",
             ),
             models.Index(
-                fields=["not_before"], condition=Q(status=Status.APPROVED), name="action_due"
+                fields=["not_before", "mailbox", "id"],
+                condition=Q(status=Status.APPROVED),
+                name="action_due",
+            ),
+            models.Index(
+                fields=["mailbox", "not_before"],
+                condition=Q(status=Status.APPROVED),
+                name="action_due_of_mailbox",
             ),
             models.Index(
                 fields=["lease_until"], condition=Q(status=Status.EXECUTING), name="action_leased"
@@ -196,7 +208,9 @@ class Revision(models.Model):
 
     unreadable = False
 
-    action = models.ForeignKey(PendingAction, models.CASCADE, related_name="revisions")
+    action = models.ForeignKey(
+        PendingAction, models.CASCADE, related_name="revisions", db_index=False
+    )
     number = models.PositiveIntegerField()
     author = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="+")
     payload = models.JSONField()

@@ -29,8 +29,11 @@ class AuditChain(models.Model):
 class AuditEvent(models.Model):
     """One event of a chain: `hash` covers all other columns of the row, `previous` included."""
 
-    chain = models.ForeignKey(AuditChain, models.PROTECT, related_name="events")
-    mailbox = models.ForeignKey(Mailbox, models.PROTECT, null=True, related_name="+")
+    # The events of a mailbox are looked up by their chain, with which several indexes begin.
+    chain = models.ForeignKey(AuditChain, models.PROTECT, related_name="events", db_index=False)
+    mailbox = models.ForeignKey(
+        Mailbox, models.PROTECT, null=True, related_name="+", db_index=False
+    )
     sequence = models.PositiveBigIntegerField()
     at = models.DateTimeField()
     event = models.CharField(max_length=40)

@@ -27,7 +27,9 @@ class Attempt(models.Model):
         NOT_SENT = "not_sent"
         UNKNOWN = "unknown"
 
-    action = models.ForeignKey(PendingAction, models.CASCADE, related_name="attempts")
+    action = models.ForeignKey(
+        PendingAction, models.CASCADE, related_name="attempts", db_index=False
+    )
     fence = models.PositiveIntegerField()
     phase = models.CharField(max_length=12, choices=Phase.choices, default=Phase.PREPARED)
     verdict = models.CharField(max_length=12, choices=Verdict.choices, null=True)

@@ -59,6 +59,11 @@ class ApprovalPolicy(models.Model):
 
     class Meta:
         verbose_name_plural = "approval policies"
+        indexes = [
+            models.Index(
+                fields=["closes_at"], condition=Q(closes_at__isnull=False), name="policy_closing"
+            )
+        ]
         constraints = [
             models.CheckConstraint(
                 condition=Q(approvals_needed__gte=1, approvals_needed__lte=5),

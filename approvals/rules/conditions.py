@@ -4,14 +4,16 @@ There are two sorts of refusal. If the approval is void, the action goes back to
 reason. If the action is only held back, it stays approved and waits.
 
 There are no joins: PostgreSQL would not check a condition on a joined table again when it waits for
-a row that another worker is claiming.
+a row that another worker is claiming. Each condition looks up the rows of one mailbox by an index,
+so a claim costs the same with ten mailboxes and with 10,000.
 """
 
 from datetime import timedelta
+from typing import Any
 
-from django.db.models import Count, Exists, OuterRef, Q, Subquery
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce, Greatest, Now
-from django.db.models.lookups import GreaterThan
+from django.db.models.lookups import GreaterThan, IsNull
 
 from accounts.infra.texts import translatable
 from accounts.models import ApiToken, Mailbox
@@ -32,34 +34,57 @@ def may_execute() -> Q:
     The action is approved by enough people who still may approve, is due and not held back, and no
     other mail is leaving this mailbox.
     """
-    return Q(status=Status.APPROVED) & due() & Q(expires_at__gt=Now()) & ~must_wait() & ~is_void()
+    return Q(status=Status.APPROVED) & due() & still_holds() & ~must_wait()
+
+
+def still_holds() -> Q:
+    """Return the condition for an approval that has not expired and is not void."""
+    return Q(expires_at__gt=Now()) & ~is_void()
 
 
 def due() -> Q:
-    return Q(not_before=None) | Q(not_before__lte=Now())
+    """Return the condition for an action whose time has come. Each approval writes a time."""
+    return Q(not_before__lte=Now())
 
 
 def must_wait() -> Q:
-    """Return the condition for an action that has to wait.
+    """Return the condition for an action that has to wait, for one of the reasons to wait."""
+    anything = Q()
+    for rows in (*reasons_of_pauses(), *reasons_to_wait()):
+        anything |= has_any(rows)
+    return anything
 
-    The reasons: the kill switch, a mailbox that must be reconnected or cools down, another mail
-    that is leaving it, the send window, or the daily limit.
+
+def reasons_of_pauses() -> list[QuerySet[Any]]:
+    """Return the pauses of everything, and those of the mailbox of the outer query."""
+    return [
+        Pause.objects.filter(mailbox=None),
+        Pause.objects.filter(mailbox=OuterRef("mailbox")),
+    ]
+
+
+def reasons_to_wait() -> list[QuerySet[Any]]:
+    """Return the rows that hold back the mail of the mailbox of the outer query.
+
+    They are a mailbox that must be reconnected, a cool-down, another mail that is leaving, and
+    rules with a closed send window or a reached daily limit.
     """
-    return (
-        Q(Exists(Pause.objects.filter(Q(mailbox=None) | Q(mailbox=OuterRef("mailbox")))))
-        | ~Q(mailbox__in=Mailbox.objects.filter(status__in=REACHABLE).values("pk"))
-        | Q(mailbox__in=Rest.objects.filter(until__gt=Now()).values("mailbox"))
-        | Q(
-            Exists(
-                PendingAction.objects.filter(mailbox=OuterRef("mailbox"), status=Status.EXECUTING)
-            )
-        )
-        | Q(
-            mailbox__in=ApprovalPolicy.objects.filter(outside_window() | day_is_full()).values(
-                "mailbox"
-            )
-        )
-    )
+    here = OuterRef("mailbox")
+    return [
+        Mailbox.objects.filter(pk=here).exclude(status__in=REACHABLE),
+        Rest.objects.filter(mailbox=here, until__gt=Now()),
+        PendingAction.objects.filter(mailbox=here, status=Status.EXECUTING),
+        ApprovalPolicy.objects.filter(outside_window() | day_is_full(), mailbox=here),
+    ]
+
+
+def has_any(rows: QuerySet[Any]) -> Q:
+    """Return the condition that there are such rows, which refer to the outer query.
+
+    PostgreSQL answers many EXISTS at once: it reads the whole table and keeps all that match. The
+    first row that matches is looked up for each action.
+    """
+    return Q(IsNull(Subquery(rows.order_by().values("pk")[:1]), False))  # the value of the lookup
 
 
 def outside_window() -> Q:
@@ -97,7 +122,9 @@ def approval_over() -> Q:
 
 
 def is_disconnected() -> Q:
-    return Q(mailbox__in=Mailbox.objects.filter(status=Mailbox.Status.DISCONNECTED).values("pk"))
+    return has_any(
+        Mailbox.objects.filter(pk=OuterRef("mailbox"), status=Mailbox.Status.DISCONNECTED)
+    )
 
 
 def is_token_revoked() -> Q:
@@ -108,7 +135,7 @@ def is_token_revoked() -> Q:
     revoked = ApiToken.objects.filter(
         pk=OuterRef("token_id"), revoked_at__gt=OuterRef("approved_at")
     )
-    return Q(token_id__isnull=False) & Q(Exists(revoked))
+    return Q(token_id__isnull=False) & has_any(revoked)
 
 
 def are_rules_changed() -> Q:
@@ -119,7 +146,7 @@ def are_rules_changed() -> Q:
     newer = ApprovalPolicy.objects.filter(
         mailbox=OuterRef("mailbox"), version__gt=OuterRef("rules_version")
     )
-    return Q(Exists(newer))
+    return has_any(newer)
 
 
 def are_approvers_lost() -> Q:

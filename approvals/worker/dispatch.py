@@ -43,16 +43,37 @@ def _rows(
     return actions.annotate(owner=_owner()).values_list("pk", "mailbox", "owner")
 
 
+def find_unpaused() -> QuerySet[PendingAction]:
+    """Return the approved actions that are due and that no pause holds back.
+
+    Pauses come first, because only they hold back thousands of actions for days. The index
+    `action_due` has all columns that this reads.
+    """
+    due = PendingAction.objects.filter(conditions.due(), status=Status.APPROVED)
+    for rows in conditions.reasons_of_pauses():
+        due = due.filter(~Exists(rows))
+    return due
+
+
+def find_free(unpaused: QuerySet[PendingAction]) -> QuerySet[PendingAction]:
+    """Return those of these actions whose mailbox may send. Only the claim looks at the action.
+
+    A void approval must not hide the other mail of its mailbox: the claim returns it to a person.
+    """
+    return PendingAction.objects.filter(~conditions.must_wait(), pk__in=unpaused.values("pk"))
+
+
 # Only the longest waiting of each mailbox: more cannot leave at once, and a long queue must not
 # hide the other mailboxes.
 _heads = Select(
     lambda: _rows(
-        PendingAction.objects.filter(conditions.may_execute())
-        .annotate(
-            place=Window(RowNumber(), partition_by=F("mailbox"), order_by=F("not_before").asc())
-        )
-        .filter(place=1)
-        .order_by("not_before")[:HEADS]
+        find_free(
+            find_unpaused()
+            .annotate(
+                place=Window(RowNumber(), partition_by=F("mailbox"), order_by=F("not_before").asc())
+            )
+            .filter(place=1)
+        ).order_by("not_before")[:HEADS]
     )
 )
 _place = Select(
@@ -80,8 +101,8 @@ def some_wait_too_long() -> bool:
     """
     since = Now() - timedelta(seconds=settings.MAILHUB_READY_WAIT_SECONDS)
     mine = OuterRef("mailbox")
-    waiting = PendingAction.objects.filter(
-        Q(not_before=None) | Q(not_before__lt=since), conditions.may_execute()
+    waiting = find_free(find_unpaused().filter(not_before__lt=since)).filter(
+        conditions.still_holds()
     )
     too_long = waiting.exclude(
         Q(Exists(Attempt.objects.filter(action__mailbox=mine, ended_at__gt=since)))

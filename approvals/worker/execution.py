@@ -41,7 +41,7 @@ from approvals.lifecycle.returns import return_if_void, return_with_warnings
 from approvals.lifecycle.revisions import filter_new_warnings
 from approvals.models import Attempt, PendingAction, Preparation
 from approvals.pauses import journal, restored
-from approvals.rules.conditions import may_execute
+from approvals.rules.conditions import due, may_execute
 from approvals.worker.claim import Claim, another_leaves, take_claim
 from approvals.worker.preparation import discard_outdated, keep
 
@@ -106,7 +106,9 @@ _may_leave = Select(
 )
 _following = Select(
     lambda: (
-        PendingAction.objects.filter(may_execute(), mailbox=slot(PendingAction, "mailbox"))
+        PendingAction.objects.filter(
+            due(), mailbox=slot(PendingAction, "mailbox"), status=Status.APPROVED
+        )
         .order_by("not_before")
         .values_list("pk")[:1]
     )
@@ -149,8 +151,9 @@ def execute(action_id: UUID, *, worker: str) -> bool:
 def _notify_next(left: PendingAction) -> None:
     """Notify for the next mail of this mailbox.
 
-    A worker that came for it during the send went away again. If the notification fails, the next
-    sweep picks the mail up.
+    A worker that came for it during the send went away again. Whether the mail may leave is for the
+    claim to say: a judgement of each waiting mail would take longer with each of them. If the
+    notification fails, the next sweep picks the mail up.
     """
     try:
         for (action_id,) in _following(mailbox=left.mailbox_id):

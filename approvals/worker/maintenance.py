@@ -14,7 +14,14 @@ from uuid import UUID
 import structlog
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, transaction
-from django.db.models import DurationField, ExpressionWrapper, F, Q, QuerySet
+from django.db.models import (
+    DurationField,
+    ExpressionWrapper,
+    F,
+    OuterRef,
+    Q,
+    QuerySet,
+)
 from django.db.models.functions import Now
 from django.utils.module_loading import import_string
 
@@ -32,12 +39,11 @@ from approvals.lifecycle import notes
 from approvals.lifecycle.backoff import PROBES, lookup_wait, retry_wait
 from approvals.lifecycle.load import load_approved, read_action
 from approvals.lifecycle.outcomes import record_outcome
-from approvals.lifecycle.returns import return_if_void
 from approvals.models import Attempt, Blob, Decision, PendingAction, Preparation, Revision
 from approvals.rules import conditions
 from approvals.rules.policy import advance_windows, find_closed
 from approvals.webhooks import courier, outbox
-from approvals.worker import dead_letters, dispatch, notification_chores, preparation
+from approvals.worker import dead_letters, dispatch, notification_chores, preparation, void
 from approvals.worker.background import Background
 
 log = structlog.get_logger(__name__)
@@ -126,36 +132,35 @@ def next_due() -> datetime | None:
 
 
 def _find_late() -> QuerySet[PendingAction]:
+    # In the order of its index: nearly all actions have expired once, but few in these states.
     return PendingAction.objects.filter(
         status__in=(Status.PENDING, Status.APPROVED), expires_at__lte=Now()
-    )
+    ).order_by("expires_at")
 
 
 def _dead() -> QuerySet[PendingAction]:
     return PendingAction.objects.filter(status=Status.EXECUTING, lease_until__lt=Now())
 
 
-def _find_void() -> QuerySet[PendingAction]:
-    return PendingAction.objects.filter(
-        conditions.due(), conditions.is_void(), status=Status.APPROVED
-    )
-
-
 def _find_to_look_up() -> QuerySet[PendingAction]:
     return PendingAction.objects.filter(
+        conditions.has_any(_mailbox_that_may_look()),
         status=Status.UNKNOWN,
         next_probe_at__lte=Now(),
-        mailbox__in=Mailbox.objects.filter(status__in=conditions.MAY_LOOK),
     )
 
 
 def _find_to_settle() -> QuerySet[PendingAction]:
     """Return the work after sends. A mailbox that must be reconnected uses up no attempt."""
     return PendingAction.objects.filter(
+        conditions.has_any(_mailbox_that_may_look()),
         status=Status.SUCCEEDED,
         settle_at__lte=Now(),
-        mailbox__in=Mailbox.objects.filter(status__in=conditions.MAY_LOOK),
     )
+
+
+def _mailbox_that_may_look() -> QuerySet[Mailbox]:
+    return Mailbox.objects.filter(pk=OuterRef("mailbox"), status__in=conditions.MAY_LOOK)
 
 
 def _find_not_yet_due() -> QuerySet[PendingAction, Any]:
@@ -214,11 +219,6 @@ def _end_dead_lease(action_id: UUID) -> None:
     outcome = Outcome(verdict="unknown" if on_wire else "not_sent", code="worker_lost")
     record_outcome(action.pk, action.fence, outcome, evidence="lease_expired")
     log.warning("lease_expired", action=str(action.pk), fence=action.fence, phase=attempt.phase)
-
-
-def send_back() -> None:
-    """Send approved actions that may not leave any more back to a person, with the reason."""
-    dead_letters.process_each("void", _find_void(), return_if_void, limit=BATCH)
 
 
 def _probe(action_id: UUID) -> None:
@@ -337,7 +337,8 @@ def _purge(action_id: UUID) -> None:
 
 _due = Select(
     lambda: (
-        PendingAction.objects.filter(conditions.may_execute())
+        dispatch.find_free(dispatch.find_unpaused())
+        .filter(conditions.still_holds())
         .order_by("not_before")
         .values_list("pk")[:BATCH]
     )
@@ -364,7 +365,7 @@ CLEAN_UP = Background(
 reconcile, settle, tidy = LOOKS.finish, SENT_COPIES.finish, CLEAN_UP.finish
 # In this order, because a later task may find work that an earlier one made.
 CHORES: dict[str, Callable[[], object] | Background] = {
-    "late": expire, "dead": end_dead_leases, "closed": advance_windows, "void": send_back, "to_probe": LOOKS,
+    "late": expire, "dead": end_dead_leases, "closed": advance_windows, "void": void.send_back, "to_probe": LOOKS,
     "to_settle": SENT_COPIES, "to_tidy": CLEAN_UP, "old": purge, "to_forget": request_log.forget_old, "due": _notify,
     "to_tell": outbox.gather, "to_deliver": courier.deliver_beside,
     **notification_chores.CHORES,
@@ -374,13 +375,13 @@ _questions = Questions(
         "late": _find_late(),
         "dead": _dead(),
         "closed": find_closed(),
-        "void": _find_void(),
+        "void": void.find_due(),
         "to_probe": _find_to_look_up(),
         "to_settle": _find_to_settle(),
         "to_tidy": preparation.preparations_to_tidy(),
         "old": _find_old(Slot("kept", DurationField())),
         "to_forget": request_log.find_old(Slot("kept", DurationField())),
-        "due": PendingAction.objects.filter(conditions.may_execute()),
+        "due": dispatch.find_free(dispatch.find_unpaused()),
         "to_tell": outbox.find_behind(),
         "to_deliver": courier.due(),
         **notification_chores.questions(),

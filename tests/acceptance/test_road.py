@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 from django.core.management import call_command
+from django.db.models.functions import Now
 from django.utils import timezone
 
 from approvals.models import PendingAction
 from approvals.worker import maintenance
+from approvals.worker.execution import execute
 from tests.conftest import HELLO, Api, Reviewer
 from tests.support.work import work
 from tools.providers.memory import MemoryServer
@@ -173,7 +175,7 @@ def test_mail_for_a_mailbox_that_is_down_leaves_once_later(
     assert api.get(f"/actions/{action_id}").json()["state"] == "approved"
 
     server.reachable = True
-    PendingAction.objects.update(not_before=None)
+    PendingAction.objects.update(not_before=Now())
     work()
 
     assert api.get(f"/actions/{action_id}").json()["state"] == "succeeded"
@@ -186,11 +188,13 @@ def test_scheduled_mail_waits_and_does_not_expire_early(
     moment = timezone.now() + timedelta(days=3)
     action_id = api.propose(send_at=moment.isoformat())
     reviewer.decide(action_id, "approve")
+    action = PendingAction.objects.get()
     work()
+    assert not execute(action.pk, worker="test")  # as after a notification that is too early
     maintenance.expire()
     assert server.ledger == []
 
-    action = PendingAction.objects.get()
+    action.refresh_from_db()
     assert action.not_before == moment
     assert action.expires_at > moment
     PendingAction.objects.update(not_before=timezone.now() - timedelta(seconds=1))

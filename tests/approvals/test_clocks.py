@@ -10,7 +10,7 @@ from accounts.infra.problems import Problem
 from accounts.models import ApiToken, Mailbox, Membership, Role, User
 from approvals.models import PendingAction
 from approvals.queues.celery import CeleryQueue
-from approvals.worker import maintenance
+from approvals.worker import maintenance, void
 from tests.approvals.conftest import approve
 from tests.conftest import Api, Reviewer
 from tests.support.work import work
@@ -37,7 +37,7 @@ def test_revocation_by_a_server_with_a_slow_clock_counts(
     with clock_off(-timedelta(seconds=30)):
         answer = reviewer.client.post(f"/tokens/{token.pk}/revoke/", {"csrfmiddlewaretoken": csrf})
     assert answer.status_code == 302
-    maintenance.send_back()
+    void.send_back()
     work()
     action.refresh_from_db()
     returned = action.returned or {}

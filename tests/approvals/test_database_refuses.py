@@ -16,7 +16,7 @@ from approvals import guard_rules, guards
 from approvals.core.states import TRANSITIONS, Status
 from approvals.management.commands import flush
 from approvals.models import ApprovalPolicy, Attempt, Decision, PendingAction, Revision
-from approvals.worker import maintenance
+from approvals.worker import maintenance, void
 from tests.approvals.conftest import approve
 from tests.approvals.guarded import SOON, claimed, only, pending, refused, sql
 from tests.conftest import Api
@@ -272,10 +272,11 @@ def test_approver_role_is_checked_in_the_code(
         digest=pending.digest,
         created_at=timezone.now(),
     )
-    only(pending, status="approved", approvals_given=1, approved_at=timezone.now())()
+    now = timezone.now()
+    only(pending, status="approved", approvals_given=1, approved_at=now, not_before=now)()
 
     assert maintenance.due() == []
-    maintenance.send_back()
+    void.send_back()
     pending.refresh_from_db()
     assert (pending.status, pending.returned) == (
         "pending",

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db.models.functions import Now
 from django.utils import timezone
 
 from accounts.infra.problems import Problem
@@ -43,7 +44,7 @@ def rejected(action: PendingAction, api: Api, reviewer: Reviewer, script: Script
 
 
 def refused(action: PendingAction, api: Api, reviewer: Reviewer, script: Script) -> None:
-    PendingAction.objects.update(not_before=None)
+    PendingAction.objects.update(not_before=Now())
     script.instead = lambda approved: Outcome(verdict="refused", code="refused", detail="No.")
     work()
 
@@ -183,7 +184,7 @@ def test_exception_after_wire_started_is_unknown(
     script.instead = sends_then_fails
     execute(action.pk, worker="test")
     script.instead = None
-    PendingAction.objects.update(not_before=None)
+    PendingAction.objects.update(not_before=Now())
     work()
 
     action.refresh_from_db()

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from django.db.models.functions import Now
 
 from accounts.models import User
 from approvals.core.types import ApprovedAction, Outcome
@@ -33,7 +34,7 @@ def test_late_acceptance_closes_an_action_sent_again(
     told = api.get(f"/actions/{lost.pk}").json()
     assert (told["state"], told["receipt"]) == ("succeeded", ACCEPTED.receipt)
     assert "may_have_been_sent_at" not in told
-    PendingAction.objects.update(not_before=None)
+    PendingAction.objects.update(not_before=Now())
     work()
     assert len(server.ledger) == 1
     assert not record_outcome(lost.pk, 1, ACCEPTED, evidence="answer")

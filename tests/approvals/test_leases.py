@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import time_machine
 from django.db import OperationalError, connection
+from django.db.models.functions import Now
 from django.utils import timezone
 
 from accounts.models import User
@@ -73,7 +74,7 @@ def test_worker_frozen_before_wire_sends_nothing(
         script.before = lambda approved: None
         lease_ends()
         assert state_of(action) == "approved"
-        PendingAction.objects.update(not_before=None)
+        PendingAction.objects.update(not_before=Now())
         assert execute(action.pk, worker="another")
 
     script.before = frozen
@@ -126,7 +127,7 @@ def test_frozen_worker_does_not_start_the_wire_of_a_new_claim(
 
         script.before = wakes
         lease_ends()
-        PendingAction.objects.update(not_before=None)
+        PendingAction.objects.update(not_before=Now())
         assert execute(action.pk, worker="another")
         script.before = lambda approved: None
 
@@ -193,7 +194,7 @@ def test_old_fence_changes_nothing_while_the_new_one_sends(
     action = approved()
     script.instead = lambda approved: NOT_NOW
     execute(action.pk, worker="frozen")
-    PendingAction.objects.update(not_before=None)
+    PendingAction.objects.update(not_before=Now())
     script.instead = None
     changed: list[bool] = []
 

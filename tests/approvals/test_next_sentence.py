@@ -15,7 +15,7 @@ from approvals.lifecycle import guidance
 from approvals.lifecycle.outcomes import record_outcome
 from approvals.lifecycle.steps import EVENTS
 from approvals.models import PendingAction
-from approvals.worker import maintenance
+from approvals.worker import maintenance, void
 from approvals.worker.execution import execute
 from tests.approvals.conftest import approve
 from tests.approvals.kinds import NOT_NOW, Script, handed_over
@@ -125,7 +125,7 @@ def lose_the_approver(stage: Stage) -> None:
     member = Membership.objects.create(mailbox=stage.row.mailbox, user=bob, role=Role.APPROVER)
     approve(stage.action, bob)
     member.delete()
-    maintenance.send_back()
+    void.send_back()
 
 
 def order_again_of_two(stage: Stage) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
+from django.db.models.functions import Now
 
 from accounts.models import User
 from approvals.core.types import ApprovedAction, LeaseLost, Outcome, PreviewWarning
@@ -47,7 +48,7 @@ def desk(script: Script) -> Desk:
 
 
 def run(action: PendingAction) -> PendingAction:
-    PendingAction.objects.filter(pk=action.pk, status="approved").update(not_before=None)
+    PendingAction.objects.filter(pk=action.pk, status="approved").update(not_before=Now())
     execute(action.pk, worker="test")
     action.refresh_from_db()
     return action

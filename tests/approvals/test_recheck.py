@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from django.db.models.functions import Now
 from django.utils import timezone
 
 from accounts.infra.problems import Problem
@@ -307,7 +308,7 @@ def test_claim_is_refused_after_another_worker_has_tried(
         script.seen, script.instead = lambda approved: (), lambda approved: NOT_NOW
         assert execute(action.pk, worker="another")
         script.instead = None
-        PendingAction.objects.update(not_before=None)
+        PendingAction.objects.update(not_before=Now())
         return ()
 
     script.seen = meanwhile

@@ -6,6 +6,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from django.db import IntegrityError, transaction
+from django.db.models.functions import Now
 from django.utils import timezone
 
 from accounts.access.caller import Caller
@@ -275,7 +276,7 @@ def test_possibly_sent_mail_cannot_be_edited(
     script.instead = handed_over
     action_id = api.propose()
     approve(action_id, alice)
-    PendingAction.objects.update(not_before=None)
+    PendingAction.objects.update(not_before=Now())
     work()
     rulings.resolve(
         action_id=PendingAction.objects.get().pk, person=alice, ruling="not_sent", fence=1

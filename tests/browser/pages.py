@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any, Literal
 
 from django.core.exceptions import BadRequest, PermissionDenied
+from django.db.models.functions import Now
 from django.http import HttpRequest, HttpResponse
 from django.urls import include, path
 from django.utils import timezone
@@ -291,7 +292,7 @@ def _actions(
     approve(ids["leaving"], bob)
     for name, instead in (("unknown", handed_over), ("sent", None), ("failed", _refused)):
         approve(ids[name], alice)
-        PendingAction.objects.filter(pk=ids[name]).update(not_before=None, undo_until=None)
+        PendingAction.objects.filter(pk=ids[name]).update(not_before=Now(), undo_until=None)
         script.instead = instead
         execute(action[name].pk, worker="test")
     more = {

@@ -5,6 +5,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from django.db.models.functions import Now
 from playwright.sync_api import Browser, Locator, Page, expect
 from pytest_django.live_server_helper import LiveServer
 
@@ -74,7 +75,7 @@ def test_keyboard_is_enough_to_write_decide_undo_and_rule(
     lost = [api.propose(subject=f"Lost {n}") for n in (1, 2)]
     for each in lost:
         approve(each, alice)
-        PendingAction.objects.filter(pk=each).update(not_before=None, undo_until=None)
+        PendingAction.objects.filter(pk=each).update(not_before=Now(), undo_until=None)
         execute(PendingAction.objects.get(pk=each).pk, worker="test")
     with signed_in(browser, live_server, alice, viewport={"width": 1280, "height": 860}) as window:
         mouse: list[str] = []

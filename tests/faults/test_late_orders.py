@@ -12,7 +12,7 @@ from django.utils import timezone
 from accounts.models import User
 from approvals.decisions import edits, rulings, verdicts
 from approvals.models import Attempt, AuditEvent, PendingAction, Preparation
-from approvals.worker import maintenance
+from approvals.worker import maintenance, void
 from tests.conftest import Api, Reviewer, make_api
 from tests.faults.graph_road import approve, now_it_is_time, probe, throttled_with_a_draft
 from tests.support.people.gmail import connected, gmail
@@ -87,7 +87,7 @@ def test_late_order_sends_no_outdated_wording(
         probe()
     PendingAction.objects.update(approved_until=timezone.now() - timedelta(seconds=1))
     now_it_is_time()
-    maintenance.send_back()
+    void.send_back()
     action.refresh_from_db()
     changes = {"subject": "The second wording"}
     edits.edit(

@@ -20,7 +20,7 @@ from approvals.models import (
 )
 from approvals.notifications import digest
 from approvals.notifications.hours import next_open
-from approvals.worker import maintenance
+from approvals.worker import void
 from tests.approvals.conftest import approve
 from tests.approvals.kinds import Script, handed_over
 from tests.approvals.notifications.conftest import Post, prove
@@ -75,7 +75,7 @@ def test_returned_proposal_is_news_each_time(
     for version in (1, 2):
         approve(action, alice)
         ApprovalPolicy.objects.filter(pk=policy.pk).update(version=version)
-        maintenance.send_back()
+        void.send_back()
         post.sweep()
     assert stages(bob) == ["waiting", "returned", "returned"]
     assert "came back" in post.to(bob)[-1]["Subject"]

@@ -17,7 +17,7 @@ from mcp.client import Client
 from accounts.models import Mailbox, User
 from approvals.models import Attempt, PendingAction
 from approvals.pauses import switch
-from approvals.worker import maintenance
+from approvals.worker import void
 from mailhub.asgi import application
 from tests.conformance.served import Door, served
 from tests.conftest import Api, Reviewer, make_api, problem_of
@@ -208,7 +208,7 @@ def test_approved_write_returns_if_its_approver_left_staff(
     User.objects.filter(pk=reviewer.user.pk).update(is_staff=False)
 
     work()
-    maintenance.send_back()
+    void.send_back()
 
     assert runner.get(f"/actions/{action_id}").json()["state"] == "pending"
     assert m365.calls == []

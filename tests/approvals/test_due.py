@@ -1,0 +1,114 @@
+"""The actions that the sweep offers to workers are those that a claim takes, on generated rows."""
+
+import random
+from collections.abc import Callable
+from datetime import timedelta
+from itertools import groupby
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.db.models import F, QuerySet
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from accounts.models import Mailbox, Membership
+from approvals.core.states import Status
+from approvals.models import ApprovalPolicy, Pause, PendingAction, Rest
+from approvals.rules import conditions
+from approvals.worker import dispatch, maintenance, void
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+A_MINUTE = timedelta(minutes=1)
+# Each happens to every third mailbox, or to every tenth action, chosen at random.
+TO_MAILBOXES: list[Callable[[list[Any]], object]] = [
+    lambda some: Mailbox.objects.filter(pk__in=some).update(status=Mailbox.Status.NEEDS_REAUTH),
+    lambda some: Mailbox.objects.filter(pk__in=some).update(status=Mailbox.Status.ERROR),
+    lambda some: Mailbox.objects.filter(pk__in=some).update(status=Mailbox.Status.DISCONNECTED),
+    lambda some: Rest.objects.bulk_create(
+        Rest(mailbox_id=key, until=Now() + A_MINUTE) for key in some
+    ),
+    lambda some: ApprovalPolicy.objects.filter(mailbox__in=some).update(
+        opens_at=Now() + A_MINUTE, closes_at=Now() + 2 * A_MINUTE
+    ),
+    lambda some: ApprovalPolicy.objects.filter(mailbox__in=some).update(daily_cap=0),
+    lambda some: ApprovalPolicy.objects.filter(mailbox__in=some).update(version=F("version") + 1),
+    lambda some: Membership.objects.filter(mailbox__in=some).delete(),
+]
+TO_ACTIONS: list[Callable[[QuerySet[PendingAction]], object]] = [
+    lambda some: some.update(expires_at=Now() - A_MINUTE),
+    lambda some: some.update(approved_until=Now() - A_MINUTE),
+    lambda some: some.update(not_before=Now() + A_MINUTE),
+]
+
+
+def disturb(seed: int) -> None:
+    """Make some approved actions of a load free to leave, and hold others back in every way."""
+    chosen = random.Random(seed)
+    mailboxes = list(Mailbox.objects.order_by("address").values_list("pk", flat=True))
+    actions = list(
+        PendingAction.objects.filter(status=Status.APPROVED)
+        .order_by("created_at")
+        .values_list("pk", flat=True)
+    )
+    Pause.objects.filter(mailbox__in=chosen.sample(mailboxes, len(mailboxes) * 2 // 3)).delete()
+    for happens in TO_MAILBOXES:
+        happens(chosen.sample(mailboxes, len(mailboxes) // 12))
+    for changes in TO_ACTIONS:
+        changes(PendingAction.objects.filter(pk__in=chosen.sample(actions, len(actions) // 10)))
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_offered_actions_are_those_that_a_claim_takes(seed: int) -> None:
+    load = {"actions": 200, "mailboxes": 120, "held": 60, "scheduled": 60, "pending": 2}
+    call_command("seed_load", **load, seed=seed, verbosity=0)
+    PendingAction.objects.filter(status=Status.APPROVED).update(not_before=F("created_at"))
+    disturb(seed)
+
+    free = PendingAction.objects.filter(conditions.may_execute())
+    found = list(free.order_by("not_before").values_list("pk", flat=True))
+    waiting = PendingAction.objects.filter(
+        conditions.due(), ~conditions.must_wait(), status=Status.APPROVED
+    ).order_by("mailbox", "not_before")
+    firsts = {next(rows).pk for _, rows in groupby(waiting, key=lambda row: row.mailbox_id)}
+
+    assert maintenance.due() == found[: maintenance.BATCH]
+    assert {head.action for head in dispatch.heads()} == firsts
+    assert 10 < len(found) < len(waiting) < 110
+
+
+def test_pause_of_everything_offers_nothing() -> None:
+    call_command("seed_load", actions=60, mailboxes=10, held=9, verbosity=0)
+    Pause.objects.all().delete()
+    assert maintenance.due()
+
+    Pause.objects.create(mailbox=None, since=timezone.now())
+
+    assert maintenance.due() == []
+    assert dispatch.heads() == []
+
+
+def test_sweeps_together_judge_all_due_actions() -> None:
+    """Thousands that are held back are judged a few at a time, and again from the beginning."""
+    call_command("seed_load", actions=300, mailboxes=80, held=150, verbosity=0)
+    held = PendingAction.objects.filter(status=Status.APPROVED, not_before__lt=Now())
+    late = held.order_by("-not_before")[0]
+    PendingAction.objects.filter(pk=late.pk).update(approved_until=Now() - A_MINUTE)
+
+    in_a_sweep = void.SLICE * void.SLICES
+    sweeps = 0
+    while late.status == Status.APPROVED:
+        assert sweeps * in_a_sweep < 150
+        void.send_back()
+        late.refresh_from_db()
+        sweeps += 1
+
+    assert sweeps == 3
+    assert late.returned is not None
+    assert late.returned["code"] == "approval_over"
+    first = held.order_by("not_before")[0]
+    PendingAction.objects.filter(pk=first.pk).update(approved_until=Now() - A_MINUTE)
+    void.send_back()
+    first.refresh_from_db()
+    assert first.status == Status.PENDING

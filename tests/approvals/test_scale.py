@@ -1,0 +1,72 @@
+"""The pages that each statement reads with many mailboxes, rules and held mails, on PostgreSQL."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.db import connection
+
+from accounts.models import Mailbox
+from approvals.core.states import Status
+from approvals.models import ApprovalPolicy, PendingAction
+from approvals.worker import dispatch, maintenance, void
+from approvals.worker.execution import execute
+from tests.conftest import Api, Reviewer
+from tests.support.plans import Plan, explained
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.postgres_only]
+
+MOST_PAGES = 500
+LARGE = {"accounts_mailbox", "approvals_approvalpolicy"}
+FEW = {"actions": 1_600, "mailboxes": 1_000, "held": 1_200, "scheduled": 300}
+MANY = {"actions": 60_000, "mailboxes": 10_000, "held": 25_000, "scheduled": 24_500}
+
+
+@pytest.fixture(
+    params=[
+        FEW,
+        pytest.param(MANY, marks=[pytest.mark.long, pytest.mark.timeout(600)]),
+    ],
+    ids=["few", "many"],
+)
+def approved(
+    request: pytest.FixtureRequest, api: Api, reviewer: Reviewer, mailbox: Mailbox
+) -> PendingAction:
+    """Return an approved mail beside the held mails of a load; its mailbox has a daily limit."""
+    call_command("seed_load", **request.param, beside_others=True, verbosity=0)
+    ApprovalPolicy.objects.create(mailbox=mailbox, daily_cap=100)
+    ids = [api.propose(subject=f"Offer {number}") for number in range(2)]
+    for action_id in ids:
+        reviewer.decide(action_id, "approve")
+    with connection.cursor() as cursor:
+        cursor.execute("VACUUM ANALYZE")
+    return PendingAction.objects.get(pk=ids[0])
+
+
+def plans_of(call: Callable[[], Any]) -> list[Plan]:
+    call()  # builds its statements
+    with explained() as plans:
+        call()
+    assert plans
+    return plans
+
+
+def test_few_pages_are_read_however_many_mails_are_held(approved: PendingAction) -> None:
+    plans = {
+        "heads": plans_of(dispatch.heads),
+        "due": plans_of(maintenance.due),
+        "health": plans_of(dispatch.some_wait_too_long),
+        "slice": plans_of(void.send_back),
+        "sweep": plans_of(maintenance.sweep),
+    }
+    with explained() as plans["execute"]:
+        assert execute(approved.pk, worker="test")
+
+    approved.refresh_from_db()
+    assert approved.status == Status.SUCCEEDED
+    assert any("SKIP LOCKED" in plan.text for plan in plans["execute"]), "the claim was explained"
+    for name, its in plans.items():
+        for plan in its:
+            assert plan.pages <= MOST_PAGES, (name, plan.pages, plan.text)
+            assert not plan.scanned() & LARGE, (name, plan.scanned(), plan.text)
