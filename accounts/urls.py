@@ -17,6 +17,7 @@ from accounts.views import (
 urlpatterns = [
     path("sign-in/", sign_in.SignIn.as_view(), name="sign_in"),
     path("sign-in/again/", sign_in.sign_in_again, name="sign_in_again"),
+    path("sign-in/challenge/", sign_in.challenge_passkey, name="challenge_passkey"),
     path("sign-in/sso/", include("allauth.socialaccount.providers.openid_connect.urls")),
     path(
         "sign-in/code/",

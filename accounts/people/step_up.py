@@ -18,6 +18,8 @@ from allauth.account.signals import (
     password_set,
 )
 from allauth.mfa.models import Authenticator
+from allauth.mfa.webauthn.forms import ReauthenticateWebAuthnForm
+from allauth.mfa.webauthn.internal import flows
 from django.contrib.auth.signals import user_logged_in
 from django.dispatch import receiver
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -56,6 +58,18 @@ def factors_that_count(request: HttpRequest) -> set[str]:
         user=request.user.pk, created_at__lte=datetime.fromtimestamp(began, tz=UTC)
     )
     return set(older.values_list("type", flat=True))
+
+
+def confirm_by_passkey(request: HttpRequest, credential: str) -> bool:
+    """Return True if the answer of this person's passkey, as JSON, makes their sign-in fresh.
+
+    It must answer the challenge that this session was given last, and each challenge counts once.
+    """
+    form = ReauthenticateWebAuthnForm({"credential": credential}, user=request.user)
+    if not credential or not form.is_valid():
+        return False
+    flows.reauthenticate(request, form.cleaned_data["credential"])
+    return is_fresh(request)
 
 
 @receiver(user_logged_in)

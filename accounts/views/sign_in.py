@@ -10,9 +10,10 @@ from allauth.account.internal.flows.login import perform_login
 from allauth.account.models import Login
 from allauth.account.views import LoginView
 from allauth.mfa.models import Authenticator
+from allauth.mfa.webauthn.internal.auth import begin_authentication
 from django.conf import settings
 from django.contrib.auth import logout
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -96,6 +97,14 @@ def sign_in_again(request: AuthenticatedRequest) -> HttpResponse:
     url = f"{reverse('sign_in')}?{urlencode({'next': back})}" if _can_return(request.user) else ""
     context = {"ways": ways, "back": back, "sign_in_url": url}
     return render(request, "accounts/sign_in_again.html", context)
+
+
+@signed_in_page
+def challenge_passkey(request: AuthenticatedRequest) -> HttpResponse:
+    """Return a challenge for this person's passkeys, or 204 if their sign-in is fresh."""
+    if is_fresh(request):
+        return HttpResponse(status=204)
+    return JsonResponse(begin_authentication(request.user))
 
 
 def _can_return(person: User) -> bool:

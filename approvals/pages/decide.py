@@ -10,14 +10,20 @@ from django.urls import reverse
 from accounts.access.auth import caller_of_session, sign_in_method
 from accounts.access.signed_in import AuthenticatedRequest, signed_in_action
 from accounts.infra.problems import Problem
-from accounts.people.step_up import ask_again, is_fresh
+from accounts.people.step_up import ask_again, confirm_by_passkey, is_fresh
 from approvals.decisions import rulings, verdicts
 from approvals.models import PendingAction
 from approvals.pages import listing
 from approvals.pages.forms import ApproveForm, CancelForm, RejectForm, ResolveForm
 from approvals.pages.orders import order_of
 from approvals.pages.queue import Asked
-from approvals.pages.review import render_refusal, render_review, render_stale, visible_action
+from approvals.pages.review import (
+    is_risky,
+    render_refusal,
+    render_review,
+    render_stale,
+    visible_action,
+)
 
 
 @signed_in_action
@@ -26,7 +32,9 @@ def approve(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse:
     form = ApproveForm(request.POST)
     if not form.is_valid():
         return render_stale(request, action)
-    if _is_risky(action) and not is_fresh(request):
+    if is_risky(action) and not (
+        is_fresh(request) or confirm_by_passkey(request, form.cleaned_data["credential"])
+    ):
         # Back on the review page, the person decides again with the content in view.
         return ask_again(request, back=reverse("review", args=[action_id]))
     digest, revision = form.cleaned_data["digest"], form.cleaned_data["revision"]
@@ -140,9 +148,3 @@ def redirect_onward(request: AuthenticatedRequest, action: PendingAction) -> Htt
 def _read_shown(said: dict[str, Any]) -> tuple[str, int] | None:
     """Return the digest and revision that the page had shown, if the form holds them."""
     return (said["digest"], said["revision"]) if said["digest"] and said["revision"] else None
-
-
-def _is_risky(action: PendingAction) -> bool:
-    return any(
-        warning["severity"] == "risk" for warning in action.current.preview.get("warnings", ())
-    )

@@ -4,6 +4,7 @@ from typing import Any
 from uuid import UUID
 
 import structlog
+from allauth.mfa.models import Authenticator
 from django.http import Http404, HttpResponse
 from django.shortcuts import render
 from django.template import TemplateDoesNotExist
@@ -14,6 +15,7 @@ from accounts.infra.credentials import CannotDecrypt
 from accounts.infra.problems import Problem
 from accounts.infra.texts import translatable
 from accounts.models import User
+from accounts.people.step_up import factors_that_count
 from approvals.audit import feed
 from approvals.core.kinds import get_kind
 from approvals.core.states import Status
@@ -157,6 +159,9 @@ def review_context(request: AuthenticatedRequest, action: PendingAction) -> dict
         "deputy_of": right.deputy_of if right else None,
         "may_approve": refusal is None,
         "refusal": refusal,
+        "by_passkey": refusal is None
+        and is_risky(action)
+        and Authenticator.Type.WEBAUTHN in factors_that_count(request),
         "may_edit": content is not None and edits.may_edit(person, action),
         "changes": _difference(action, 1) if view == "changes" else (),
         "past": history.load_history(action) if view == "history" or not content else (),
@@ -189,6 +194,13 @@ def _discussion(person: User, action: PendingAction) -> dict[str, Any]:
         if may_decide and action.status == Status.PENDING
         else {},
     }
+
+
+def is_risky(action: PendingAction) -> bool:
+    """Return True if an approval needs a fresh sign-in."""
+    return any(
+        warning["severity"] == "risk" for warning in action.current.preview.get("warnings", ())
+    )
 
 
 def _difference(action: PendingAction, revision: int | None) -> tuple[FieldChange, ...]:

@@ -7,7 +7,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import urlsplit
+from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -61,11 +61,25 @@ def by_name(link: str) -> str:
     return link.replace("127.0.0.1", "localhost")
 
 
-def give_authenticator(page: Page) -> None:
-    """Give the page a device that keeps passkeys."""
+def give_authenticator(page: Page) -> list[Any]:
+    """Give the page a device that keeps passkeys, and return the list of its touches."""
+    touches: list[Any] = []
     devtools = page.context.new_cdp_session(page)
+    devtools.on("WebAuthn.credentialAsserted", lambda touch: touches.append(touch))
     devtools.send("WebAuthn.enable")
     devtools.send("WebAuthn.addVirtualAuthenticator", {"options": AUTHENTICATOR})
+    return touches
+
+
+def propose_risky(mailhub: Mailhub) -> tuple[dict[str, Any], str, str]:
+    """Propose a mail with a serious warning; return its action, its page and its subject."""
+    subject = f"Risky {uuid.uuid4().hex}"
+    action = mailhub.propose(subject, cc=["mira@northvvind.example"])
+    return action, by_name(action["review_url"]), subject
+
+
+def make_sign_in_old(mailhub: Mailhub) -> None:
+    assert manage(mailhub.home, "shell", "-c", LONG_AGO).returncode == 0
 
 
 def no_barriers(page: Page) -> None:
@@ -115,7 +129,7 @@ def test_passkey_signs_in_and_confirms_a_risky_approval(
 ) -> None:
     home = by_name(mailhub.url)
     page = window.new_page()
-    give_authenticator(page)
+    touches = give_authenticator(page)
 
     page.goto(by_name(mailhub.new_link()))
     page.locator("form[data-action=sign-in] button").click()
@@ -131,14 +145,30 @@ def test_passkey_signs_in_and_confirms_a_risky_approval(
     page.locator("form[data-action=sign-out] button").click()
     page.wait_for_url(re.compile("/sign-in/"))
     no_barriers(page)
-    page.get_by_role("button", name="Sign in with a passkey").click()
-    page.wait_for_url(f"{home}/")
-
-    subject = f"Risky {uuid.uuid4().hex}"
-    action = mailhub.propose(subject, cc=["mira@northvvind.example"])
-    assert manage(mailhub.home, "shell", "-c", LONG_AGO).returncode == 0
-    review = by_name(action["review_url"])
+    # A link from a notification leads to the mail after the sign-in.
+    action, review, subject = propose_risky(mailhub)
     page.goto(review)
+    page.get_by_role("button", name="Sign in with a passkey").click()
+    page.wait_for_url(review)
+
+    # From the notification to the sent mail: open, decide, touch the passkey.
+    make_sign_in_old(mailhub)
+    taps = ["the notification"]
+    page.goto(review)
+    page.expose_binding("tapped", lambda _, what: taps.append(what))
+    page.evaluate("addEventListener('click', (event) => tapped(event.target.textContent), true)")
+    touches.clear()
+    page.locator("form[data-action=approve] button").first.click()
+    expect(page.get_by_role("heading", name="Sent", exact=True)).to_be_visible()
+    assert (len(taps), len(touches)) == (2, 1)
+    assert mailhub.action(action["id"])["state"] == "succeeded"
+    assert len(mailhub.mail(MIRA, "INBOX", subject)) == 1
+
+    # An older browser, or a passkey that is not touched: a page asks, and nothing is sent before.
+    make_sign_in_old(mailhub)
+    action, review, _ = propose_risky(mailhub)
+    page.goto(review)
+    page.evaluate("PublicKeyCredential.parseRequestOptionsFromJSON = undefined")
     page.locator("form[data-action=approve] button").first.click()
     page.wait_for_url(re.compile("/sign-in/again/"))
     no_barriers(page)
@@ -146,11 +176,10 @@ def test_passkey_signs_in_and_confirms_a_risky_approval(
     page.locator("[data-way=mfa_reauthenticate_webauthn], [data-way*=webauthn]").first.click()
     no_barriers(page)
     page.locator("#mfa_webauthn_reauthenticate").click()
-    page.wait_for_url(re.compile(urlsplit(review).path))
+    page.wait_for_url(review)
     page.locator("form[data-action=approve] button").first.click()
     expect(page.locator("form[data-action=approve]")).to_have_count(0)
     assert mailhub.ended(action["id"])["state"] == "succeeded"
-    assert len(mailhub.mail(MIRA, "INBOX", subject)) == 1
 
 
 @pytest.mark.long
