@@ -66,7 +66,10 @@ def confirm_by_passkey(request: HttpRequest, credential: str) -> bool:
     It must answer the challenge that this session was given last, and each challenge counts once.
     """
     form = ReauthenticateWebAuthnForm({"credential": credential}, user=request.user)
-    if not credential or not form.is_valid():
+    try:
+        if not credential or not form.is_valid():
+            return False
+    except (AttributeError, KeyError, TypeError, ValueError):  # fido2, for a malformed answer
         return False
     flows.reauthenticate(request, form.cleaned_data["credential"])
     return is_fresh(request)

@@ -36,7 +36,8 @@ def approve(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse:
         is_fresh(request) or confirm_by_passkey(request, form.cleaned_data["credential"])
     ):
         # Back on the review page, the person decides again with the content in view.
-        return ask_again(request, back=reverse("review", args=[action_id]))
+        page = "line_at" if request.POST.get("then") == "line" else "review"
+        return ask_again(request, back=reverse(page, args=[action_id]))
     digest, revision = form.cleaned_data["digest"], form.cleaned_data["revision"]
     try:
         verdicts.approve(
@@ -101,6 +102,8 @@ def undo(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse:
         verdicts.undo(action_id=action_id, person=request.user)
     except Problem as problem:
         return render_refusal(request, action, problem)
+    if request.POST.get("then") == "line":
+        return redirect("line_at", action_id)
     return redirect_onward(request, action)
 
 
@@ -132,13 +135,15 @@ def resolve(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse:
 
 
 def redirect_onward(request: AuthenticatedRequest, action: PendingAction) -> HttpResponse:
-    """Redirect to the page itself, the next pending action, or the list of before."""
+    """Redirect to the page itself, the next pending action, the line, or the list of before."""
     match request.POST.get("then"):
         case "next":
             following = listing.next_after(
                 listing.mailboxes_of(request.user), action, order=order_of(request.user)
             )
             return redirect("review", following.pk) if following else redirect("queue")
+        case "line":
+            return redirect(f"{reverse('line')}?after={action.pk}")
         case "queue":
             asked = Asked.parse(QueryDict(request.POST.get("query", "")[:500]))
             return redirect(f"{reverse('queue')}?{asked.query}")

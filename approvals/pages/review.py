@@ -72,12 +72,14 @@ def render_review(
     seen: int | None = None,
     picked: ReviewText | None = None,
     typed_comment: str = "",
+    in_line: bool = False,
 ) -> HttpResponse:
     """Render the page, with the problem on top and its status if a decision was refused.
 
     `shown` is the digest and revision of the posted form, `seen` the revision that the person saw
     last. The page shows how the present content differs from either. `picked` is a text for the
-    note of a decision, `typed_comment` a comment that was refused.
+    note of a decision, `typed_comment` a comment that was refused. `in_line` makes its forms lead
+    to the next mail, as a form that was posted from there does.
     """
     person = request.user
     mailboxes = listing.mailboxes_of(person)
@@ -96,6 +98,7 @@ def render_review(
         "problem": problem,
         "picked": picked,
         "typed_comment": typed_comment,
+        "in_line": in_line or request.POST.get("then") == "line",
         "changed_meanwhile": changed_meanwhile,
         "difference": _difference(action, shown[1] if changed_meanwhile and shown else seen),
         "event": feed.last_event(),

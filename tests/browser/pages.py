@@ -327,6 +327,9 @@ def _actions(
             )
         },
         "edit": f"{found['html']}edit/",
+        "one by one": f"/line/{ids['risky']}/",
+        "one by one, decided": f"/line/{ids['sent']}/",
+        "the end of the line": f"/line/?after={ids['draft change']}",
         "conversation": f"{found['reply']}conversation/",
     }
 

@@ -74,7 +74,7 @@ def give_authenticator(page: Page) -> list[Any]:
 def propose_risky(mailhub: Mailhub) -> tuple[dict[str, Any], str, str]:
     """Propose a mail with a serious warning; return its action, its page and its subject."""
     subject = f"Risky {uuid.uuid4().hex}"
-    action = mailhub.propose(subject, cc=["mira@northvvind.example"])
+    action = mailhub.propose(subject, body="My card is 4111 1111 1111 1111.")
     return action, by_name(action["review_url"]), subject
 
 

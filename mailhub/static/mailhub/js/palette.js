@@ -20,7 +20,7 @@ export function openPalette() {
 
 function commands() {
   const seen = new Set();
-  const places = [...document.querySelectorAll(".rail a, .tabs a, .view a, .back, .more a, .head a")].map((link) => ({
+  const places = [...document.querySelectorAll(".rail a, .strip a, .tabs a, .view a, .back, .more a, .head a")].map((link) => ({
     name: link.getAttribute("aria-label") ?? named(link),
     act: () => link.click(),
   }));

@@ -4,11 +4,13 @@ import { say, word } from "./words.js";
 
 const HERE_EVERY = 10_000;
 const view = new InView();
+const inLine = document.body.dataset.line !== undefined;
 
 export function startReview() {
   view.begin();
   document.addEventListener("visibilitychange", () => { view.begin(); if (!document.hidden) here(); });
   document.querySelector("iframe.frame")?.addEventListener("load", () => view.begin(), { once: true });
+  if (inLine) watchLine();
   here();
   setInterval(here, HERE_EVERY);
   document.body.addEventListener("rung", here);
@@ -18,8 +20,23 @@ export function startReview() {
     e: () => document.querySelector("form[data-action=edit]")?.requestSubmit(),
     c: () => reveal(document, "c"),
     r: () => reveal(document, "r"),
+    ...(inLine ? { j: () => document.querySelector("[data-skip]")?.click() } : {}),
     u: () => location.assign(document.body.dataset.back),
   };
+}
+
+// In the line the button of the next mail comes where the last one was, so a second tap must decide nothing.
+function watchLine() {
+  document.addEventListener("submit", (event) => {
+    if (event.target.dataset.action !== "approve" || view.long()) return;
+    event.preventDefault();
+    say(word("look"));
+  });
+  const watch = setInterval(() => {
+    if (!view.long()) return;
+    clearInterval(watch);
+    document.body.dataset.line = "seen";
+  }, 100);
 }
 
 function approve() {

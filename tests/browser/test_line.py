@@ -1,0 +1,83 @@
+"""Ten mails one by one on a phone: a thumb decides each, and the next is in view."""
+
+import time
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, expect
+from pytest_django.live_server_helper import LiveServer
+
+from accounts.models import User
+from approvals.models import PendingAction
+from tests.browser.conftest import picture
+from tests.browser.test_every_page import signed_in
+from tests.conftest import Api
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+PHONE = {"width": 390, "height": 844}
+TEN, A_MINUTE = 10, 60.0
+READ = "body[data-line=seen]"  # the mail was in view for a second
+
+
+def states_of(ids: list[str]) -> list[str]:
+    return [PendingAction.objects.get(pk=each).status for each in ids]
+
+
+def test_ten_mails_are_decided_in_under_a_minute(
+    browser: Browser, live_server: LiveServer, alice: User, api: Api, settings: Any
+) -> None:
+    settings.MAILHUB_UNDO_SECONDS = 600
+    ids = [api.propose(subject=f"Mail {n}", body="We come on Thursday. " * 40) for n in range(TEN)]
+    with signed_in(browser, live_server, alice, has_touch=True, viewport=PHONE) as window:
+        page = window.new_page()
+        page.goto("/")
+        began = time.monotonic()
+        page.get_by_role("link", name="Decide one by one").tap()
+        approve = page.locator("form[data-action=approve] button")
+        for number, key in enumerate(ids):
+            page.wait_for_url(f"**/line/{key}/")
+            if number == 0:
+                approve.tap()  # a second tap of the decision before: it is too early
+                expect(page.locator("#said")).to_contain_text("Read it first")
+            if number == 3:
+                page.locator("summary", has_text="Reject").tap()
+                page.get_by_label("Why?").fill("Not like this")
+                page.locator("form[data-action=reject] button").tap()
+            elif number == 5:
+                page.get_by_role("link", name="Skip", exact=True).tap()
+            else:
+                page.locator(READ).wait_for()
+                approve.tap()
+        expect(page.get_by_role("heading", name="You reached the end")).to_be_visible()
+        took = time.monotonic() - began
+        picture(page, "line-end")
+        page.wait_for_load_state("networkidle")
+    wanted = ["rejected" if n == 3 else "pending" if n == 5 else "approved" for n in range(TEN)]
+    assert states_of(ids) == wanted
+    assert took < A_MINUTE
+
+
+def test_line_works_by_keys_and_without_scripts(
+    browser: Browser, live_server: LiveServer, alice: User, api: Api
+) -> None:
+    ids = [api.propose(subject=f"Mail {n}") for n in range(4)]
+    with signed_in(browser, live_server, alice) as window:
+        page = window.new_page()
+        page.goto("/line/")
+        page.locator(READ).wait_for()
+        page.keyboard.press("a")
+        page.wait_for_url(f"**/line/{ids[1]}/")
+        page.keyboard.press("j")
+        page.wait_for_url(f"**/line/{ids[2]}/")
+        page.wait_for_load_state("networkidle")
+    with signed_in(browser, live_server, alice, java_script_enabled=False) as window:
+        page = window.new_page()
+        page.goto(f"/line/{ids[2]}/")
+        page.locator("form[data-action=approve] button").click()
+        page.wait_for_url(f"**/line/{ids[3]}/")
+        page.locator("summary", has_text="Reject").click()
+        page.locator("form[data-action=reject] button").click()
+        expect(page.get_by_role("heading", name="You reached the end")).to_be_visible()
+        page.get_by_role("link", name="Start again").click()
+        page.wait_for_url(f"**/line/{ids[1]}/")
+    assert states_of(ids) == ["approved", "pending", "approved", "rejected"]
