@@ -18,7 +18,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('accounts', '0012_keyed_calls'),
-        ('approvals', '0023_notifications_by_rule'),
+        ('approvals', '0024_discussion'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
