@@ -29,7 +29,7 @@ from approvals.rules.deputies import seen_mailboxes
 
 WINDOW = 2000
 COUNTED = 100  # of each mailbox and state
-TERM = re.compile(r'(?:(from|to|warning):)?(?:"([^"]*)"|(\S+))')
+TERM = re.compile(r'(?:(from|to|warning|for):)?(?:"([^"]*)"|(\S+))')
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,11 +40,13 @@ class Wanted:
     asked_by: tuple[str, ...] = ()
     to: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    assigned_to: tuple[str, ...] = ()
     warned: bool = False
 
     @property
     def anything(self) -> bool:
-        return bool(self.words or self.asked_by or self.to or self.warnings or self.warned)
+        given = (self.words, self.asked_by, self.to, self.warnings, self.assigned_to, self.warned)
+        return any(given)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,11 +62,11 @@ class Listed:
 
 
 def parse_search(text: str, *, warned: bool = False) -> Wanted:
-    """Return the search in a text: words, `from:agent`, `to:domain`, `warning:code`.
+    """Return the search in a text: words, `from:agent`, `to:domain`, `warning:code`, `for:person`.
 
     Quotes hold words together.
     """
-    found: dict[str, list[str]] = {"": [], "from": [], "to": [], "warning": []}
+    found: dict[str, list[str]] = {"": [], "from": [], "to": [], "warning": [], "for": []}
     for field, quoted, bare in TERM.findall(text[:300]):
         if term := (quoted or bare).strip():
             found[field].append(term)
@@ -73,6 +75,7 @@ def parse_search(text: str, *, warned: bool = False) -> Wanted:
         asked_by=tuple(found["from"]),
         to=tuple(found["to"]),
         warnings=tuple(found["warning"]),
+        assigned_to=tuple(found["for"]),
         warned=warned,
     )
 
@@ -290,6 +293,9 @@ def _filter_matching(
         "proposer__email",
         "proposer__first_name",
         "proposer__last_name",
+        "assignment__person__email",
+        "assignment__person__first_name",
+        "assignment__person__last_name",
     )
     current = (
         actions.filter(revisions__number=F("revision"))
@@ -297,9 +303,10 @@ def _filter_matching(
         .values_list(*columns)
     )
     found: list[UUID] = []
-    for action_id, revision, preview, sealed, *proposer in current.iterator(chunk_size=200):
+    for action_id, revision, preview, sealed, *names in current.iterator(chunk_size=200):
         opened = partial(open_preview, preview, sealed, action_id, revision)
-        if _matches(what, preview or {}, proposer, opened):
+        proposer, assigned = names[:4], [name or "" for name in names[4:]]
+        if _matches(what, preview or {}, proposer, assigned, opened):
             found.append(action_id)
             if len(found) == at_most:
                 break
@@ -310,6 +317,7 @@ def _matches(
     what: Wanted,
     preview: Mapping[str, Any],
     proposer: Sequence[str],
+    assigned: Sequence[str],
     whole: Callable[[], Mapping[str, Any]],
 ) -> bool:
     """Return True if the current revision of an action matches; `whole` decrypts its preview."""
@@ -324,6 +332,7 @@ def _matches(
     if not (
         all(_is_in(word, *targets) for word in what.to)
         and all(_is_in(word, *proposer) for word in what.asked_by)
+        and all(_is_in(word, *assigned) for word in what.assigned_to)
         and all(word.casefold() in said for word in what.warnings)
     ):
         return False

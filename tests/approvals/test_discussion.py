@@ -129,6 +129,8 @@ def test_assigned_person_is_named_and_notified_once(
     assert notified("assigned") == [bob.email]
     assert f"assigned to <bdi>{bob}</bdi>" in text_of(reviewer.client.get("/"))
     assert "Assigned to you." in text_of(Reviewer.signed_in(bob).page(action))
+    for query, rows in (("for:bob", 1), ("for:alice", 0)):
+        assert text_of(reviewer.client.get(f"/?q={query}")).count('id="row-') == rows
     reviewer.decide(action, "assign", person="")
     assert "Assigned to nobody." in text_of(reviewer.page(action))
     assert [len(events(name)) for name in ("assigned", "unassigned")] == [1, 1]
