@@ -1,6 +1,7 @@
 """The resident sweeper: it sweeps every few seconds, notifies when actions become due, and beats.
 
-It is in every worker, so that no external scheduler is needed. RQ's cron and Celery's beat send
+It is in every worker, so that no external scheduler is needed. Of several with one home, the first
+whose time has come sweeps, and the others leave out that round. RQ's cron and Celery's beat send
 their orders through the broker. The sweeper has to find exactly the work that was lost there.
 rq/cron.py also writes pickle, and ends when Redis goes away. Any number may run at once.
 """
@@ -11,10 +12,12 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
 import structlog
+from django.conf import settings
 from django.db import connection
 from django.utils import timezone
 
@@ -27,6 +30,7 @@ log = structlog.get_logger(__name__)
 
 SWEEP_SECONDS = 5.0
 BEAT_SECONDS = 10.0
+RECENT = 0.8  # of the time between two sweeps: after another process swept, this one does not
 LOOK_SECONDS = 1.0  # how soon it notices that its worker is gone
 FAILED_SECONDS = 1.0
 END_SECONDS = 5.0
@@ -52,6 +56,7 @@ class Sweeper:
         self._wakeup = Wakeup()
         self._approved = False
         self._next_sweep = self._next_due = 0.0
+        self._has_swept = False
         self._next_beat = 0.0 if worker else math.inf
 
     def run(self) -> None:
@@ -90,6 +95,10 @@ class Sweeper:
         self._approved = False  # before the query, so that a later approval asks it again
         if now >= self._next_sweep:
             self._next_sweep = now + self._every
+            if not self._begin_sweep():
+                if self._next_due <= now:
+                    self._next_due = self._next_sweep
+                return
             next_due = maintenance.sweep(resident=True)
         else:
             if now >= self._next_due:
@@ -99,6 +108,22 @@ class Sweeper:
         # Actions that may leave already are not counted: a notification was sent for them.
         wait = (next_due - timezone.now()).total_seconds() if next_due else SWEEP_SECONDS
         self._next_due = time.monotonic() + max(wait, 0.0)
+
+    def _begin_sweep(self) -> bool:
+        """Note that a sweep begins; return False if another process has just begun one.
+
+        The first one is always made. There is no lock: a process that hangs would keep it, and two
+        sweeps at once do no harm.
+        """
+        stamp = Path(settings.MAILHUB_HOME) / "sweep.stamp"
+        if self._has_swept and stamp.exists():
+            age = time.time() - stamp.stat().st_mtime
+            if 0 <= age < RECENT * self._every:
+                return False
+        self._has_swept = True
+        stamp.parent.mkdir(parents=True, exist_ok=True)
+        stamp.touch()
+        return True
 
 
 class SweeperProcess:

@@ -2,8 +2,11 @@
 behind.
 """
 
+import os
+import time
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +17,8 @@ from django.utils import timezone
 from accounts.models import ApiToken, Mailbox, User
 from approvals.core.types import ApprovedAction, Outcome
 from approvals.models import AuditEvent, Blob, IdempotencyRecord, PendingAction, Revision
-from approvals.worker import maintenance
+from approvals.queues import sweeper
+from approvals.worker import heartbeats, maintenance
 from tests.approvals.conftest import approve
 from tests.approvals.kinds import Script, handed_over
 from tests.conftest import HELLO, Api, make_api
@@ -145,6 +149,38 @@ def test_idle_sweep_asks_little(db: None) -> None:
     # Every 5 s, beside a query of the table, a heartbeat and the checks that the connection is
     # alive.
     assert len(queries) == 1
+
+
+def test_idle_worker_asks_every_other_second_at_most(db: None) -> None:
+    asked: list[int] = []  # by the end of each round
+
+    def needed() -> bool:
+        asked.append(len(queries))
+        return len(asked) < 5
+
+    with CaptureQueriesContext(connection) as queries:
+        sweeper.Sweeper(worker="worker", every=0.001, needed=needed).run()
+        heartbeats.beat("worker")  # the sweeper has forgotten it
+        before = len(queries)
+        heartbeats.beat("worker")
+        beat = len(queries) - before
+
+    sweep = asked[-1] - asked[-2]  # the first asks what a process asks once
+    assert sweep / sweeper.SWEEP_SECONDS + beat / sweeper.BEAT_SECONDS <= 0.5
+
+
+def test_one_of_two_sweepers_asks(
+    approved: Callable[..., PendingAction], settings: Any, tmp_path: Path
+) -> None:
+    settings.MAILHUB_HOME = tmp_path
+    first, second = (sweeper.Sweeper(worker=None, every=3600) for _ in range(2))
+    assert [first._begin_sweep(), second._begin_sweep()] == [True, True]  # each at its beginning
+    assert [first._begin_sweep(), second._begin_sweep()] == [False, False]
+    os.utime(tmp_path / "sweep.stamp", (0, 0))  # neither has begun one for a long time
+    assert [first._begin_sweep(), second._begin_sweep()] == [True, False]
+    later = time.time() + 7200  # the clock was set back
+    os.utime(tmp_path / "sweep.stamp", (later, later))
+    assert second._begin_sweep()
 
 
 def test_paused_mailbox_does_not_block_others(
