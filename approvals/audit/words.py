@@ -18,6 +18,7 @@ WORDS: dict[str, Promise] = {
     "approvals_void": _(
         "Earlier approvals no longer count: an approver whose approval was lost approved again"
     ),
+    "escalated": _("Nobody had decided, so more people were notified"),
     "rejected": _("Rejected"),
     "rejection_refused": _("A rejection was refused"),
     "undone": _("Undone"),

@@ -53,6 +53,8 @@ class ApprovalPolicy(models.Model):
         max_length=10, choices=Content.choices, default=Content.PREVIEW
     )
     notify_urgent = models.BooleanField(default=False)
+    # Empty: all approvers are notified at once. 0: managers only at half time.
+    escalation_minutes = models.PositiveIntegerField(null=True, blank=True)
     opens_at = models.DateTimeField(null=True, editable=False)
     closes_at = models.DateTimeField(null=True, editable=False)
     version = models.PositiveIntegerField(default=0, editable=False)

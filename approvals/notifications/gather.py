@@ -27,7 +27,7 @@ from approvals.models import (
 )
 from approvals.notifications import outbox, reminders
 from approvals.notifications.outbox import Event
-from approvals.rules.approvers import find_approvers, find_with_role
+from approvals.rules.approvers import find_approvers, find_first, find_with_role
 
 BATCH = 500  # of events; the next sweep reads on
 SETTLED = timedelta(minutes=2)  # no transaction that records an event takes this long
@@ -123,7 +123,7 @@ def _pending(links: Links, actions: dict[UUID, PendingAction]) -> list[PendingAc
 def _of_new(links: Links, actions: dict[UUID, PendingAction]) -> list[Event]:
     """Return the events of new proposals: for approvers, and for people who asked for them."""
     pending = _pending(links, actions)
-    approvers = find_approvers(pending)
+    approvers, first = find_approvers(pending), find_first(pending)
     asked = set(
         Decision.objects.filter(
             action__in=[action.replaces_id for action in pending if action.replaces_id],
@@ -137,7 +137,7 @@ def _of_new(links: Links, actions: dict[UUID, PendingAction]) -> list[Event]:
         answered &= approvers[action.pk]
         events += [
             Event(stage=Stage.ANSWERED, action_id=action.pk, people=answered),
-            Event(stage=Stage.WAITING, action_id=action.pk, people=approvers[action.pk] - answered),
+            Event(stage=Stage.WAITING, action_id=action.pk, people=first[action.pk] - answered),
         ]
     return events
 

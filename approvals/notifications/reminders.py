@@ -9,42 +9,57 @@ from django.db.models import QuerySet
 from django.db.models.functions import Now
 
 from accounts.infra.compiled_sql import database_now
+from approvals.audit import chain
 from approvals.core.states import Status
-from approvals.models import Notification, PendingAction, Reminder
+from approvals.models import ApprovalPolicy, Notification, PendingAction, Reminder
 from approvals.notifications import outbox
 from approvals.notifications.outbox import Event
-from approvals.rules.approvers import People, find_approvers
+from approvals.rules.approvers import People, find_approvers, find_first, find_next
 
 BATCH = 500
 BEFORE_EXPIRY = timedelta(hours=1)
 # The people of each stage that is reached by time.
 RECIPIENTS: dict[str, Callable[[Sequence[PendingAction]], People]] = {
-    Notification.Stage.HALF_TIME: find_approvers,
+    Notification.Stage.HALF_TIME: find_first,
+    Notification.Stage.ESCALATED: find_next,
     Notification.Stage.LAST_HOUR: find_approvers,
 }
 
 
 def plan(actions: Iterable[PendingAction]) -> None:
     """Store the times at which people are reminded of new actions."""
+    actions = list(actions)
+    escalation = dict(
+        ApprovalPolicy.objects.filter(
+            mailbox__in={action.mailbox_id for action in actions},
+            escalation_minutes__isnull=False,
+        ).values_list("mailbox", "escalation_minutes")
+    )
     Reminder.objects.bulk_create(
         (
             Reminder(action=action, stage=stage, due_at=at)
             for action in actions
-            for stage, at in times_of(action)
+            for stage, at in times_of(action, escalation.get(action.mailbox_id))
         ),
         ignore_conflicts=True,
     )
 
 
-def times_of(action: PendingAction) -> list[tuple[str, datetime]]:
+def times_of(action: PendingAction, escalation: int | None) -> list[tuple[str, datetime]]:
     """Return the stages of an action's reminders and their times.
 
-    An action that waits for two hours or less has only the first one.
+    An action that waits for two hours or less has no reminder in its last hour. `escalation` is the
+    rule of the mailbox: minutes, 0 for half time, or None.
     """
     half = action.created_at + (action.expires_at - action.created_at) / 2
     last = action.expires_at - BEFORE_EXPIRY
-    both = [(Notification.Stage.HALF_TIME.value, half), (Notification.Stage.LAST_HOUR.value, last)]
-    return both if last > half else both[:1]
+    times = [(Notification.Stage.HALF_TIME.value, half)]
+    if last > half:
+        times.append((Notification.Stage.LAST_HOUR.value, last))
+    if escalation is not None:
+        after = action.created_at + timedelta(minutes=escalation) if escalation else half
+        times.append((Notification.Stage.ESCALATED.value, after))
+    return times
 
 
 def find_due(now: datetime | Now) -> QuerySet[Reminder]:
@@ -74,7 +89,9 @@ def remind(now: datetime | None = None) -> int:
                 expires_at__gt=now,
             )
         }
-        outbox.add(_events_of(due, still), now=now)
+        events = _events_of(due, still)
+        outbox.add(events, now=now)
+        _record_escalations(events, still, now)
         Reminder.objects.filter(pk__in=[reminder.pk for reminder in due]).delete()
     return len(due)
 
@@ -89,3 +106,28 @@ def _events_of(due: Sequence[Reminder], still: Mapping[UUID, PendingAction]) -> 
             for action_id, those in people.items()
         ]
     return events
+
+
+def _record_escalations(
+    events: Sequence[Event], still: Mapping[UUID, PendingAction], now: datetime
+) -> None:
+    """Record in the history of each action who was notified because nobody had decided."""
+    escalated = [
+        (still[event.action_id], event.people)
+        for event in events
+        if event.stage == Notification.Stage.ESCALATED and event.action_id and event.people
+    ]
+    reached = {
+        channel.user_id
+        for channel in outbox.find_working({person for _, some in escalated for person in some})
+    }
+    # In the order in which every writer locks chains.
+    for action, people in sorted(escalated, key=lambda each: each[0].mailbox_id):
+        chain.record(
+            mailbox=action.mailbox_id,
+            event="escalated",
+            actor="worker",
+            action_id=action.pk,
+            minutes=int((now - action.created_at) / timedelta(minutes=1)),
+            people=sorted(reached & set(people)),
+        )

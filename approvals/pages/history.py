@@ -1,9 +1,14 @@
 """The history of one action, in order: decisions, edits, attempts and refusals."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
+
+from django.utils.text import get_text_list
+from django.utils.timesince import timesince
+from django.utils.translation import gettext, ngettext
 
 from accounts.models import User
 from approvals.audit.words import words_of
@@ -14,7 +19,7 @@ from approvals.models import AuditEvent, PendingAction
 TOLD = (
     "undone", "cancelled", "returned", "expired", "superseded", "approval_refused", "rejection_refused", "edit_refused",
     "ask_back_refused", "ruling_refused", "late_outcome", "proven_unsent", "approval_lost",
-    "approvals_void",
+    "approvals_void", "escalated",
 )  # fmt: skip
 
 
@@ -55,7 +60,10 @@ def load_history(action: PendingAction) -> list[Past]:
     events = list(
         AuditEvent.objects.filter(action_id=action.pk, event__in=TOLD).order_by("at", "pk")
     )
-    people = User.objects.in_bulk({int(e.actor[5:]) for e in events if e.actor.startswith("user:")})
+    people = User.objects.in_bulk(
+        {int(e.actor[5:]) for e in events if e.actor.startswith("user:")}
+        | {key for event in events for key in _people_of(event)}
+    )
     for event in events:
         person = people.get(int(event.actor[5:])) if event.actor.startswith("user:") else None
         found.append(
@@ -64,7 +72,28 @@ def load_history(action: PendingAction) -> list[Past]:
                 sort="event",
                 what=event,
                 who=str(person) if person else "",
-                title=words_of(event.event),
+                title=_title_of(event, people),
             )
         )
     return sorted(found, key=lambda each: each.at)
+
+
+def _people_of(event: AuditEvent) -> list[int]:
+    """Return the people that an escalation notified. Any value may be stored there."""
+    given = event.data.get("people") if isinstance(event.data, dict) else None
+    return [key for key in given if isinstance(key, int)] if isinstance(given, list) else []
+
+
+def _title_of(event: AuditEvent, people: Mapping[int, User]) -> str:
+    names = [str(people[key]) for key in _people_of(event) if key in people]
+    minutes = event.data.get("minutes") if names else None
+    if event.event != "escalated" or not isinstance(minutes, int):
+        return words_of(event.event)
+    return ngettext(
+        "Nobody decided for %(time)s: %(people)s was notified",
+        "Nobody decided for %(time)s: %(people)s were notified",
+        len(names),
+    ) % {
+        "time": timesince(event.at - timedelta(minutes=minutes), event.at, depth=1),
+        "people": get_text_list(names, gettext("and")),
+    }

@@ -20,6 +20,7 @@ LISTS = ("allowed", "refused")
 RULES = (
     "approver_role", "approvals_needed", "self_approval", "action_hours", "approval_minutes", "undo_seconds", "allowed",
     "refused", "daily_cap", "open_days", "open_from", "open_until", "time_zone", "notify_content", "notify_urgent",
+    "escalation_minutes",
 )  # fmt: skip
 
 

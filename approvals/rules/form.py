@@ -78,6 +78,7 @@ class RulesForm(forms.Form):
     time_zone = forms.ChoiceField(choices=())
     notify_content = forms.ChoiceField(choices=Content.choices)
     notify_urgent = forms.BooleanField(required=False)
+    escalation_minutes = forms.IntegerField(min_value=0, max_value=43_200, required=False)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

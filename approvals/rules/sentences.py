@@ -29,6 +29,7 @@ def sentences(policy: ApprovalPolicy) -> list[str]:
         _window(policy),
         _notify_content(policy.notify_content),
         _notify_urgent(policy.notify_urgent),
+        _escalation(policy.escalation_minutes),
     ]
     return [*said, _("Nothing ever leaves without a person.")]
 
@@ -134,6 +135,18 @@ def _days(days: str) -> str:
     return ", ".join(str(WEEKDAYS[DAYS.index(day)]) for day in days)
 
 
+def _escalation(minutes: Any) -> str:
+    if minutes is None:
+        return _("All approvers are notified of a proposal at once.")
+    if not minutes:
+        return _("Managers are notified at half time, if no other approver has decided.")
+    return ngettext(
+        "Managers are notified after %(n)s minute, if no other approver has decided.",
+        "Managers are notified after %(n)s minutes, if no other approver has decided.",
+        minutes,
+    ) % {"n": minutes}
+
+
 # --- Rules that nobody can meet ---
 
 
@@ -209,6 +222,7 @@ TOLD: Mapping[str, Callable[[Any], str]] = {
     "daily_cap": _cap,
     "notify_content": _notify_content,
     "notify_urgent": _notify_urgent,
+    "escalation_minutes": _escalation,
 }
 
 

@@ -1,0 +1,138 @@
+"""If nobody decides in time, the next approvers are notified, once, and the history says so."""
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from accounts.models import Mailbox, Membership, Role, User
+from approvals.models import ApprovalPolicy, AuditEvent, Deputyship, Notification, PendingAction
+from approvals.rules.approvers import find_approvers
+from tests.approvals.conftest import approve
+from tests.approvals.notifications.conftest import Post, prove
+from tests.conftest import Api
+from tests.support.people.browser import browser, set_rules
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def stages(person: User) -> list[str]:
+    rows = Notification.objects.filter(user=person).order_by("pk")
+    return list(rows.values_list("stage", flat=True))
+
+
+def stand_in(deputy: User, person: User) -> Deputyship:
+    now = timezone.now()
+    return Deputyship.objects.create(
+        person=person, deputy=deputy, starts_at=now, ends_at=now + timedelta(days=9)
+    )
+
+
+@pytest.fixture
+def dora(mailbox: Mailbox) -> User:
+    person = User.objects.create_user("dora@lovelace.example", first_name="Dora")
+    Membership.objects.create(mailbox=mailbox, user=person, role=Role.VIEWER)
+    return person
+
+
+def test_managers_follow_after_minutes_and_once(
+    post: Post, api: Api, alice: User, bob: User, mailbox: Mailbox
+) -> None:
+    prove(alice, bob)
+    set_rules(alice, mailbox, notify_content="subject", escalation_minutes=30)
+    action_id = api.propose()
+    post.sweep()
+    post.sweep(after=timedelta(minutes=28))
+    assert (stages(bob), stages(alice)) == (["waiting"], [])
+
+    for minutes in (31, 32, 61):
+        post.sweep(after=timedelta(minutes=minutes))
+
+    assert (stages(bob), stages(alice)) == (["waiting"], ["escalated"])
+    assert len(post.to(alice)) == 1
+    history = browser(bob).get(f"/actions/{action_id}/?view=history").content.decode()
+    assert "Nobody decided for 31" in history
+    assert "Alice was notified" in history
+    page = browser(bob).get(f"/mailboxes/{mailbox.pk}/").content.decode()
+    assert "Managers are notified after 30 minutes" in page
+
+
+def test_decided_mail_is_not_escalated(
+    post: Post, api: Api, alice: User, bob: User, mailbox: Mailbox
+) -> None:
+    prove(alice, bob)
+    ApprovalPolicy.objects.create(mailbox=mailbox, escalation_minutes=30)
+    action_id = api.propose()
+    post.sweep()
+    approve(action_id, bob)
+
+    post.sweep(after=timedelta(minutes=31))
+
+    assert stages(alice) == []
+    assert not AuditEvent.objects.filter(event="escalated").exists()
+
+
+def test_managers_follow_at_half_time(
+    post: Post, api: Api, alice: User, bob: User, mailbox: Mailbox
+) -> None:
+    prove(alice, bob)
+    ApprovalPolicy.objects.create(mailbox=mailbox, escalation_minutes=0, action_hours=4)
+    api.propose()
+    post.sweep()
+
+    post.sweep(after=timedelta(minutes=119))
+    assert stages(alice) == []
+    post.sweep(after=timedelta(minutes=121))
+
+    assert (stages(bob), stages(alice)) == (["waiting", "half_time"], ["escalated"])
+
+
+def test_managers_are_first_if_nobody_else_may_approve(
+    post: Post, api: Api, alice: User, mailbox: Mailbox
+) -> None:
+    prove(alice)
+    ApprovalPolicy.objects.create(mailbox=mailbox, escalation_minutes=30)
+    api.propose()
+    post.sweep()
+    post.sweep(after=timedelta(minutes=31))
+
+    assert stages(alice) == ["waiting"]
+
+
+@pytest.mark.parametrize(("of", "stage"), [("bob", "waiting"), ("alice", "escalated")])
+def test_deputy_is_notified_with_the_person(
+    post: Post, api: Api, alice: User, bob: User, dora: User, mailbox: Mailbox, of: str, stage: str
+) -> None:
+    prove(alice, bob, dora)
+    stand_in(dora, {"alice": alice, "bob": bob}[of])
+    ApprovalPolicy.objects.create(mailbox=mailbox, escalation_minutes=30)
+    api.propose()
+    post.sweep()
+    post.sweep(after=timedelta(minutes=31))
+
+    assert stages(dora) == [stage]
+    assert len(post.to(dora)) == 1
+
+
+def test_deputy_of_an_author_is_not_asked(
+    api: Api, alice: User, bob: User, dora: User, mailbox: Mailbox
+) -> None:
+    stand_in(dora, alice)
+    ApprovalPolicy.objects.create(mailbox=mailbox, self_approval=False)
+    action = PendingAction.objects.get(pk=api.propose())
+
+    assert find_approvers([action]) == {action.pk: {bob.pk}}
+
+
+def test_deputy_is_not_asked_for_the_same_right_twice(
+    api: Api, alice: User, bob: User, dora: User, mailbox: Mailbox
+) -> None:
+    eve = User.objects.create_user("eve@lovelace.example")
+    Membership.objects.create(mailbox=mailbox, user=eve, role=Role.APPROVER)
+    ApprovalPolicy.objects.create(mailbox=mailbox, approvals_needed=2)
+    stand_in(dora, bob)
+    action_id = api.propose()
+    approve(action_id, bob)
+
+    action = PendingAction.objects.get(pk=action_id)
+    assert find_approvers([action]) == {action.pk: {eve.pk}}
