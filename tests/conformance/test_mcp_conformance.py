@@ -76,11 +76,17 @@ def scenarios(suite: list[str]) -> dict[str, tuple[str, ...]]:
     """Return the server scenarios of the suite, each with those of our protocol versions that it
     covers.
     """
-    listed = (
-        run(suite, "list").stdout.partition("Server scenarios")[2].partition("Client scenarios")[0]
-    )
-    found = re.findall(r"^\s+- (\S+) \[(.*)\]$", listed, re.MULTILINE)
-    return {name: tuple(era for era in ERAS if era in versions) for name, versions in found}
+    listed = listed_scenarios(suite, "Server scenarios")
+    return {
+        name: tuple(era for era in ERAS if era in versions) for name, versions in listed.items()
+    }
+
+
+def listed_scenarios(suite: list[str], section: str) -> dict[str, list[str]]:
+    """Return the scenarios in a section of the suite's list, each with its versions."""
+    listed = re.split(rf"^{section}", run(suite, "list").stdout, flags=re.MULTILINE)[1]
+    found = re.findall(r"^\s+- (\S+) \[(.*)\]$", listed.partition("\n\n")[0], re.MULTILINE)
+    return {name: versions.split(",") for name, versions in found}
 
 
 @pytest.fixture
