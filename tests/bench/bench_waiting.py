@@ -134,10 +134,17 @@ def test_thousand_programs_wait(api: Api, alice: User, tmp_path: Path, settings:
             ),
             ("its threads, before / with them", f"{empty[1]} / {full[1]}"),
             ("transactions a second while they wait", f"{quiet:.2f}"),
+            ("load average of the machine, fsync", f"{os.getloadavg()[0]:.1f}, {_fsync()}"),
         ]
     )
     assert quiet <= LOOKS_A_SECOND
     assert full[1] - empty[1] <= 16
+
+
+def _fsync() -> str:
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW fsync")
+        return str(cursor.fetchone()[0])
 
 
 def _open_files(web: Web) -> int:
