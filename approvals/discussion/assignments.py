@@ -1,17 +1,18 @@
 """The person who takes care of an action. An assignment does not change who may decide."""
 
 from django.db import transaction
-from django.db.models import F, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from accounts.infra.compiled_sql import database_now
 from accounts.infra.problems import Problem
-from accounts.models import Role, User
+from accounts.models import Membership, Role, User
 from approvals.audit import chain
 from approvals.core.states import FINAL
 from approvals.decisions.rights import may_decide
 from approvals.decisions.verdicts import lock_action
 from approvals.models import Assignment, PendingAction
 from approvals.notifications import outbox
+from approvals.rules.deputies import find_lent, lent_to
 
 
 @transaction.atomic
@@ -60,17 +61,20 @@ def find_assigned(action: PendingAction) -> User | None:
 
 def current_assignments() -> QuerySet[Assignment]:
     """Return the assignments to people who may still decide in the mailbox of the action."""
-    return Assignment.objects.filter(
-        person__memberships__mailbox=F("action__mailbox"),
-        person__memberships__role__in=Role.at_least(Role.APPROVER),
+    own = Membership.objects.filter(
+        mailbox=OuterRef("action__mailbox"),
+        user=OuterRef("person"),
+        role__in=Role.at_least(Role.APPROVER),
     )
+    lent = lent_to(OuterRef(OuterRef("person"))).filter(mailbox=OuterRef("action__mailbox"))
+    return Assignment.objects.filter(Q(Exists(own)) | Q(Exists(lent)))
 
 
 def find_assignable(action: PendingAction) -> list[User]:
     """Return the people to whom an action can be assigned."""
-    found = User.objects.filter(
-        is_active=True,
-        memberships__mailbox=action.mailbox_id,
-        memberships__role__in=Role.at_least(Role.APPROVER),
+    own = Membership.objects.filter(
+        mailbox=action.mailbox_id, role__in=Role.at_least(Role.APPROVER)
     )
+    deputies = [each.deputy_id for each in find_lent([action.mailbox_id])]
+    found = User.objects.filter(Q(pk__in=own.values("user")) | Q(pk__in=deputies), is_active=True)
     return list(found.order_by("email"))

@@ -60,8 +60,11 @@ def may_open(deputy: OuterRef | User) -> Q:
     return Q(role=Role.MANAGER) | Q(Exists(of_deputy))
 
 
-def lent_to(deputy: User) -> QuerySet[Membership]:
-    """Return the memberships whose right to decide this person has now as a deputy."""
+def lent_to(deputy: User | OuterRef) -> QuerySet[Membership]:
+    """Return the memberships whose right to decide this person has now as a deputy.
+
+    A reference is one to a query that is two levels further out.
+    """
     lends = Deputyship.objects.filter(in_force(), person=OuterRef("user"), deputy=deputy)
     return Membership.objects.filter(
         Exists(lends),

@@ -10,6 +10,7 @@ from django.utils import timezone
 from accounts.infra.problems import Problem
 from accounts.models import Mailbox, Membership, Role, User
 from approvals import guards
+from approvals.discussion import assignments, comments
 from approvals.mailboxes import deputies
 from approvals.models import ApprovalPolicy, AuditEvent, Decision, Deputyship, PendingAction
 from approvals.models.audit import PEOPLE
@@ -192,6 +193,19 @@ def test_deputy_needs_the_role_that_the_rules_ask_for(
 
     name_deputy(alice, dora)
     assert decide(dora, action_id) == 302
+
+
+def test_deputy_comments_and_is_assigned(api: Api, alice: User, dora: User) -> None:
+    action = PendingAction.objects.get(pk=api.propose())
+    assert dora not in assignments.find_assignable(action)
+    name_deputy(alice, dora)
+
+    comments.add_comment(action=action, person=dora, text="I look at it.")
+    assignments.assign(action=action, person=dora, to=dora)
+
+    assert assignments.find_assigned(action) == dora
+    browser(alice).post(f"/deputies/{Deputyship.objects.get().pk}/end/")
+    assert assignments.find_assigned(action) is None
 
 
 def test_naming_is_refused_in_words(alice: User, bob: User, dora: User, charlie: User) -> None:
