@@ -12,16 +12,11 @@ EXPLAINED = ("SELECT", "UPDATE", "WITH")
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """A statement that ran: its text, the pages that it touched, and the nodes of its plan."""
+    """A statement that ran: its text, the pages that it touched, and its time."""
 
     text: str
     pages: int
     milliseconds: float
-    nodes: list[dict[str, Any]]
-
-    def scanned(self) -> set[str]:
-        """Return the tables that were read from beginning to end."""
-        return {node["Relation Name"] for node in self.nodes if node["Node Type"] == "Seq Scan"}
 
 
 @contextmanager
@@ -51,11 +46,4 @@ def _explain(text: str, parameters: Any) -> Plan:
         text=text,
         pages=found["Shared Hit Blocks"] + found["Shared Read Blocks"],
         milliseconds=answer[0]["Execution Time"],
-        nodes=list(_nodes(found)),
     )
-
-
-def _nodes(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    yield node
-    for below in node.get("Plans", ()):
-        yield from _nodes(below)
