@@ -29,11 +29,12 @@ from approvals.notifications import outbox, reminders
 from approvals.notifications.outbox import Event
 from approvals.rules.approvers import find_approvers, find_first, find_with_role
 
-BATCH = 500  # of events; the next sweep reads on
+BATCH = 250  # of events, so that a round takes half a second; the next sweep reads on
 SETTLED = timedelta(minutes=2)  # no transaction that records an event takes this long
 # The lookups in Sent come first: most outcomes are known before.
 UNKNOWN_WAIT = timedelta(minutes=10)
 ONLY = 1  # the primary key of the cursor
+COLUMNS = ("pk", "event", "action_id", "mailbox_id", "data", "sequence")
 
 Stage = Notification.Stage
 Links = Sequence[AuditEvent]
@@ -72,20 +73,16 @@ def gather(now: datetime | None = None) -> int:
 def _read(cursor: NotificationCursor, now: datetime) -> list[AuditEvent]:
     """Return the next unread events, and move the cursor past them."""
     known = set(cursor.later)
-    found = list(
-        AuditEvent.objects.filter(pk__gt=cursor.event)
-        .order_by("pk")
-        .only("pk", "at", "event", "action_id", "mailbox_id", "data", "sequence")[
-            : BATCH + len(known)
-        ]
-    )
-    young = next((link.pk for link in found if link.at > now - SETTLED), None)
-    if young is not None:
-        cursor.event = young - 1
-    elif found:
-        cursor.event = found[-1].pk
-    cursor.later = [link.pk for link in found if link.pk > cursor.event]
-    return [link for link in found if link.pk not in known]
+    after = AuditEvent.objects.filter(pk__gt=cursor.event).order_by("pk")
+    # Only the ids of the events that were read already, which may be thousands.
+    found = list(after.values_list("pk", flat=True)[: BATCH + len(known)])
+    # Asked last, so that no event that is committed meanwhile is passed.
+    young = after.filter(at__gt=now - SETTLED).values_list("pk", flat=True).first()
+    unread = [pk for pk in found if pk not in known]
+    if found:
+        cursor.event = found[-1] if young is None else min(found[-1], young - 1)
+    cursor.later = [pk for pk in found if pk > cursor.event]
+    return list(after.filter(pk__in=unread).only(*COLUMNS))
 
 
 def _notify(links: Links, now: datetime) -> None:

@@ -16,7 +16,7 @@ from approvals.notifications import outbox
 from approvals.notifications.outbox import Event
 from approvals.rules.approvers import People, find_approvers, find_first, find_next
 
-BATCH = 500
+BATCH = 250
 BEFORE_EXPIRY = timedelta(hours=1)
 # The people of each stage that is reached by time.
 RECIPIENTS: dict[str, Callable[[Sequence[PendingAction]], People]] = {
