@@ -39,6 +39,8 @@ def test_ten_mails_are_decided_in_under_a_minute(
             if number == 0:
                 approve.tap()  # a second tap of the decision before: it is too early
                 expect(page.locator("#said")).to_contain_text("Read it first")
+                for each in page.locator(".decide .btn:visible").all():
+                    expect(each).to_be_in_viewport(ratio=1)
             if number == 3:
                 page.locator("summary", has_text="Reject").tap()
                 page.get_by_label("Why?").fill("Not like this")
