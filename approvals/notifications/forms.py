@@ -63,7 +63,9 @@ class WhenForm(forms.ModelForm):
 class ContentForm(forms.Form):
     """How much the notifications of a channel show, up to the most of its kind."""
 
-    content = forms.ChoiceField(label=gettext_lazy("Shows"), choices=())
+    content = forms.ChoiceField(
+        label=gettext_lazy("Shows"), choices=(), widget=forms.Select(attrs={"class": "input"})
+    )
 
     def __init__(self, *args: Any, kind: str, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
