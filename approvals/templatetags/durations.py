@@ -13,7 +13,7 @@ MINUTE, HOUR, DAY = 60, 3600, 86_400
 def duration(seconds: float | None) -> str:
     """Return seconds in the largest unit that fits; a dash for None."""
     if seconds is None:
-        return "–"
+        return "-"
     if seconds < MINUTE:
         return _("%(n)s s") % {"n": round(seconds)}
     if seconds < HOUR:
@@ -32,4 +32,4 @@ def _format_short(number: float) -> str:
 @register.filter
 def rate(part: float | None) -> str:
     """Return a part from 0 to 1 in percent; a dash for None."""
-    return "–" if part is None else _("%(n)s %%") % {"n": round(100 * part)}
+    return "-" if part is None else _("%(n)s %%") % {"n": round(100 * part)}
