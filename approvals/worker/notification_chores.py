@@ -12,7 +12,7 @@ from approvals.worker.background import Background
 # Threads of their own: a slow channel delays neither the sweep nor other channels.
 DELIVERIES = Background("notifications", courier.find_waiting, courier.deliver)
 CHORES: dict[str, Callable[[], object] | Background] = {
-    "unread": gather.gather,
+    "unread": gather.gather_all,
     "to_remind": reminders.remind,
     "digests": digest.add_due,
     "lost": courier.end_lost,

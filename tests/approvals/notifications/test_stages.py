@@ -18,12 +18,13 @@ from approvals.models import (
     PendingAction,
     Reminder,
 )
-from approvals.notifications import digest
+from approvals.notifications import digest, gather
 from approvals.notifications.hours import next_open
-from approvals.worker import void
+from approvals.worker import maintenance, void
 from tests.approvals.conftest import approve
 from tests.approvals.kinds import Script, handed_over
 from tests.approvals.notifications.conftest import Post, prove
+from tests.approvals.notifications.test_scale import add_actions
 from tests.approvals.revisions import ask_back
 from tests.conftest import Api
 from tests.support.work import work
@@ -206,3 +207,13 @@ def test_next_open_moment(chosen: dict[str, Any], now: str, expected: str) -> No
     }
     person = NotificationSettings(time_zone="Europe/Berlin", **times)
     assert next_open(person, at(now)) == at(expected)
+
+
+def test_one_sweep_reads_a_burst_of_proposals(
+    bob: User, mailbox: Mailbox, settings: Any, post: Post
+) -> None:
+    settings.MAILHUB_NOTIFICATION_WAIT_SECONDS = 3600
+    prove(bob)
+    add_actions([mailbox], bob, 2 * gather.BATCH + 1)
+    maintenance.sweep()
+    assert Notification.objects.filter(user=bob).count() == 2 * gather.BATCH + 1
