@@ -16,7 +16,7 @@ from uuid import UUID
 
 import structlog
 from django.conf import settings
-from django.db import DatabaseError, close_old_connections, connection
+from django.db import DatabaseError, InterfaceError, close_old_connections, connection
 from django.db.models import Expression, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
@@ -75,6 +75,10 @@ class Writer:
                 self.flush()
         finally:
             connection.close()
+            with self._changed:
+                # After a failure the next call begins another one.
+                if self._thread is threading.current_thread():
+                    self._thread = None
 
     def _wait_for_work(self) -> bool:
         """Return False if there was none for a while; then the thread ends."""
@@ -120,7 +124,7 @@ def _write(rows: Sequence[RequestRecord], *, known: Callable[[set[UUID]], set[UU
     try:
         tokens = known({row.token_id for row in rows})
         RequestRecord.objects.bulk_create([row for row in rows if row.token_id in tokens])
-    except DatabaseError:
+    except (DatabaseError, InterfaceError):  # the connection may be broken
         log.exception("requests_not_recorded", count=len(rows))
 
 

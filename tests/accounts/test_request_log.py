@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from accounts.access import request_log
+from accounts.access.auth import caller_of_token
 from accounts.models import ApiToken, Mailbox, RequestRecord, User
 from tests.conftest import Api, make_api
 from tests.support.processes.programs import environment, this_test, until
@@ -71,6 +73,16 @@ def test_deleted_token_takes_no_other_records_along(
     ApiToken.objects.filter(name="gone").delete()
     request_log.WRITER.flush()
     assert RequestRecord.objects.get().token.name == "agent"
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_failed_thread_is_followed_by_another(api: Api) -> None:
+    caller = caller_of_token(api.secret, surface="rest")
+    wrong: Any = "no number"
+    request_log.record(caller, tool="list_mailboxes", outcome="ok", duration_ms=wrong)
+    until(lambda: not any(each.name == "request-log" for each in threading.enumerate()))
+    api.tool("list_mailboxes")
+    until(lambda: RequestRecord.objects.count() == 1)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # a fork with threads, as workers do it
