@@ -30,8 +30,8 @@ class NotificationChannel(models.Model):
     """One way to reach a person.
 
     `address` is encrypted; it is empty for e-mail, which goes to the proven address of the account.
-    `failures` counts failed deliveries in a row. A paused channel gets nothing until its person
-    resumes it. Until `busy_until` a worker delivers to it.
+    `failures` counts failed deliveries in a row, not attempts that are retried. A paused channel
+    gets nothing until its person resumes it. Until `busy_until` a worker delivers to it.
     """
 
     class Kind(models.TextChoices):

@@ -16,7 +16,12 @@ from django.db.models import F, Q
 from accounts.access.quotas import Quota, count
 from accounts.infra.compiled_sql import database_now
 from accounts.infra.texts import translatable
-from approvals.models import Notification, NotificationChannel, NotificationSettings
+from approvals.models import (
+    Notification,
+    NotificationChannel,
+    NotificationSettings,
+    PendingAction,
+)
 from approvals.notifications import outbox
 from approvals.notifications.channels.port import (
     DeliveryAnswer,
@@ -141,7 +146,8 @@ def _mark(rows: Sequence[Notification], delivery: UUID, now: datetime) -> bool:
     )
     if marked == len(rows):
         return True
-    Notification.objects.filter(delivery=delivery).update(state=State.WAITING, due_at=now)
+    taken = Notification.objects.filter(pk__in=[row.pk for row in rows], delivery=delivery)
+    taken.update(state=State.WAITING, due_at=now)
     return False
 
 
@@ -164,10 +170,21 @@ def _record(
     now: datetime,
 ) -> None:
     """Store the answer, also if this attempt was closed as lost meanwhile."""
-    mine = Notification.objects.filter(delivery=delivery, state__in=(State.SENDING, State.UNKNOWN))
+    mine = Notification.objects.filter(
+        pk__in=[row.pk for row in rows],  # no index has the delivery
+        delivery=delivery,
+        state__in=(State.SENDING, State.UNKNOWN),
+    )
     if answer.result == "taken":
         mine.update(state=State.SENT, sent_at=now, code="", receipt=answer.receipt[:200])
         NotificationChannel.objects.filter(pk=channel.pk).exclude(failures=0).update(failures=0)
+        # The gatherer closes no row that is being sent, so a decision meanwhile is found here.
+        outbox.close_decided(
+            PendingAction.objects.filter(
+                pk__in={row.action_id for row in rows if row.action_id}
+            ).values_list("pk", "status"),
+            now=now,
+        )
         return
     code = answer.code[:40] or answer.result
     attempts = max(row.attempts for row in rows)
@@ -175,6 +192,8 @@ def _record(
         mine.update(state=State.UNKNOWN, code=code)
     elif answer.result == "not_sent" and attempts < len(AGAIN):
         mine.update(state=State.WAITING, code=code, due_at=now + AGAIN[attempts])
+        # Nothing has failed yet. Else a server that is away for minutes would pause every channel.
+        return
     else:
         mine.update(state=State.FAILED, code=code)
     NotificationChannel.objects.filter(pk=channel.pk).update(failures=F("failures") + 1)

@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 from django.core.management import call_command
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from accounts.models import Mailbox, User
@@ -15,7 +17,7 @@ from approvals.models import (
     NotificationSettings,
     PendingAction,
 )
-from approvals.notifications import courier, outbox
+from approvals.notifications import courier, gather, outbox
 from tests.approvals.notifications.conftest import Post, prove
 from tests.conftest import Api
 from tests.support.people.browser import browser
@@ -42,6 +44,18 @@ def test_absent_server_delays_the_mail_and_loses_nothing(post: Post, api: Api, b
     assert len(post.to(bob)) == 1
     row = Notification.objects.get()
     assert (row.state, row.attempts, row.channel.failures) == ("sent", 3, 0)
+
+
+def test_absent_server_pauses_no_channel(post: Post, api: Api, bob: User) -> None:
+    """A busy person has more proposals within minutes than a channel may fail."""
+    post.server.drop(at="greeting", times=None)
+    for number in range(courier.PAUSED_AFTER + 1):
+        api.propose(subject=f"Number {number}")
+        post.sweep()
+    post.server.heal()
+    post.sweep(after=timedelta(minutes=5))
+    (mail,) = post.to(bob)
+    assert mail["Subject"] == f"{courier.PAUSED_AFTER + 1} items need your attention"
 
 
 def test_lost_answer_is_no_reason_to_send_again(post: Post, api: Api, bob: User) -> None:
@@ -138,6 +152,22 @@ def test_inactive_person_gets_nothing(post: Post, api: Api, bob: User, settings:
     post.sweep(after=HOUR)
     assert post.mails == []
     assert Notification.objects.get().code == "not_active"
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="a small table is scanned anyway")
+def test_delivery_reads_no_old_notifications(post: Post, api: Api) -> None:
+    """Each statement finds its rows by an index, however many were sent in thirty days."""
+    api.propose()
+    gather.gather()
+    with CaptureQueriesContext(connection) as queries:
+        post.sweep()
+    changes = [each["sql"] for each in queries if each["sql"].startswith("UPDATE")]
+    rows = [text for text in changes if '"approvals_notification"' in text and "SELECT" not in text]
+    assert len(rows) >= 2
+    with connection.cursor() as cursor:
+        for text in rows:
+            cursor.execute(f"EXPLAIN QUERY PLAN {text}")
+            assert "SCAN approvals_notification" not in str(cursor.fetchall()), text
 
 
 def test_sent_notification_is_kept_for_thirty_days(post: Post, api: Api) -> None:

@@ -5,11 +5,14 @@ from datetime import timedelta
 from uuid import UUID
 
 import pytest
+from django.db import connection
 from pytest_httpserver import HTTPServer
+from werkzeug import Request, Response
 
 from accounts.models import User
 from approvals.decisions import verdicts
-from approvals.models import NotificationChannel
+from approvals.models import Notification, NotificationChannel, PendingAction
+from approvals.notifications import gather
 from approvals.notifications.channels.adding import add_push
 from approvals.notifications.channels.vapid import public_key
 from tests.approvals.notifications.conftest import Post, post
@@ -41,6 +44,28 @@ def test_push_shows_a_link_and_is_closed_after_the_decision(
     verdicts.reject(action_id=UUID(action), person=alice, note="Not like this")
     post.sweep(after=timedelta(minutes=1))
     assert service.received[1:] == [{"close": shown["tag"], "badge": 0}]
+
+
+def test_push_of_a_proposal_that_was_decided_meanwhile_is_closed(
+    post: Post, api: Api, alice: User, service: PushService
+) -> None:
+    action = api.propose()
+
+    def decide(_request: Request) -> Response:
+        try:
+            verdicts.reject(action_id=UUID(action), person=alice, note="Not like this")
+            gather.gather()
+        finally:
+            connection.close()
+        return Response(status=201)
+
+    service.server.expect_oneshot_request("/push/one").respond_with_handler(decide)
+    post.sweep()
+    assert PendingAction.objects.get().status == "rejected"
+    post.sweep(after=timedelta(minutes=1))
+    row = Notification.objects.get(channel__kind="web_push")
+    assert row.delivery is not None
+    assert service.received == [{"close": row.delivery.hex, "badge": 0}]
 
 
 def test_push_shows_sender_and_subject_if_its_person_chose_so(
