@@ -256,10 +256,12 @@ def _keys_by_mailbox(
     keys = {"mailbox": ids, "status": statuses}
     counts = count_first(actions, keys=keys, order=OLDEST.fields, take=take, by="mailbox")
     chosen: list[UUID] = []
+    total = 0
     for each in ids:
-        if sum(counts[one] for one in chosen) >= take:
+        if total >= take:
             break
         chosen.append(each)
+        total += counts[each]
     found: list[tuple[Any, ...]] = []
     for some in (chosen[:-1], chosen[-1:]):
         keys = {"mailbox": some, "status": statuses}
