@@ -1,5 +1,6 @@
 """The digest of a person: what waits, what was sent and what was refused, for each mailbox."""
 
+from collections import Counter, defaultdict
 from datetime import datetime, timedelta
 
 from django.db import transaction
@@ -8,9 +9,15 @@ from django.db.models.functions import Now
 from django.utils.translation import gettext as _
 
 from accounts.infra.compiled_sql import database_now
-from accounts.models import Mailbox
+from accounts.models import Membership
 from approvals.core.states import Status
-from approvals.models import Notification, NotificationSettings, PendingAction
+from approvals.models import (
+    ApprovalPolicy,
+    Content,
+    Notification,
+    NotificationSettings,
+    PendingAction,
+)
 from approvals.notifications import outbox
 from approvals.notifications.hours import next_digest
 from approvals.notifications.outbox import Event
@@ -20,6 +27,7 @@ SPANS = {
     NotificationSettings.Digest.DAILY: timedelta(days=1),
     NotificationSettings.Digest.WEEKLY: timedelta(days=7),
 }
+COUNTED = ("waiting", "unknown", "sent", "refused")
 REFUSED = (Status.REJECTED, Status.FAILED, Status.EXPIRED)
 
 
@@ -53,14 +61,27 @@ def add_due(now: datetime | None = None) -> int:
     return len(due)
 
 
-def summarize(person: NotificationSettings, now: datetime) -> tuple[str, ...]:
-    """Return a line for each of the person's mailboxes with something to say."""
+def summarize(person: NotificationSettings, now: datetime, *, content: Content) -> tuple[str, ...]:
+    """Return a line for each of the person's mailboxes with something to say.
+
+    Mailboxes that a notification may not name, by the channel or by their rules, have one line
+    together, without their addresses.
+    """
     since = now - SPANS.get(NotificationSettings.Digest(person.digest), timedelta(days=1))
-    addresses = dict(
-        Mailbox.objects.filter(memberships__user=person.pk).values_list("pk", "address")
+    mine = Membership.objects.filter(user=person.pk)
+    caps = dict(
+        ApprovalPolicy.objects.filter(mailbox__in=mine.values("mailbox")).values_list(
+            "mailbox", "notify_content"
+        )
     )
-    lines = []
-    for row in (
+    addresses = {
+        mailbox: address
+        if Content.least(content, caps.get(mailbox, Content.PREVIEW)) != Content.LINK
+        else ""
+        for mailbox, address in mine.values_list("mailbox", "mailbox__address")
+    }
+    tallies: dict[str, Counter[str]] = defaultdict(Counter)
+    for mailbox, *counts in (
         PendingAction.objects.filter(
             Q(status__in=(Status.PENDING, Status.UNKNOWN)) | Q(finished_at__gte=since),
             mailbox__in=addresses,
@@ -73,10 +94,14 @@ def summarize(person: NotificationSettings, now: datetime) -> tuple[str, ...]:
             sent=Count("pk", filter=Q(status=Status.SUCCEEDED)),
             refused=Count("pk", filter=Q(status__in=REFUSED)),
         )
+        .values_list("mailbox", *COUNTED)
     ):
-        values = {**row, "mailbox": addresses[row["mailbox"]]}
+        tallies[addresses[mailbox]].update(dict(zip(COUNTED, counts, strict=True)))
+    lines = []
+    for address, tally in tallies.items():
+        values = {**tally, "mailbox": address or _("Mailboxes")}
         line = _("%(mailbox)s: %(waiting)s waiting, %(sent)s sent, %(refused)s not sent") % values
-        if row["unknown"]:
-            line += ", " + _("%(unknown)s of unknown outcome") % row
+        if tally["unknown"]:
+            line += ", " + _("%(unknown)s of unknown outcome") % values
         lines.append(line)
     return tuple(sorted(lines))

@@ -55,7 +55,7 @@ def write_message(
             title=_("Your digest") if is_digest else _title(items),
             url=items[0].url if len(items) == 1 else queue_url(),
             items=() if is_digest else items,
-            summary=summarize(person, now) if is_digest else (),
+            summary=summarize(person, now, content=Content(channel.content)) if is_digest else (),
             urgent=any(row.stage in URGENT for row in rows),
             waiting=count_waiting(channel.user_id),
             language=language,
@@ -81,6 +81,7 @@ def _write_items(
     caps = dict(
         ApprovalPolicy.objects.filter(
             mailbox__in={action.mailbox_id for action in actions.values()}
+            | {row.mailbox_id for row in rows if row.mailbox_id}
         ).values_list("mailbox", "notify_content")
     )
     return tuple(
@@ -99,8 +100,11 @@ def _write_item(
     caps: dict[UUID, str],
 ) -> NotificationItem:
     why = describe_stage(row.stage)
+    mailbox_id = action.mailbox_id if action else row.mailbox_id
+    cap = caps.get(mailbox_id, Content.PREVIEW) if mailbox_id else Content.PREVIEW
+    level = Content.least(channel.content, transport.most, cap)
     if action is None:
-        shows = row.mailbox is not None and channel.content != Content.LINK
+        shows = row.mailbox is not None and level != Content.LINK
         return NotificationItem(
             stage=row.stage,
             why=why,
@@ -108,9 +112,6 @@ def _write_item(
             + (reverse("mailbox", args=[row.mailbox_id]) if row.mailbox_id else reverse("queue")),
             mailbox=row.mailbox.address if shows and row.mailbox else "",
         )
-    level = Content.least(
-        channel.content, transport.most, caps.get(action.mailbox_id, Content.PREVIEW)
-    )
     return NotificationItem(
         stage=row.stage,
         why=why,

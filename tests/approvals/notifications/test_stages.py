@@ -13,6 +13,7 @@ from approvals.core.types import Outcome
 from approvals.models import (
     ApprovalPolicy,
     Notification,
+    NotificationChannel,
     NotificationCursor,
     NotificationSettings,
     PendingAction,
@@ -127,7 +128,19 @@ def test_refused_mailbox_is_reported_to_its_managers(
     mark_login_refused(mailbox)
     post.sweep()
     assert (stages(alice), stages(bob)) == (["reconnect"], [])
-    assert len(post.to(alice)) == 1
+    (mail,) = post.to(alice)
+    assert mailbox.address in mail.get_content()
+
+
+def test_notification_of_a_refused_mailbox_follows_the_limit_of_its_rules(
+    post: Post, alice: User, mailbox: Mailbox
+) -> None:
+    prove(alice)
+    ApprovalPolicy.objects.update_or_create(mailbox=mailbox, defaults={"notify_content": "link"})
+    mark_login_refused(mailbox)
+    post.sweep()
+    (mail,) = post.to(alice)
+    assert mailbox.address not in mail.get_content()
 
 
 def test_late_commit_is_not_missed(post: Post, api: Api, bob: User) -> None:
@@ -161,6 +174,28 @@ def test_digest_counts_each_mailbox_once_a_day(
     following = NotificationSettings.objects.get().digest_due_at
     assert following is not None
     assert timedelta() < following - now <= timedelta(days=1)
+
+
+@pytest.mark.parametrize("limit", ["channel", "rules"])
+def test_digest_that_shows_only_a_link_names_no_mailbox(
+    post: Post, api: Api, bob: User, mailbox: Mailbox, limit: str
+) -> None:
+    prove(bob)
+    api.propose()
+    post.sweep()
+    if limit == "channel":
+        NotificationChannel.objects.update(content="link")
+    else:
+        ApprovalPolicy.objects.update_or_create(
+            mailbox=mailbox, defaults={"notify_content": "link"}
+        )
+    now = timezone.now()
+    NotificationSettings.objects.update(digest="daily", digest_due_at=now)
+    digest.add_due(now)
+    post.sweep()
+    mail = next(each for each in post.to(bob) if each["Subject"] == "Your digest")
+    assert "Mailboxes: 1 waiting, 0 sent, 0 not sent" in mail.get_content()
+    assert mailbox.address not in mail.get_content()
 
 
 def at(text: str) -> datetime:
