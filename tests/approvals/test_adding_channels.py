@@ -63,6 +63,15 @@ def test_browser_that_subscribes_again_keeps_its_channel(
     assert "bmV3IHNlY3JldCBieXRl" in channel.address
 
 
+def test_browser_belongs_to_the_person_who_turned_it_on_last(
+    window: Client, bob: User, service: PushService
+) -> None:
+    window.post(PUSH, service.subscription)
+    browser(bob).post(PUSH, service.subscription)
+    (channel,) = channels("web_push")
+    assert channel.user == bob
+
+
 @pytest.mark.parametrize(
     "change",
     [

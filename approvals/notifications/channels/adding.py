@@ -18,7 +18,11 @@ Kind = NotificationChannel.Kind
 
 
 def add_push(person: User, subscription: dict[str, str], *, label: str) -> NotificationChannel:
-    """Add the browser with this subscription, or renew it; raises ValueError with a sentence."""
+    """Add the browser with this subscription, or renew it; raises ValueError with a sentence.
+
+    A browser belongs to the person who turned it on last: the channel of another person, who used
+    it before and did not sign out, ends.
+    """
     address = json.dumps(subscription)
     found = read_subscription(address)
     secure = found is not None and (
@@ -26,13 +30,20 @@ def add_push(person: User, subscription: dict[str, str], *, label: str) -> Notif
     )
     if found is None or not secure or private_key_of(found["key"]) is None:
         raise ValueError(translatable("The browser gave no usable subscription. Try again."))
-    for channel in find_push_channels(person):
+    mine = None
+    for channel in NotificationChannel.objects.filter(kind=Kind.WEB_PUSH):
         known = read_subscription(channel.address)
-        if known and known["endpoint"] == found["endpoint"]:
-            channel.address, channel.label, channel.failures = address, label, 0
-            channel.paused_at, channel.pause_code = None, ""
-            channel.save()
-            return channel
+        if not known or known["endpoint"] != found["endpoint"]:
+            continue
+        if channel.user_id == person.pk:
+            mine = channel
+        else:
+            channel.delete()
+    if mine:
+        mine.address, mine.label, mine.failures = address, label, 0
+        mine.paused_at, mine.pause_code = None, ""
+        mine.save()
+        return mine
     return _add(person, Kind.WEB_PUSH, address, label)
 
 
@@ -42,17 +53,13 @@ def add_chat(person: User, address: str, *, label: str) -> NotificationChannel:
     return _add(person, Kind.APPRISE, address, label or service.name)
 
 
-def find_push_channels(person: User) -> list[NotificationChannel]:
-    """Return the browsers of a person."""
-    return list(NotificationChannel.objects.filter(user=person, kind=Kind.WEB_PUSH))
-
-
 def known_browsers(person: User) -> str:
     """Return short digests of the addresses of a person's browsers, for the page to find its own."""
     found = [
         read_subscription(channel.address)
-        for channel in find_push_channels(person)
-        if channel.paused_at is None
+        for channel in NotificationChannel.objects.filter(
+            user=person, kind=Kind.WEB_PUSH, paused_at=None
+        )
     ]
     return " ".join(
         hashlib.sha256(each["endpoint"].encode()).hexdigest()[:16] for each in found if each
