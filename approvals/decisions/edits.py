@@ -1,5 +1,6 @@
 """Actions of a reviewer other than a decision: edit the content, or ask the proposer back."""
 
+from typing import Any
 from uuid import UUID
 
 from django.db import transaction
@@ -137,6 +138,7 @@ def ask_back(
     with transaction.atomic():
         action = lock_action(action_id)
         refusal = _refusal(action, person, digest, revision, editing=False)
+        audited: dict[str, Any] = {}
         if refusal is None:
             following = action.approval_round + 1
             PendingAction.objects.filter(pk=action.pk).update(
@@ -144,6 +146,7 @@ def ask_back(
             )
             action.refresh_from_db()
             right = right_to_decide(person, action.mailbox)
+            audited = right.audited
             record_decision(
                 action, right, Decision.Verdict.CHANGES_REQUESTED, method=method, note=note.strip()
             )
@@ -153,6 +156,7 @@ def ask_back(
             actor=f"user:{person.pk}",
             action_id=action.id,
             revision=revision,
+            **audited,
         )
     # Raised outside the transaction, so that the audit event of the refusal is kept.
     if refusal:

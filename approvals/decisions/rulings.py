@@ -28,6 +28,7 @@ from approvals.lifecycle.returns import UNDECIDED
 from approvals.lifecycle.revisions import add_notice
 from approvals.models import ApprovalPolicy, Attempt, PendingAction
 from approvals.models.people import describe_signer
+from approvals.rules.deputies import Right
 from approvals.rules.policy import policy_of
 
 Ruling = Literal["sent", "not_sent"]
@@ -106,9 +107,15 @@ def _refusal(
 
 
 def _close_as_sent(action: PendingAction, person: User) -> None:
-    outcome = Outcome(verdict="accepted", receipt=_receipt(action, person))
+    right = right_to_decide(person, action.mailbox)
+    outcome = Outcome(verdict="accepted", receipt=_receipt(action, right))
     moved = record_outcome(
-        action.pk, action.fence, outcome, evidence="person", actor=f"user:{person.pk}"
+        action.pk,
+        action.fence,
+        outcome,
+        evidence="person",
+        actor=f"user:{person.pk}",
+        audited=right.audited,
     )
     assert moved, "the row is locked"
 
@@ -134,6 +141,7 @@ def _order_again(action: PendingAction, person: User, policy: ApprovalPolicy, me
         fence=action.fence,
         code="",
         evidence="person",
+        **right.audited,
     )
     moved = action.move(
         Status.UNKNOWN,
@@ -172,10 +180,10 @@ def _may_have_left(action: PendingAction, attempt: Attempt) -> PreviewWarning:
     )
 
 
-def _receipt(action: PendingAction, person: User) -> dict[str, Any]:
+def _receipt(action: PendingAction, right: Right) -> dict[str, Any]:
     return {
         "at": timezone.now().isoformat(timespec="seconds").replace("+00:00", "Z"),
         "recipient_count": len(action.current.preview["targets"]),
         "provider": action.mailbox.provider,
-        "ruled_by": describe_signer(person, right_to_decide(person, action.mailbox).deputy_of),
+        "ruled_by": describe_signer(right.person, right.deputy_of),
     }

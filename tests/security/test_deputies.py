@@ -1,5 +1,6 @@
 """A deputy decides with at most the rights of the person on leave, in the period, and no longer."""
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -16,12 +17,15 @@ from approvals.models import ApprovalPolicy, AuditEvent, Decision, Deputyship, P
 from approvals.models.audit import PEOPLE
 from approvals.rules.deputies import find_lent
 from approvals.worker import maintenance
+from tests.approvals.conftest import approved, script
+from tests.approvals.kinds import Script, handed_over
 from tests.conftest import Api, make_api, make_mailbox
 from tests.security.deputies import decide, member, name_deputy, state_of
 from tests.support.people.browser import browser
 from tests.support.work import work
 from tools.providers.memory import MemoryServer
 
+__all__ = ["approved", "script"]
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
@@ -63,10 +67,33 @@ def test_deputy_may_also_stop_a_mail(
 
     events = {"reject": "rejected", "undo": "undone", "ask_back": "changes_requested"}
     event = AuditEvent.objects.get(event=events.get(verdict, "cancelled"))
-    if verdict in ("reject", "undo", "cancel"):
-        assert event.data["deputy_of"] == alice.pk
+    assert event.data["deputy_of"] == alice.pk
     for decision in Decision.objects.exclude(verdict="approved"):
         assert decision.deputy_of == alice
+
+
+@pytest.mark.parametrize(
+    ("ruling", "events"),
+    [("sent", ["outcome_accepted"]), ("not_sent", ["outcome_not_sent", "approved"])],
+)
+def test_ruling_of_a_deputy_names_both(
+    script: Script,
+    approved: Callable[..., PendingAction],
+    alice: User,
+    dora: User,
+    ruling: str,
+    events: list[str],
+) -> None:
+    script.instead = handed_over
+    action_id = str(approved().pk)
+    work()
+    assert state_of(action_id) == "unknown"
+    name_deputy(alice, dora)
+
+    assert decide(dora, action_id, "resolve", ruling=ruling, fence=1) == 302
+
+    found = AuditEvent.objects.filter(event__in=events, actor=f"user:{dora.pk}")
+    assert [event.data["deputy_of"] for event in found] == [alice.pk] * len(events)
 
 
 @pytest.mark.parametrize("when", ["planned", "over", "ended"])
