@@ -33,10 +33,14 @@ class Background:
         self._act = act
         self._lock = threading.Lock()
         self._busy: dict[UUID, threading.Thread] = {}
+        self._left: dict[UUID, list[UUID]] = {}
 
     def start(self) -> None:
-        """Begin with the waiting work, up to the limit, and return at once."""
-        for mailbox, actions in self._by_mailbox().items():
+        """Begin with the waiting work and return at once; the threads go on with what is left."""
+        found = self._by_mailbox()
+        with self._lock:
+            self._left = dict(found)
+        for mailbox, actions in found.items():
             self.begin(mailbox, actions)
 
     def begin(self, mailbox: UUID, actions: list[UUID]) -> bool:
@@ -48,6 +52,7 @@ class Background:
                 target=self._work, args=(mailbox, actions), name=self._name, daemon=True
             )
             self._busy[mailbox] = thread
+            self._left.pop(mailbox, None)
         thread.start()
         return True
 
@@ -78,17 +83,31 @@ class Background:
             connection.close()
 
     def _work(self, mailbox: UUID, actions: list[UUID]) -> None:
-        ends_at = time.monotonic() + TURN_SECONDS
+        following: tuple[UUID, list[UUID]] | None = (mailbox, actions)
         try:
             close_old_connections()
-            for action in actions:
-                if time.monotonic() > ends_at:
-                    return
-                self._run(action)
+            while following is not None:
+                mailbox, actions = following
+                ends_at = time.monotonic() + TURN_SECONDS
+                for action in actions:
+                    if time.monotonic() > ends_at:
+                        break
+                    self._run(action)
+                following = self._take_next(mailbox)
         finally:
             connection.close()
             with self._lock:
                 del self._busy[mailbox]
+
+    def _take_next(self, done: UUID) -> tuple[UUID, list[UUID]] | None:
+        """Take a mailbox that no thread has served since the last sweep; None if none is left."""
+        with self._lock:
+            mailbox = next((each for each in self._left if each not in self._busy), None)
+            if mailbox is None:
+                return None
+            del self._busy[done]
+            self._busy[mailbox] = threading.current_thread()
+            return mailbox, self._left.pop(mailbox)
 
     def _run(self, action: UUID) -> None:
         try:

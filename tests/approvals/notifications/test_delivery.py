@@ -9,7 +9,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from accounts.models import Mailbox, User
+from accounts.models import Mailbox, Membership, Role, User
 from approvals.models import (
     ApprovalPolicy,
     Notification,
@@ -18,9 +18,11 @@ from approvals.models import (
     PendingAction,
 )
 from approvals.notifications import courier, gather, outbox
+from approvals.worker import background, maintenance
 from tests.approvals.notifications.conftest import Post, prove
 from tests.conftest import Api
 from tests.support.people.browser import browser
+from tests.support.processes.programs import until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 HOUR = timedelta(hours=1)
@@ -56,6 +58,22 @@ def test_absent_server_pauses_no_channel(post: Post, api: Api, bob: User) -> Non
     post.sweep(after=timedelta(minutes=5))
     (mail,) = post.to(bob)
     assert mail["Subject"] == f"{courier.PAUSED_AFTER + 1} items need your attention"
+
+
+def test_one_sweep_reaches_more_channels_than_it_has_threads(
+    post: Post, api: Api, mailbox: Mailbox, settings: Any
+) -> None:
+    people = [
+        User.objects.create(email=f"p{number}@lovelace.example")
+        for number in range(3 * background.AT_ONCE)
+    ]
+    prove(*people)
+    for person in people:
+        Membership.objects.create(mailbox=mailbox, user=person, role=Role.APPROVER)
+    api.propose()
+    maintenance.sweep(resident=True)
+    until(lambda: not Notification.objects.filter(state__in=("waiting", "sending")).exists())
+    assert all(len(post.to(person)) == 1 for person in people)
 
 
 def test_lost_answer_is_no_reason_to_send_again(post: Post, api: Api, bob: User) -> None:
