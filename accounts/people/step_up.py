@@ -69,7 +69,7 @@ def confirm_by_passkey(request: HttpRequest, credential: str) -> bool:
     try:
         if not credential or not form.is_valid():
             return False
-    except (AttributeError, KeyError, TypeError, ValueError):  # fido2, for a malformed answer
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError):  # a malformed answer
         return False
     flows.reauthenticate(request, form.cleaned_data["credential"])
     return is_fresh(request)

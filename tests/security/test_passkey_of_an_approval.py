@@ -47,7 +47,9 @@ def test_passkey_confirms_one_risky_approval(api: Api, alice: User) -> None:
     assert approve(window, propose_risky(api), credential) == "pending", "an answer counts once"
 
 
-@pytest.mark.parametrize("credential", ["", "{}", "[]", "1", "nonsense", '{"id": "x"}'])
+@pytest.mark.parametrize(
+    "credential", ["", "{}", "[]", "1", "nonsense", '{"id": "x"}', "[" * 19_000]
+)
 def test_anything_else_confirms_nothing(api: Api, alice: User, credential: str) -> None:
     Passkey(alice)
     assert approve(browser(alice, fresh=False), propose_risky(api), credential) == "pending"
