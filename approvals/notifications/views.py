@@ -26,7 +26,7 @@ from approvals.models import (
 )
 from approvals.notifications.channel_tests import send_test
 from approvals.notifications.forms import ContentForm, WhenForm
-from approvals.notifications.hours import next_digest
+from approvals.notifications.hours import next_digest, next_open
 from approvals.notifications.messages import describe_stage
 from approvals.notifications.outbox import offer_email
 from approvals.notifications.words import describe_code
@@ -37,12 +37,17 @@ PAGE = 30
 @signed_in_form
 def index(request: AuthenticatedRequest) -> HttpResponse:
     """Show the page; a POST changes the days, the hours and the digest."""
-    person = _settings_of(request)
+    person, now = _settings_of(request), timezone.now()
+    opens = next_open(person, now)  # before the form changes the settings
     form = WhenForm(request.POST or None, instance=person)
     if request.method == "POST" and form.is_valid():
         changed = form.save(commit=False)
-        changed.digest_due_at = next_digest(changed, timezone.now())
+        changed.digest_due_at = next_digest(changed, now)
         changed.save()
+        # What waits for the end of the quiet hours is judged again by the new ones.
+        Notification.objects.filter(
+            user=request.user, state=Notification.State.WAITING, due_at=opens
+        ).update(due_at=now)
         messages.success(request, _("Saved."))
         return redirect("notifications")
     return _render(request, form)

@@ -146,6 +146,22 @@ def test_quiet_hours_hold_a_notification(post: Post, api: Api, bob: User, mailbo
     assert len(post.to(bob)) == 1
 
 
+def test_end_of_quiet_hours_by_their_person_releases_what_waits(
+    post: Post, api: Api, bob: User
+) -> None:
+    now = timezone.now()
+    NotificationSettings.objects.create(
+        user=bob, quiet_from=(now - HOUR).time(), quiet_until=(now + HOUR).time()
+    )
+    api.propose()
+    post.sweep()
+    assert post.mails == []
+    without = {"quiet_from": "", "quiet_until": "", "time_zone": "UTC", "digest": "none"}
+    assert browser(bob).post("/notifications/", without).status_code == 302
+    post.sweep()
+    assert len(post.to(bob)) == 1
+
+
 @pytest.mark.parametrize("loud", [True, False])
 def test_rules_let_urgent_ones_break_quiet_hours(
     post: Post, api: Api, bob: User, mailbox: Mailbox, loud: bool
