@@ -142,6 +142,10 @@ class Hub:
         finally:
             pace.close()
             connection.close()
+            with self._lock:
+                # After a failure the next page or program begins another one.
+                if self._thread is threading.current_thread():
+                    self._thread = None
 
     def _notify(self, rows: Sequence[Row]) -> None:
         """Notify of these events: the programs that wait for the actions, and each page once."""

@@ -1,8 +1,11 @@
 """The live hub: every event reaches the pages and programs that wait, at once on PostgreSQL."""
 
+import asyncio
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import Any, cast
 from uuid import UUID, uuid4
 
 import httpx2
@@ -15,7 +18,7 @@ from accounts.models import Mailbox
 from approvals.audit import chain, feed
 from approvals.audit.feed import Feed, last_event
 from approvals.models import AuditChain, AuditEvent
-from approvals.pages.hub import HUB
+from approvals.pages.hub import HUB, Hub, Listener
 from mailhub.asgi import application
 from tests.conformance.served import served
 from tests.conftest import Api, Reviewer
@@ -153,3 +156,24 @@ def test_stream_names_an_event_that_is_committed_late(mailbox: Mailbox, reviewer
             until(lambda: HUB._floor >= last_event())
             assert (later.sequence, last_event() > early) == (1, True)
         assert next(lines) == f"data: {early}"
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_failed_thread_is_followed_by_another(mailbox: Mailbox) -> None:
+    hub, nothing = Hub(), cast(Any, None)
+    mine = frozenset({mailbox.pk})
+    broken = Listener(person_id=0, mailboxes=mine, loop=nothing, oldest=nothing)
+    hub.add(broken, seen=last_event())
+    add_events(mailbox, 1)
+    until(lambda: not any(each.name == "live" for each in threading.enumerate()))
+    hub.remove(broken)
+    loop = asyncio.new_event_loop()
+    whole = Listener(person_id=0, mailboxes=mine, loop=loop, oldest=asyncio.Queue(1))
+    hub.add(whole, seen=last_event())
+    add_events(mailbox, 1)
+    try:
+        loop.run_until_complete(asyncio.wait_for(whole.oldest.get(), SECONDS))
+    finally:
+        hub.remove(whole)
+        until(lambda: not any(each.name == "live" for each in threading.enumerate()))
+        loop.close()
