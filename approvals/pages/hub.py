@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 import structlog
-from django.db import DatabaseError, connection
+from django.db import DatabaseError, InterfaceError, connection
 from django.utils import timezone
 
 from accounts.models import Membership
@@ -135,7 +135,7 @@ class Hub:
                     with self._lock:
                         listeners = list(self._listeners)
                     people.look(listeners, feed.newest)
-                except DatabaseError:  # the pages poll meanwhile
+                except (DatabaseError, InterfaceError):  # the pages poll meanwhile
                     log.exception("live_failed")
                     connection.close()
                 news = pace.wait(news=news)

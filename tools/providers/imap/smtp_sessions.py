@@ -5,6 +5,7 @@ final dot. Before the next mail it is checked with RSET. A failure there comes b
 nothing has been sent, and the sender opens a new connection.
 """
 
+import contextlib
 import os
 import smtplib
 import threading
@@ -58,7 +59,10 @@ class SmtpSessions:
         return None
 
     def keep(self, key: object, smtp: PinnedSmtp) -> None:
-        """Keep a session whose last mail was accepted, or end it if there is no room."""
+        """Keep a session whose last mail was accepted, or end it if there is no room.
+
+        It never raises, because the mail has left.
+        """
         smtp.mails += 1
         timer = threading.Timer(self._idle_seconds, self._end, [key, smtp])
         timer.daemon = True
@@ -66,9 +70,10 @@ class SmtpSessions:
             self._forget_what_was_forked()
             full = len(self._idle) >= MAX_KEPT or key in self._idle
             if not full and smtp.mails < MAX_MAILS:
-                self._idle[key] = Idle(smtp, timer)
-                timer.start()
-                return
+                with contextlib.suppress(RuntimeError):  # there can be no further thread
+                    timer.start()
+                    self._idle[key] = Idle(smtp, timer)
+                    return
         leave(smtp)
 
     def close_all(self) -> None:
