@@ -132,7 +132,7 @@ def test_refused_mailbox_is_reported_to_its_managers(
     assert mailbox.address in mail.get_content()
 
 
-def test_notification_of_a_refused_mailbox_follows_the_limit_of_its_rules(
+def test_refused_mailbox_is_named_as_its_rules_allow(
     post: Post, alice: User, mailbox: Mailbox
 ) -> None:
     prove(alice)
