@@ -44,7 +44,7 @@ def index(request: AuthenticatedRequest) -> HttpResponse:
         changed = form.save(commit=False)
         changed.digest_due_at = next_digest(changed, now)
         changed.save()
-        # What waits for the end of the quiet hours is judged again by the new ones.
+        # Notifications that wait for the end of the quiet hours are judged again by the new hours.
         Notification.objects.filter(
             user=request.user, state=Notification.State.WAITING, due_at=opens
         ).update(due_at=now)

@@ -18,7 +18,7 @@ from django.urls import URLResolver, get_resolver
 from accounts.access.auth import caller_of_token
 from accounts.access.caller import Caller
 from accounts.models import SCOPES, ApiToken, Invitation, Membership, Role, User
-from approvals.models import PendingAction
+from approvals.models import PendingAction, ReviewText
 from tests.conftest import Api, make_mailbox
 from tests.support.people.browser import RULES, browser
 from tests.support.tools import NO_ROW, USES
@@ -67,6 +67,9 @@ class Scene:
             invited_by=owner,
             expires_at=self.action.expires_at,
         )
+        self.text = ReviewText.objects.create(
+            mailbox=self.mailbox, purpose=ReviewText.Purpose.REJECT, title="Tone", text="Kinder."
+        )
         bound = [self.mailbox, own] if role else [own]
         _, self.secret = ApiToken.issue(
             user=self.person, name="mine", scopes=list(SCOPES), mailboxes=bound
@@ -84,6 +87,9 @@ PAGES: dict[str, tuple[str, str, dict[str, Any], Role]] = {
     "look at its source": ("get", "/actions/{action}/source/", {}, Role.VIEWER),
     "look at the conversation": ("get", "/actions/{action}/conversation/", {}, Role.VIEWER),
     "say that one looks": ("post", "/actions/{action}/presence/", {}, Role.VIEWER),
+    "look at it in the line": ("get", "/line/{action}/", {}, Role.VIEWER),
+    "comment": ("post", "/actions/{action}/comments/", {"text": "Hello"}, Role.APPROVER),
+    "assign": ("post", "/actions/{action}/assign/", {"person": "{person}"}, Role.APPROVER),
     "edit": ("post", "/actions/{action}/edit/", {**SHOWN, "subject": "s"}, Role.APPROVER),
     "ask back": ("post", "/actions/{action}/ask_back/", {**SHOWN, "note": "why?"}, Role.APPROVER),
     "rule": ("post", "/actions/{action}/resolve/", {"ruling": "sent"}, Role.APPROVER),
@@ -99,6 +105,15 @@ PAGES: dict[str, tuple[str, str, dict[str, Any], Role]] = {
         {**RULES, "daily_cap": 5},
         Role.MANAGER,
     ),
+    "see the texts": ("get", "/mailboxes/{mailbox}/texts/", {}, Role.MANAGER),
+    "see a text": ("get", "/mailboxes/{mailbox}/texts/{text}/", {}, Role.MANAGER),
+    "change a text": (
+        "post",
+        "/mailboxes/{mailbox}/texts/{text}/",
+        {"purpose": "reject", "title": "Tone", "words": "Kinder, please."},
+        Role.MANAGER,
+    ),
+    "remove a text": ("post", "/mailboxes/{mailbox}/texts/{text}/remove/", {}, Role.MANAGER),
     "pause": ("post", "/mailboxes/{mailbox}/pause/", {"pause": "on"}, Role.MANAGER),
     "invite": (
         "post",
@@ -150,6 +165,7 @@ def test_role_does_on_pages_only_what_the_table_allows(
                 "other": scene.other.pk,
                 "person": scene.person.pk,
                 "invitation": scene.invitation.pk,
+                "text": scene.text.pk,
             }
             given = {name: str(value).format(**names) for name, value in form.items()}
             answer = getattr(scene.window, method)(path.format(**names), given)
@@ -246,6 +262,7 @@ def test_every_mailbox_or_action_address_is_in_the_table() -> None:
         "action_id": "{action}",
         "user_id": "{other}",
         "invitation_id": "{invitation}",
+        "text_id": "{text}",
     }
     for route in routes:
         shown = route
