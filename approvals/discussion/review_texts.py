@@ -47,14 +47,14 @@ def save_text(
         raise Problem("conflict", translatable("There are %(most)s texts already.", most=str(MOST)))
     text.mailbox, text.purpose, text.title, text.text = mailbox, purpose, title, words
     text.save()
-    _record(mailbox, person, "text_saved", text)
+    _record(mailbox, person, text, event="text_saved")
 
 
 @transaction.atomic
 def remove_text(*, mailbox: Mailbox, person: User, text: ReviewText) -> None:
     """Remove a text of a mailbox; raises `forbidden`."""
     _refuse_non_manager(mailbox, person)
-    _record(mailbox, person, "text_removed", text)
+    _record(mailbox, person, text, event="text_removed")
     text.delete()
 
 
@@ -63,7 +63,7 @@ def _refuse_non_manager(mailbox: Mailbox, person: User) -> None:
         raise Problem("forbidden", "Only managers of this mailbox can do this.")
 
 
-def _record(mailbox: Mailbox, person: User, event: str, text: ReviewText) -> None:
+def _record(mailbox: Mailbox, person: User, text: ReviewText, *, event: str) -> None:
     chain.record(
         mailbox=mailbox, event=event, actor=f"user:{person.pk}", text=text.pk, purpose=text.purpose
     )

@@ -88,7 +88,7 @@ MUTATIONS = {
             ("tools/providers/imap/smtp.py", "        wire_started()\n", "        pass\n"),
             (
                 "tools/providers/imap/smtp.py",
-                "    _leave(smtp)\n    return",
+                "    if code // 100 != 2:\n        leave(smtp)\n    return",
                 "    wire_started()\n    return",
             ),
         ),

@@ -44,7 +44,7 @@ LINK = re.compile(r"https?://[^\s<>\"'）】」，。]{1,4000}", re.IGNORECASE)
 EDGES = "\"'“”‘’«»<>()[]{}【】「」，。,;!?:…*_"
 # A host as people write it: labels and a last one of letters, with an optional path.
 HOST = re.compile(
-    r"(?:(?P<scheme>[a-z][a-z0-9+]{1,9})://)?(?:[^\s/?#\\@]{1,200}@)?(?P<host>(?:[^\s/\\@:.?#]{1,63}\.){1,9}"
+    r"(?:(?P<scheme>[a-z][a-z0-9+]{1,9})://)?(?:[^\s/?#\\@]{1,200}+@)?(?P<host>(?:[^\s/\\@:.?#]{1,63}+\.){1,9}"
     r"(?P<last>[^\W\d_]{2,24}|xn--[a-z0-9-]{1,59}))\.?(?::\d{1,5})?(?P<path>[/?#\\].*)?",
     re.IGNORECASE | re.DOTALL,
 )

