@@ -81,7 +81,7 @@ def test_preview_of_hostile_html_contacts_nobody(browser: Browser, mailhub: Mail
         frame = page.frame_locator("iframe")
         expect(frame.get_by_text("Looks harmless.")).to_be_visible()
         expect(frame.get_by_text("The end.")).to_be_visible()
-        expect(page.get_by_text("Parts were removed.")).to_be_visible()
+        expect(page.get_by_text("Parts were removed.", exact=True)).to_be_visible()
         for view in ("text", "source", "history"):
             page.goto(f"{action['review_url']}?view={view}")
         page.goto(f"{action['review_url']}body/", wait_until="networkidle")
