@@ -43,7 +43,7 @@ BASE = "https://mail.invalid/"  # a mail has no address of its own, and no link 
 LINK = re.compile(r"https?://[^\s<>\"'）】」，。]{1,4000}", re.IGNORECASE)
 EDGES = "\"'“”‘’«»<>()[]{}【】「」，。,;!?:…*_"
 # A host as people write it: labels and a last one of letters, with an optional path.
-HOST = re.compile(
+WRITTEN_HOST = re.compile(
     r"(?:(?P<scheme>[a-z][a-z0-9+]{1,9})://)?(?:[^\s/?#\\@]{1,200}+@)?(?P<host>(?:[^\s/\\@:.?#]{1,63}+\.){1,9}"
     r"(?P<last>[^\W\d_]{2,24}|xn--[a-z0-9-]{1,59}))\.?(?::\d{1,5})?(?P<path>[/?#\\].*)?",
     re.IGNORECASE | re.DOTALL,
@@ -274,7 +274,7 @@ def _find_shown_hosts(text: str) -> Iterator[str]:
     words = text.split()
     for word in words[:200]:
         word = word.strip(EDGES).rstrip(".")
-        address, host = ADDRESS.fullmatch(word), HOST.fullmatch(word)
+        address, host = ADDRESS.fullmatch(word), WRITTEN_HOST.fullmatch(word)
         if address:
             yield _in_ascii(address["host"])
         elif host and _is_meant_as_host(host, word, only=len(words) == 1):

@@ -1,0 +1,45 @@
+"""An installation that took every step of the migrations has the tables of a new one."""
+
+import re
+import sqlite3
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.support.processes.installation import KEYS
+from tests.support.processes.programs import manage
+
+pytestmark = [pytest.mark.process, pytest.mark.long]
+STEP_BY_STEP = """
+from django.db import connection
+from django.db.migrations.executor import MigrationExecutor
+
+executor = MigrationExecutor(connection)
+executor.loader.replace_migrations = False
+executor.loader.build_graph()
+executor.migrate([("approvals", "0026_escalation")])
+"""
+
+
+def test_upgraded_installation_has_the_tables_of_a_new_one(tmp_path: Path) -> None:
+    new, upgraded = tmp_path / "new", tmp_path / "upgraded"
+    for home, command in (new, ("migrate",)), (upgraded, ("shell", "-c", STEP_BY_STEP)):
+        home.mkdir()
+        assert manage(home, *command, **KEYS).returncode == 0
+
+    done = manage(upgraded, "migrate", **KEYS)
+
+    assert done.returncode == 0
+    assert "approvals" not in done.stdout.partition("Running migrations:")[2]
+    assert schema(upgraded) == schema(new)
+
+
+def schema(home: Path) -> dict[str, Counter[str]]:
+    """Return the words of each table's, index's and trigger's SQL: columns may have another
+    order.
+    """
+    with closing(sqlite3.connect(home / "mailhub.sqlite3")) as database:
+        found = database.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL")
+        return {name: Counter(re.findall(r"\w+|\S", sql)) for name, sql in found}
