@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import connection, transaction
+from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
@@ -18,6 +18,7 @@ from approvals.pages import listing
 from approvals.pages.orders import BY_MAILBOX
 from tests.approvals.review_pages import filled, seal_of, text_of
 from tests.conftest import Api, Reviewer, make_mailbox
+from tests.support.plans import plan_of
 from tools.providers.memory import MemoryServer
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -118,22 +119,7 @@ def test_pages_hold_each_action_once_from_an_index(
         each["sql"] for each in queries if "json_each" in each["sql"] or "LATERAL" in each["sql"]
     ]
     name = {"expiry": "action_queue_by_expiry", "risk": "action_queue_by_risk"}
-    assert name.get(order, "action_queue_page") in plan_of(lists)
-
-
-def plan_of(statements: list[str]) -> str:
-    explain = "EXPLAIN QUERY PLAN " if connection.vendor == "sqlite" else "EXPLAIN "
-    with transaction.atomic(), connection.cursor() as cursor:
-        if connection.vendor == "postgresql":
-            # Earlier tests left statistics of other rows.
-            cursor.execute("ANALYZE approvals_pendingaction")
-            cursor.execute("SET LOCAL enable_seqscan = off")
-            cursor.execute("SET LOCAL enable_sort = off")
-        found = []
-        for sql in statements:
-            cursor.execute(explain + sql.replace("%", "%%"))
-            found += [str(row) for row in cursor.fetchall()]
-    return "\n".join(found)
+    assert name.get(order, "action_queue_page") in "\n".join(map(plan_of, lists))
 
 
 @pytest.mark.parametrize("cursor", ["none", "cursor of another order"])

@@ -12,6 +12,7 @@ from accounts.models import ApiToken, Mailbox, User
 from approvals.models import PendingAction
 from tests.approvals.review_pages import filled, text_of
 from tests.conftest import Api, Reviewer
+from tests.support.plans import plan_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -56,11 +57,7 @@ def test_record_is_one_bounded_statement_and_none_of_the_queue(
             "The newest 1,000 proposals of this agent in this mailbox: 0 approved, 0 edited, 1000 rejected."
         )
     (counts,) = (each["sql"] for each in queries if "recently_rejected" in each["sql"])
-    with connection.cursor() as cursor:
-        cursor.execute("ANALYZE approvals_pendingaction")  # earlier tests left statistics
-        explain = "EXPLAIN QUERY PLAN " if connection.vendor == "sqlite" else "EXPLAIN "
-        cursor.execute(explain + counts.replace("%", "%%"))
-        plan = "\n".join(str(row) for row in cursor.fetchall())
+    plan = plan_of(counts)
     assert "action_of_agent" in plan, plan
     with CaptureQueriesContext(connection) as queries:
         reviewer.client.get("/")
