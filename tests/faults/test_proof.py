@@ -38,8 +38,8 @@ def test_promise_is_kept_when_everything_fails(
     queue: QueueKind, seed: int, kinds: tuple[MailboxKind, ...], tmp_path: Path
 ) -> None:
     report = kept(prove(Setup(queue=queue, seed=seed, kinds=kinds), SHORT, tmp_path))
-    assert len(report.ledger) >= 5
-    # The amount of trouble depends on the machine, but there must be some.
+    # The amount of mail and trouble depends on the machine, but there must be some.
+    assert len(report.ledger) >= 2
     assert sum(report.faults.values()) + sum(report.blows.values()) >= 4
 
 

@@ -1,4 +1,4 @@
-"""Messages of a megabyte that are built to be expensive are read in a second, in little memory."""
+"""Messages of a megabyte that are built to be expensive are read in two seconds, in little memory."""
 
 import pytest
 

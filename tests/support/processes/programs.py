@@ -21,7 +21,7 @@ from tests.support.processes.proc import proc
 
 PROJECT = Path(__file__).resolve().parents[3]
 MANAGE = [sys.executable, str(PROJECT / "manage.py")]
-SECONDS = 60.0  # limits every wait; generous, because a busy machine is no error
+SECONDS = 120.0  # limits every wait; generous, because a busy machine is no error
 END_SECONDS = 15.0  # the maximum time of a Ctrl-C
 POLL_SECONDS = 0.03
 T = TypeVar("T")
