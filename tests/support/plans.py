@@ -41,7 +41,7 @@ def plan_of(text: str) -> str:
     """Return the plan of a statement that has no parameters left.
 
     A full scan of so small a table is right, and a sort too; here they are chosen only if no index
-    can serve. Statistics are made anew, because earlier tests left those of other rows.
+    can serve. Earlier tests left statistics of other rows, so new ones are collected first.
     """
     explain = "EXPLAIN QUERY PLAN " if connection.vendor == "sqlite" else "EXPLAIN "
     with transaction.atomic(), connection.cursor() as cursor:
