@@ -1,7 +1,7 @@
 """The lists of live tests for Gmail: on our own server always, and on a real account with `-m
 live`.
 
-`docs/develop/live-tests.md` lists the needs of the real account.
+`docs/dev/live-tests.md` lists the needs of the real account.
 """
 
 import os
@@ -83,7 +83,7 @@ def ours(server: GmailServer, user: User) -> Account:
 def real(user: User) -> Account:
     path = os.environ.get(TOKEN_FILE)
     if not path:
-        pytest.skip(f"{TOKEN_FILE} is not set: docs/develop/live-tests.md")
+        pytest.skip(f"{TOKEN_FILE} is not set: docs/dev/live-tests.md")
     grant = google.grant_in_file(Path(path))
     mailbox = connect_mailbox(
         owner=user,

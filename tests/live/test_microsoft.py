@@ -1,4 +1,4 @@
-"""Microsoft 365 itself, with a test mailbox (docs/develop/live-tests.md).
+"""Microsoft 365 itself, with a test mailbox (docs/dev/live-tests.md).
 
 Skipped without one.
 """

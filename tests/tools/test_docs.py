@@ -52,6 +52,14 @@ def test_every_link_between_documents_leads_somewhere(page: Path) -> None:
     assert [anchor for target, anchor in targets if anchor and anchor not in _anchors(target)] == []
 
 
+def test_every_page_is_in_the_list_of_pages() -> None:
+    listed = {
+        (DOCS / link).resolve()
+        for link in re.findall(r"\]\(([^)\s#]+)", (DOCS / "README.md").read_text())
+    }
+    assert sorted(set(DOCS.rglob("*.md")) - listed) == [DOCS / "README.md"]
+
+
 def _anchors(page: Path) -> set[str]:
     """Return the anchors of a page's headings, as GitHub makes them."""
     headings = re.findall(r"(?m)^#+ (.*)$", page.read_text())
