@@ -45,8 +45,8 @@ _LENT = """EXISTS (
 
 
 # Distinct people with whose rights this revision, digest and round was approved. A deputy counts
-# for the person on leave. The proposer and the authors of revisions count only where one approval
-# is enough and the rules of the mailbox let them approve.
+# for the person on leave. The proposer, the authors of revisions and the people for whom deputies
+# wrote them count only where one approval is enough and the rules of the mailbox let them approve.
 _PEOPLE = """(
     SELECT COUNT(DISTINCT SEAT) FROM approvals_decision AS said
     WHERE said.action_id = NEW.id AND said.verdict = 'approved' AND said.revision = NEW.revision
@@ -57,7 +57,7 @@ _PEOPLE = """(
         AND (NOT rules.self_approval OR rules.approvals_needed > 1)
     )) OR (NEW.proposer_id NOT IN (said.person_id, SEAT) AND NOT EXISTS (
         SELECT 1 FROM approvals_revision AS wrote WHERE wrote.action_id = NEW.id
-        AND wrote.author_id IN (said.person_id, SEAT)
+        AND (wrote.author_id IN (said.person_id, SEAT) OR wrote.deputy_of_id IN (said.person_id, SEAT))
     ))))""".replace("LENT", _LENT.replace("DECISION", "said")).replace(
     "SEAT", "COALESCE(said.deputy_of_id, said.person_id)"
 )
@@ -221,7 +221,7 @@ RULES = (
         # that opens. A row keeps one content for ever, so the new record is the same content under
         # another key, or damage. Damaged content never leaves.
         refused_when=_is_changed(
-            "id", "action_id", "number", "author_id", "changed", "digest", "created_at"
+            *"id action_id number author_id deputy_of_id changed digest created_at".split()
         )
         + f" OR (({_is_changed('payload')}) AND (NEW.payload <> '{{{{}}}}' OR"
         f" (NEW.sealed_payload IS NULL AND {_child('NEW', _ENDED)})))"

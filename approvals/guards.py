@@ -33,7 +33,7 @@ POSTGRESQL = {
     "hex": "encode(",
     "end": ", 'hex')",
 }
-NEWEST_TABLE = "approvals_deputyship"  # the newest table that a rule names
+NEWEST = ("approvals_revision", "deputy_of_id")  # the newest column that a rule names
 
 
 def statements(vendor: str) -> tuple[list[str], list[str]]:
@@ -106,14 +106,19 @@ def _run(connection: BaseDatabaseWrapper, sql: list[str]) -> None:
 
 
 def install_in_migration(apps: Any, schema_editor: Any) -> None:
-    """Install the guards if all tables that the rules name are there.
+    """Install the guards if all columns that the rules name are there.
 
-    A later migration that adds such a table or column installs them again. Until then SQLite would
-    refuse every rename of a table.
+    A later migration that adds such a column installs them again. Until then SQLite would refuse
+    every rename of a table.
     """
     connection = schema_editor.connection
-    if NEWEST_TABLE in connection.introspection.table_names():
-        install(connection)
+    table, newest = NEWEST
+    with connection.cursor() as cursor:
+        if any(
+            column.name == newest
+            for column in connection.introspection.get_table_description(cursor, table)
+        ):
+            install(connection)
 
 
 def remove_in_migration(apps: Any, schema_editor: Any) -> None:

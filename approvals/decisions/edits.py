@@ -34,7 +34,8 @@ def edit(
     """Store a reviewer's edit as a new revision under the same id; every earlier decision is void.
 
     `changes` hold the input by the names of `edit_fields`. The editor becomes an author: where the
-    proposer may not approve, the editor may not either. An edit that changes nothing is ignored.
+    proposer may not approve, the editor and the person they stand in for may not either. An edit
+    that changes nothing is ignored.
 
     Raises `forbidden`, and `conflict` if the stored content is not the shown one or is decided.
     Raises `policy_blocked` if the rules refuse a target, and `invalid_input` with the names of the
@@ -82,9 +83,11 @@ def _compose(action: PendingAction, current: Revision, kind: Revises, changes: C
 def _store_edit(
     action: PendingAction, person: User, proposal: Proposal, changed: list[str]
 ) -> None:
+    right = right_to_decide(person, action.mailbox)
     add_revision(
         action,
         author=person,
+        deputy_of=right.deputy_of,
         payload=proposal.payload,
         preview=proposal.preview.as_json(),
         changed=changed,
@@ -100,7 +103,7 @@ def _store_edit(
         digest=action.digest,
         revision=action.revision,
         changed=changed,
-        **right_to_decide(person, action.mailbox).audited,
+        **right.audited,
     )
 
 

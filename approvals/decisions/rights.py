@@ -21,6 +21,9 @@ PROPOSED_IT = translatable(
 EDITED_IT = translatable(
     "You edited this, so you cannot approve it. This mailbox asks for another person."
 )
+DEPUTY_EDITED_IT = translatable(
+    "Your deputy edited this, so you cannot approve it. This mailbox asks for another person."
+)
 OF_AUTHOR = translatable(
     "You are the deputy of a person who proposed or edited this. This mailbox asks for another person."
 )
@@ -107,10 +110,15 @@ def _without_authors(action: PendingAction, rights: list[Right]) -> list[Right]:
     person = rights[0].person
     if action.proposer_id == person.pk:
         raise Problem("forbidden", PROPOSED_IT)
-    authors = set(action.revisions.values_list("author_id", flat=True))
+    rows = list(action.revisions.values_list("author_id", "deputy_of_id"))
+    authors = {author for author, _ in rows}
+    lenders = {lent_by for _, lent_by in rows if lent_by is not None}
     if person.pk in authors:
         raise Problem("forbidden", EDITED_IT)
-    left = [each for each in rights if each.seat not in {action.proposer_id, *authors}]
+    if person.pk in lenders:
+        raise Problem("forbidden", DEPUTY_EDITED_IT)
+    authors |= {action.proposer_id, *lenders}
+    left = [each for each in rights if each.seat not in authors]
     if not left:
         raise Problem("forbidden", OF_AUTHOR)
     return left

@@ -147,6 +147,8 @@ def review_of(action: PendingAction) -> dict[str, Any] | None:
     edit = _last_edit(action) if action.revision > 1 else None
     if edit is not None and (said is None or said.created_at < edit.created_at):
         review = {"by": str(edit.author), "verdict": "edited"}
+        if edit.deputy_of is not None:
+            review["deputy_of"] = str(edit.deputy_of)
     elif said is not None:
         review = {"by": str(said.person), "verdict": said.verdict} | said_beside(said)
     else:
@@ -163,7 +165,7 @@ def said_beside(decision: Decision) -> dict[str, str]:
 def _last_edit(action: PendingAction) -> Revision | None:
     """Return the newest revision with other content than the one before; others add findings."""
     revisions = list(
-        action.revisions.select_related("author").defer(
+        action.revisions.select_related("author", "deputy_of").defer(
             "payload", "preview", "sealed_payload", "sealed_preview"
         )
     )

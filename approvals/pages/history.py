@@ -14,6 +14,7 @@ from accounts.models import User
 from approvals.audit.words import words_of
 from approvals.lifecycle.queries import rule_changes_of
 from approvals.models import AuditEvent, PendingAction
+from approvals.models.people import describe_signer
 
 # Events without a row of their own. Decisions, revisions and attempts show the others.
 TOLD = (
@@ -39,9 +40,14 @@ class Past:
 
 def load_history(action: PendingAction) -> list[Past]:
     """Return the history, oldest first. Names of people are looked up once for all."""
-    revisions = list(action.revisions.select_related("author").defer(*CONTENT))
+    revisions = list(action.revisions.select_related("author", "deputy_of").defer(*CONTENT))
     found = [
-        Past(at=after.created_at, sort="edited", what=after, who=str(after.author))
+        Past(
+            at=after.created_at,
+            sort="edited",
+            what=after,
+            who=describe_signer(after.author, after.deputy_of),
+        )
         for before, after in pairwise(revisions)
         if after.digest != before.digest
     ]

@@ -77,10 +77,10 @@ def _find_roles(actions: Sequence[PendingAction]) -> dict[UUID, dict[int, Role]]
         if not own_counts(action, policy):
             four_eyes.add(action.pk)
             without[action.pk].add(action.proposer_id)
-    for action_id, author in Revision.objects.filter(action__in=four_eyes).values_list(
-        "action", "author"
+    for action_id, author, lent_by in Revision.objects.filter(action__in=four_eyes).values_list(
+        "action", "author", "deputy_of"
     ):
-        without[action_id].add(author)
+        without[action_id] |= {author, lent_by or author}
     found: dict[UUID, dict[int, Role]] = {}
     for action in actions:
         policy = policies.get(action.mailbox_id) or ApprovalPolicy(mailbox_id=action.mailbox_id)

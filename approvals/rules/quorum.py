@@ -75,7 +75,7 @@ def _filter_counting(approvals: QuerySet[Any, Any]) -> QuerySet[Any, Any]:
     The seat is the person whose right was used: a deputy and the person on leave have one together,
     so they count once. An approval given before its person left the mailbox and came back does not
     count. The proposer and the authors of revisions count only if one approval is enough and the
-    mailbox allows it. The same holds for their deputies.
+    mailbox allows it. The same holds for their deputies, and for a person whose deputy edited.
     """
     approvals = approvals.annotate(seat=Coalesce("deputy_of", "person"))
     managers_only = ApprovalPolicy.objects.filter(
@@ -100,7 +100,11 @@ def _filter_counting(approvals: QuerySet[Any, Any]) -> QuerySet[Any, Any]:
         Q(self_approval=False) | Q(approvals_needed__gt=1), mailbox=OuterRef("action__mailbox")
     )
     wrote = Revision.objects.filter(
-        Q(author=OuterRef("person")) | Q(author=OuterRef("seat")), action=OuterRef("action")
+        Q(author=OuterRef("person"))
+        | Q(author=OuterRef("seat"))
+        | Q(deputy_of=OuterRef("person"))
+        | Q(deputy_of=OuterRef("seat")),
+        action=OuterRef("action"),
     )
     proposed = Q(person=F("action__proposer")) | Q(seat=F("action__proposer"))
     somebody_else = ~proposed & ~Q(Exists(wrote))

@@ -1,21 +1,31 @@
 """A person on leave and their deputy count once, and never for their own mail."""
 
 from datetime import timedelta
+from html import unescape
 from typing import Any
 
 import pytest
 from django.db import connection
 from django.utils import timezone
 
-from accounts.models import Mailbox, User
+from accounts.models import Mailbox, Role, User
 from approvals import guards
 from approvals.decisions.records import record_decision
-from approvals.models import ApprovalPolicy, AuditEvent, Decision, Deputyship, PendingAction
+from approvals.lifecycle.queries import review_of
+from approvals.models import (
+    ApprovalPolicy,
+    AuditEvent,
+    Decision,
+    Deputyship,
+    PendingAction,
+    Revision,
+)
+from approvals.rules.approvers import find_approvers
 from approvals.rules.deputies import Right
 from approvals.rules.quorum import number_that_counts
 from tests.approvals.guarded import refused
 from tests.conftest import Api, make_api
-from tests.security.deputies import decide, name_deputy, state_of
+from tests.security.deputies import decide, member, name_deputy, state_of
 from tests.support.people.browser import browser
 from tests.support.work import work
 from tools.providers.memory import MemoryServer
@@ -98,6 +108,49 @@ def test_deputy_of_an_author_approves_nothing(
         refused(lambda: PendingAction.objects.update(status="approved", approvals_given=1))
         == "action_needs_decisions"
     )
+
+
+def test_person_is_an_author_of_what_the_deputy_edited(
+    mailbox: Mailbox, alice: User, bob: User, dora: User
+) -> None:
+    ApprovalPolicy.objects.create(mailbox=mailbox, self_approval=False)
+    action_id = make_api(alice, mailbox).propose()
+    name_deputy(bob, dora)
+    assert decide(dora, action_id, "edit", subject="Changed") == 302
+    assert review_of(PendingAction.objects.get()) == {
+        "by": str(dora),
+        "deputy_of": str(bob),
+        "verdict": "edited",
+        "changed": ["subject"],
+    }
+    Deputyship.objects.update(ended_at=timezone.now())
+    page = browser(bob).get(f"/actions/{action_id}/?view=history")
+    assert f"{dora}, as deputy of {bob}" in unescape(page.content.decode())
+
+    assert decide(bob, action_id) == 403
+
+    action = PendingAction.objects.get()
+    assert bob.pk not in find_approvers([action])[action.pk]
+    record_decision(action, Right(person=bob), Decision.Verdict.APPROVED, method="x")
+    assert PendingAction.objects.values_list(number_that_counts()).get() == (0,)
+    assert (
+        refused(lambda: PendingAction.objects.update(status="approved", approvals_given=1))
+        == "action_needs_decisions"
+    )
+    assert refused(lambda: Revision.objects.update(deputy_of=None)) == "revision_final"
+
+
+def test_next_deputy_may_not_approve_either(
+    mailbox: Mailbox, alice: User, bob: User, dora: User
+) -> None:
+    ApprovalPolicy.objects.create(mailbox=mailbox, self_approval=False)
+    action_id = make_api(alice, mailbox).propose()
+    name_deputy(bob, dora)
+    decide(dora, action_id, "edit", subject="Changed")
+    browser(bob).post(f"/deputies/{Deputyship.objects.get().pk}/end/")
+    name_deputy(bob, member(mailbox, "Emma", Role.VIEWER))
+
+    assert decide(User.objects.get(first_name="Emma"), action_id) == 403
 
 
 def test_command_for_staff_needs_two_of_staff(
