@@ -51,6 +51,7 @@ def plans_of(call: Callable[[], Any]) -> list[Plan]:
     return plans
 
 
+@pytest.mark.goal("N7", "N11")
 def test_few_pages_are_read_however_many_mails_are_held(approved: PendingAction) -> None:
     plans = {
         "heads": plans_of(dispatch.heads),

@@ -151,6 +151,7 @@ def test_idle_sweep_asks_little(db: None) -> None:
     assert len(queries) == 1
 
 
+@pytest.mark.goal("N11")
 def test_idle_worker_asks_every_other_second_at_most(db: None) -> None:
     asked: list[int] = []  # by the end of each round
 

@@ -106,8 +106,8 @@ def shown(tool: Tool) -> dict[str, Any]:
     return listed | ({"annotations": hints} if hints else {})
 
 
-def sizes(office: Office) -> list[tuple[str, str, str]]:
-    """Return rows (name, bytes, others) of compact JSON as a client receives it."""
+def sizes(office: Office) -> list[tuple[str, str, str, str]]:
+    """Return rows (goal, name, bytes, others) of compact JSON as a client receives it."""
     page = letter(to=office.ada, subject="Offers of the week", sender="news@shop.example")
     page.set_content(
         "<p>" + "A very good <a href='https://shop.example/o?u=1'>offer</a> today. " * 900 + "</p>",
@@ -125,10 +125,15 @@ def sizes(office: Office) -> list[tuple[str, str, str]]:
     default = [shown(tool) for tool in TOOLS.values() if tool.toolset in DEFAULT_TOOLSETS]
     tools = json.dumps(default, ensure_ascii=False, separators=(",", ":")).encode()
     return [
-        ("`tools/list`, default toolsets", f"{len(tools):,}", "12,260 to 280,000"),
-        ("ten newest", f"{len(ten):,}", "1,318 to 185,569; mcp-email-server 4,733, ms-365 42,184"),
-        ("one newsletter of 60 KB HTML", f"{len(read):,}", "20,294 to 93,775"),
-        ("one thread", f"{len(thread):,}", "not measured"),
+        ("P6", "`tools/list`, default toolsets", f"{len(tools):,}", "12,260 to 280,000"),
+        (
+            "P5",
+            "ten newest",
+            f"{len(ten):,}",
+            "1,318 to 185,569; mcp-email-server 4,733, ms-365 42,184",
+        ),
+        ("P5", "one newsletter of 60 KB HTML", f"{len(read):,}", "20,294 to 93,775"),
+        ("", "one thread", f"{len(thread):,}", "not measured"),
     ]
 
 
@@ -244,7 +249,7 @@ def smaller(dovecot: Dovecot) -> tuple[float, float]:
         return newest, search
 
 
-@pytest.mark.goal("P1", "P2", "P3", "P4", "P10")
+@pytest.mark.goal("P1", "P2", "P3", "P4", "P5", "P6", "P10")
 def test_cost_of_reading(
     office: Office,
     dovecot: Dovecot,
@@ -282,8 +287,8 @@ def test_cost_of_reading(
         *large_and_small(office, kept),
         *round_trips,
     ]
-    lines = ["| result | bytes | other servers, characters |", "| --- | --- | --- |"]
-    lines += [f"| {what} | {size} | {others} |" for what, size, others in sizes(office)]
+    lines = ["| goal | result | bytes | other servers, characters |", "| --- | --- | --- | --- |"]
+    lines += [f"| {' | '.join(cells)} |" for cells in sizes(office)]
     lines += [
         "",
         "On 10,000 messages:",

@@ -1,0 +1,24 @@
+"""The choice of one goal, and the printed rows."""
+
+import os
+
+import pytest
+
+from tests.bench import goals
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave only the benchmarks of BENCH_GOAL, if it is set."""
+    wanted = os.environ.get("BENCH_GOAL")
+    if not wanted:
+        return
+    chosen = [
+        item for item in items if any(wanted in marker.args for marker in item.iter_markers("goal"))
+    ]
+    config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+    items[:] = chosen
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    for row in goals.collected:
+        terminalreporter.write_line(row)
