@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from accounts.models import Membership, Role
-from approvals.core.states import Status
+from approvals.core.states import FINAL, Status
 from approvals.models import (
     ApprovalPolicy,
     Notification,
@@ -21,6 +21,7 @@ from approvals.rules.approvers import find_approvers
 from approvals.rules.deputies import find_lent
 
 HERE_WAIT = timedelta(minutes=1)  # a person who is reviewing now sees the queue themselves
+BY_A_PERSON = (Stage.MENTIONED, Stage.ASSIGNED)
 NEEDED = {Stage.UNKNOWN: Status.UNKNOWN, Stage.FAILED: Status.FAILED}
 
 
@@ -87,8 +88,17 @@ def _refuse(row: Notification, roles: dict[UUID, str], now: datetime) -> str:
         return ""
     if action.expires_at <= now and row.stage in ASKING:
         return "expired"
+    if row.stage in BY_A_PERSON:
+        over = row.stage == Stage.ASSIGNED and action.status in FINAL
+        return "decided" if over or _decided_since(action, row.created_at) else ""
     needed = Status.PENDING if row.stage in ASKING else NEEDED.get(Stage(row.stage))
     return "decided" if needed and action.status != needed else ""
+
+
+def _decided_since(action: PendingAction, at: datetime) -> bool:
+    """Return True if a decision came after this time; a comment may also follow a decision."""
+    decided = action.approved_at or action.finished_at
+    return action.status != Status.PENDING and decided is not None and decided > at
 
 
 def _refuse_asking(

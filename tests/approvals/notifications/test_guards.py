@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from accounts.infra.compiled_sql import database_now
 from accounts.models import Mailbox, Membership, Role, User
 from approvals.decisions.rights import refusal_to_approve
 from approvals.models import (
@@ -19,6 +20,7 @@ from approvals.models import (
 from approvals.notifications import courier, gather, outbox
 from approvals.notifications.outbox import Event
 from approvals.rules.approvers import find_approvers
+from tests.approvals.conftest import approve
 from tests.approvals.notifications.conftest import Post, prove
 from tests.conftest import Api
 
@@ -99,3 +101,22 @@ def test_notified_people_are_those_who_may_approve(
     action = PendingAction.objects.get()
     may = {each.pk for each in (alice, bob) if refusal_to_approve(each, action) is None}
     assert find_approvers([action])[action.pk] == may
+
+
+@pytest.mark.parametrize("stage", ["mentioned", "assigned"])
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_decision_drops_an_earlier_mention(
+    waiting: Notification, post: Post, alice: User, bob: User, stage: str, when: str
+) -> None:
+    Notification.objects.all().delete()
+    action = PendingAction.objects.get()
+    if when == "after":
+        approve(action.pk, alice)
+    outbox.add([Event(stage=stage, people=[bob.pk], action_id=action.pk)], now=database_now())
+    if when == "before":
+        approve(action.pk, alice)
+    courier.deliver(waiting.channel_id)
+    found = Notification.objects.get(stage=stage)
+    assert (found.state, found.code) == (
+        ("dropped", "decided") if when == "before" else ("sent", "")
+    )

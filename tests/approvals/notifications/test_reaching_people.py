@@ -157,3 +157,17 @@ def test_removed_email_channel_stays_removed(post: Post, api: Api, bob: User) ->
     api.propose(subject="Another")
     post.sweep()
     assert len(post.to(bob)) == 1
+
+
+def test_email_of_a_new_person_brings_back_no_removed_one(
+    post: Post, api: Api, alice: User, bob: User
+) -> None:
+    prove(bob)
+    api.propose()
+    post.sweep()
+    NotificationChannel.objects.filter(user=bob).delete()
+    prove(alice)
+    api.propose(subject="Another")
+    post.sweep()
+    assert NotificationChannel.objects.get().user == alice
+    assert len(post.to(bob)) == 1
