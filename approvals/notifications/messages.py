@@ -30,6 +30,7 @@ from approvals.notifications.channels.port import (
 )
 from approvals.notifications.digest import summarize
 from approvals.notifications.outbox import URGENT, Stage
+from approvals.rules.deputies import lent_to
 
 MOST_WAITING = 100
 PREVIEW_LENGTH = 200
@@ -171,9 +172,13 @@ def _title(items: Sequence[NotificationItem]) -> str:
 
 
 def count_waiting(person: int) -> int:
-    """Return how many actions wait in mailboxes where this person decides, up to a limit."""
+    """Return how many actions wait in mailboxes where this person decides, up to a limit.
+
+    A deputy decides in the mailboxes of the person on leave too.
+    """
     mine = Membership.objects.filter(user=person, role__in=Role.at_least(Role.APPROVER))
     waiting = PendingAction.objects.filter(
-        Q(mailbox__in=mine.values("mailbox")), status=Status.PENDING
+        Q(mailbox__in=mine.values("mailbox")) | Q(mailbox__in=lent_to(person).values("mailbox")),
+        status=Status.PENDING,
     )
     return waiting.order_by()[:MOST_WAITING].count()

@@ -50,7 +50,7 @@ def in_force() -> Q:
     return Q(starts_at__lte=Now(), ends_at__gt=Now(), ended_at=None)
 
 
-def may_open(deputy: OuterRef | User) -> Q:
+def may_open(deputy: User | OuterRef | int) -> Q:
     """Return the condition for a membership that may open its mailbox to this deputy.
 
     Only managers let somebody into a mailbox. So the person on leave manages it, or the deputy is a
@@ -60,7 +60,7 @@ def may_open(deputy: OuterRef | User) -> Q:
     return Q(role=Role.MANAGER) | Q(Exists(of_deputy))
 
 
-def lent_to(deputy: User | OuterRef) -> QuerySet[Membership]:
+def lent_to(deputy: User | OuterRef | int) -> QuerySet[Membership]:
     """Return the memberships whose right to decide this person has now as a deputy.
 
     A reference is one to a query that is two levels further out.
