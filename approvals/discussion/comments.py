@@ -3,6 +3,7 @@
 from uuid import UUID
 
 from django.db import transaction
+from django.db.models import Q
 
 from accounts.infra.compiled_sql import database_now
 from accounts.infra.problems import FieldError, Problem
@@ -14,6 +15,7 @@ from approvals.decisions.verdicts import lock_action
 from approvals.discussion.mentions import find_mentioned
 from approvals.models import Assignment, Comment, PendingAction
 from approvals.notifications import outbox
+from approvals.rules.deputies import find_lent
 
 LONGEST = 2000
 MOST = 200  # comments on one action
@@ -21,7 +23,7 @@ MOST = 200  # comments on one action
 
 @transaction.atomic
 def add_comment(*, action: PendingAction, person: User, text: str) -> Comment:
-    """Store a comment, and notify the mentioned members.
+    """Store a comment, and notify the mentioned members and deputies.
 
     The audit names the comment and the mentioned people, without the text. Raises `forbidden` for a
     person who may not decide, `conflict` if the content is removed, and `invalid_input`.
@@ -29,7 +31,13 @@ def add_comment(*, action: PendingAction, person: User, text: str) -> Comment:
     if not may_decide(person, action):
         raise Problem("forbidden", "Only people who may approve in this mailbox comment here.")
     text = _check_text(text)
-    mentioned = find_mentioned(text, User.objects.filter(memberships__mailbox=action.mailbox_id))
+    deputies = [each.deputy_id for each in find_lent([action.mailbox_id])]
+    mentioned = find_mentioned(
+        text,
+        User.objects.filter(
+            Q(memberships__mailbox=action.mailbox_id) | Q(pk__in=deputies)
+        ).distinct(),
+    )
     locked = lock_action(action.pk)
     if locked.purged_at is not None:
         raise Problem("conflict", "The content of this action is removed.")

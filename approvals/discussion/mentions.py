@@ -1,4 +1,4 @@
-"""Mentions in a comment: `@` before the name or address of a member of the mailbox."""
+"""Mentions in a comment: `@` before the name or address of a member of the mailbox or a deputy."""
 
 import re
 from collections.abc import Iterable, Iterator

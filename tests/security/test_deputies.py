@@ -228,6 +228,11 @@ def test_deputy_comments_and_is_assigned(api: Api, alice: User, dora: User) -> N
     name_deputy(alice, dora)
 
     comments.add_comment(action=action, person=dora, text="I look at it.")
+    Membership.objects.filter(user=dora).delete()
+    comments.add_comment(action=action, person=alice, text="Thank you, @Dora.")
+    assert AuditEvent.objects.filter(event="commented").latest("pk").data["mentioned"] == [dora.pk]
+    answer = browser(alice).post(f"/actions/{action.pk}/assign/", {"person": dora.pk})
+    assert answer.status_code == 302
     assignments.assign(action=action, person=dora, to=dora)
 
     assert assignments.find_assigned(action) == dora
