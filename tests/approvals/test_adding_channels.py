@@ -126,6 +126,9 @@ def test_test_shows_what_the_service_really_answers(window: Client, httpserver: 
 def test_address_that_is_refused_says_how_to_write_it(window: Client) -> None:
     page = window.post(CHAT, {"address": "gotify://"}).content.decode()
     assert "gotifys://gotify.example/TOKEN" in page
+    for wrong in ("https://[", "slack://[", "json://[::1"):
+        page = window.post(CHAT, {"address": wrong}).content.decode()
+        assert "mailhub does not know this kind" in page or "That is not an address of" in page
     page = window.post(CHAT, {"address": "slack://T1/B1/x?template=/etc/passwd"}).content.decode()
     assert "The option template is not allowed" in page
     assert channels("apprise") == []

@@ -31,6 +31,8 @@ def add_push(person: User, subscription: dict[str, str], *, label: str) -> Notif
     if found is None or not secure or private_key_of(found["key"]) is None:
         raise ValueError(translatable("The browser gave no usable subscription. Try again."))
     mine = None
+    # Addresses are encrypted, so each is opened. It costs microseconds for each browser of this
+    # server, at most AT_MOST for a person, and only when somebody turns notifications on.
     for channel in NotificationChannel.objects.filter(kind=Kind.WEB_PUSH):
         known = read_subscription(channel.address)
         if not known or known["endpoint"] != found["endpoint"]:

@@ -9,7 +9,7 @@ import logging
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache
@@ -168,16 +168,17 @@ def read_address(text: str) -> tuple[Service, Any]:
 
 
 def _parse(text: str) -> tuple[Service, dict[str, Any]]:
-    schema = urlsplit(text).scheme.lower()
     for service in SERVICES:
-        found = None
-        if schema in service.schemas:
-            found = _load(service.plugin).parse_url(text)
-        elif schema == "https":  # as the service itself shows it
-            found = _load(service.plugin).parse_native_url(text)
-        if found:
-            return service, found
-        if schema in service.schemas:
+        # The parsers raise ValueError for a host such as "[".
+        with suppress(ValueError):
+            schema, found = urlsplit(text).scheme.lower(), None
+            if schema in service.schemas:
+                found = _load(service.plugin).parse_url(text)
+            elif schema == "https":  # as the service itself shows it
+                found = _load(service.plugin).parse_native_url(text)
+            if found:
+                return service, found
+        if text.lower().startswith(tuple(f"{name}://" for name in service.schemas)):
             raise _unusable(service)
     raise ValueError(
         translatable(

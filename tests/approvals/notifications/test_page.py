@@ -29,7 +29,9 @@ def test_page_lists_what_was_sent_and_why(post: Post, api: Api, bob: User, alice
 
 
 def test_first_visit_turns_email_on_for_a_proven_address(post: Post, bob: User) -> None:
-    browser(bob).get("/notifications/")
+    page = text_of(browser(bob).get("/notifications/"))
+    assert "Turn on e-mail" not in page
+    assert "sign in once by a mailed code" in page
     assert not NotificationChannel.objects.exists()
     prove(bob)
     browser(bob).get("/notifications/")
