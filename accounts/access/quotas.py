@@ -29,7 +29,6 @@ from accounts.infra.compiled_sql import Update, slot
 from accounts.infra.problems import Problem
 from accounts.models import QuotaUse
 
-SLICES = 100  # a process takes a hundredth of a quota at a time
 KEPT_SLICES = 10_000
 FORGOTTEN_AT_ONCE = 10_000
 
@@ -40,7 +39,7 @@ class Quota:
 
     `name` is part of the key and of the RateLimit headers (lower-case letters and hyphens).
     `refusal` is a sentence for the caller. `unit` is a quota unit of the RateLimit draft; without
-    it, requests are counted.
+    it, requests are counted. A process takes 1 / `slices` of it at a time for frequent events.
     """
 
     name: str
@@ -48,6 +47,7 @@ class Quota:
     seconds: int
     refusal: str
     unit: str = ""
+    slices: int = 100
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,48 +169,50 @@ _slices: dict[str, _Slice] = {}
 _lock = threading.Lock()
 
 
-def count_often(quota: Quota, subject: str) -> Usage:
-    """Count one, from a slice of the quota that this process has taken before.
+def count_often(quota: Quota, subject: str, amount: int = 1) -> Usage:
+    """Count `amount`, from a slice of the quota that this process has taken before.
 
     All processes together never grant more than the quota, because a slice is counted before it is
-    used. The unused rest of a slice is lost for the window: at most a hundredth of the quota for
-    each process. A slice costs one statement, so one event costs a small part of a statement.
+    used. The unused rest of a slice is lost for the window: at most one slice for each process. A
+    slice costs one statement, so one event costs a small part of a statement.
     """
     key = f"{quota.name}:{subject}"
-    usage = _from_slice(quota, key)
+    usage = _from_slice(quota, key, amount)
     if usage is not None:
         return usage
-    size = max(1, quota.amount // SLICES)
+    size = max(amount, quota.amount // quota.slices)
     taken = count(quota, subject, size)
-    if not taken.granted and size > 1:
-        size, taken = 1, count(quota, subject, 1)  # the last ones, one by one
+    if not taken.granted and size > amount:
+        size, taken = amount, count(quota, subject, amount)  # the last ones, one by one
     with _lock:
         if len(_slices) >= KEPT_SLICES:
             _drop_old()
         kept = _slices.get(key)
         fresh = kept is not None and not kept.refused and kept.until > time.monotonic()
-        left = (kept.left if kept is not None and fresh else 0) + (size - 1 if taken.granted else 0)
+        rest = size - amount if taken.granted else 0
+        left = (kept.left if kept is not None and fresh else 0) + rest
         _slices[key] = _Slice(
             left=left,
             shared=taken.remaining,
             until=time.monotonic() + taken.reset,
-            refused=not taken.granted,
+            # A smaller amount may still fit.
+            refused=not taken.granted and amount == 1,
         )
     return Usage(
         quota=quota, remaining=taken.remaining + left, reset=taken.reset, granted=taken.granted
     )
 
 
-def _from_slice(quota: Quota, key: str) -> Usage | None:
+def _from_slice(quota: Quota, key: str, amount: int) -> Usage | None:
     now = time.monotonic()
     with _lock:
         kept = _slices.get(key)
-        if kept is None or kept.until <= now or (kept.left <= 0 and not kept.refused):
+        if kept is None or kept.until <= now or (kept.left < amount and not kept.refused):
             return None
         reset = math.ceil(kept.until - now)
         if kept.refused:
             return Usage(quota=quota, remaining=0, reset=reset, granted=False)
-        kept.left -= 1
+        kept.left -= amount
         return Usage(quota=quota, remaining=kept.left + kept.shared, reset=reset)
 
 

@@ -5,6 +5,8 @@ counts are shared by all processes (`accounts.access.quotas`). A signed-in perso
 here, except in the chat.
 """
 
+from typing import Any
+
 from django.conf import settings
 
 from accounts.access.caller import Caller
@@ -23,9 +25,7 @@ def count_request(caller: Caller) -> None:
         return
     refusal = translatable("This token has sent too many requests within a minute.")
     amount = settings.MAILHUB_REQUESTS_PER_MINUTE
-    for subject, factor in _subjects(caller):
-        quota = Quota(name="requests", amount=amount * factor, seconds=MINUTE, refusal=refusal)
-        _note(caller, count_often(quota, subject))
+    _count_often(caller, "requests", amount, MINUTE, refusal)
 
 
 def count_proposal(caller: Caller) -> None:
@@ -35,8 +35,9 @@ def count_proposal(caller: Caller) -> None:
     refusal = translatable(
         "This token has made too many proposals within a minute. Nothing was stored."
     )
+    amount = settings.MAILHUB_PROPOSALS_PER_MINUTE
     if caller.token is not None:
-        _count(caller, "proposals", settings.MAILHUB_PROPOSALS_PER_MINUTE, MINUTE, refusal)
+        _count_often(caller, "proposals", amount, MINUTE, refusal)
 
 
 def count_stored(caller: Caller, size: int) -> None:
@@ -47,7 +48,10 @@ def count_stored(caller: Caller, size: int) -> None:
         "This token has reached its limit of stored bytes in a day. Nothing was stored."
     )
     amount = settings.MAILHUB_STORED_MEGABYTES_PER_DAY * MEGABYTE
-    _count(caller, "stored", amount, DAY, refusal, size=size, unit="content-bytes")
+    # Small slices: a server that restarts often must not use up the bytes of a day.
+    _count_often(
+        caller, "stored", amount, DAY, refusal, size=size, unit="content-bytes", slices=1000
+    )
 
 
 def count_upload(caller: Caller, size: int) -> None:
@@ -75,7 +79,13 @@ def rate_limit_headers(caller: Caller) -> dict[str, str]:
     return headers_of(caller.usage.values())
 
 
-def _count(
+def _count(caller: Caller, name: str, amount: int, seconds: int, refusal: str) -> None:
+    for subject, factor in _subjects(caller):
+        quota = Quota(name=name, amount=amount * factor, seconds=seconds, refusal=refusal)
+        _note(caller, count(quota, subject))
+
+
+def _count_often(
     caller: Caller,
     name: str,
     amount: int,
@@ -83,13 +93,11 @@ def _count(
     refusal: str,
     *,
     size: int = 1,
-    unit: str = "",
+    **more: Any,
 ) -> None:
     for subject, factor in _subjects(caller):
-        quota = Quota(
-            name=name, amount=amount * factor, seconds=seconds, refusal=refusal, unit=unit
-        )
-        _note(caller, count(quota, subject, size))
+        quota = Quota(name=name, amount=amount * factor, seconds=seconds, refusal=refusal, **more)
+        _note(caller, count_often(quota, subject, size))
 
 
 def _subjects(caller: Caller) -> list[tuple[str, int]]:

@@ -74,6 +74,18 @@ def test_hundred_counts_cost_a_few_statements() -> None:
     assert len(asked) <= 30
 
 
+def test_amount_that_does_not_fit_leaves_room_for_smaller_ones() -> None:
+    bytes_a_day = Quota(name="bytes", amount=1000, seconds=60, refusal="Too many.", slices=10)
+    assert count_often(bytes_a_day, "token:1", 40).remaining == 960
+    with CaptureQueriesContext(connection) as asked:
+        assert count_often(bytes_a_day, "token:1", 60).remaining == 900
+    assert not len(asked)  # the rest of the first slice
+
+    assert not count_often(bytes_a_day, "token:1", 901).granted
+    assert count_often(bytes_a_day, "token:1", 900).granted
+    assert not count_often(bytes_a_day, "token:1", 1).granted
+
+
 def test_refusal_is_remembered_without_a_query() -> None:
     one = Quota(name="one", amount=1, seconds=60, refusal="One.")
     assert count_often(one, "token:1").granted
