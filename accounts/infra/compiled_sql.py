@@ -55,7 +55,7 @@ class _Sql:
         ]
         with connection.cursor() as cursor:
             cursor.execute(self.text, parameters)
-            rows = cursor.fetchall() if self.columns else [(cursor.rowcount,)]
+            rows = cursor.fetchall() if self.columns else []
         return self._convert(rows)
 
     def _convert(self, rows: Sequence[tuple[Any, ...]]) -> Sequence[tuple[Any, ...]]:
@@ -170,7 +170,7 @@ class Questions(_Statement):
 
 class Update(_Statement):
     """One UPDATE of the rows of a queryset; the result has the `returning` columns of each changed
-    row.
+    row. Without such columns a pipeline need not wait for it.
     """
 
     def __init__(
@@ -229,7 +229,8 @@ def _update(rows: QuerySet[Any, Any], changes: Mapping[str, Any], returning: str
     # Both databases support RETURNING (SQLite since 3.35); Django's update() does not.
     names = ", ".join(connection.ops.quote_name(field.column) for field in fields)
     columns = tuple(field.get_col(meta.db_table) for field in fields)
-    return _Sql(text=f"{text} RETURNING {names}", parameters=tuple(parameters), columns=columns)
+    returned = f" RETURNING {names}" if names else ""
+    return _Sql(text=f"{text}{returned}", parameters=tuple(parameters), columns=columns)
 
 
 def database_now() -> datetime:

@@ -1,4 +1,5 @@
-"""Transactions of people's requests: the order of their locks, and retries after a deadlock.
+"""Transactions of people's requests: the order of their locks, retries after a deadlock, and
+pipelines.
 
 The lock order is the same everywhere: the mailbox, its rules, actions by id, a token, the audit
 chain of the mailbox, the audit chain of people. A row is locked FOR NO KEY UPDATE. Then a foreign
@@ -7,12 +8,14 @@ key to it, which PostgreSQL checks at COMMIT, does not wait for it.
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
 import structlog
-from django.db import DEFAULT_DB_ALIAS, OperationalError, connections
+from django.db import DEFAULT_DB_ALIAS, OperationalError, connection, connections
+from psycopg.errors import PipelineAborted
 
 log = structlog.get_logger(__name__)
 
@@ -54,3 +57,24 @@ def retry_if_rolled_back(function: Callable[P, R]) -> Callable[P, R]:
         raise AssertionError("the last round returns or raises")
 
     return run
+
+
+@contextmanager
+def pipeline() -> Iterator[None]:
+    """Send the statements of the block without waiting for each one; needs a transaction.
+
+    PostgreSQL runs them in the same order and with the same result. The block waits where it reads
+    rows, and at its end. An error may appear only there, so do not catch one inside the block. An
+    `update()` of a queryset returns no count inside it.
+    """
+    assert connection.in_atomic_block, "without a transaction, half of the statements could count"
+    if connection.vendor != "postgresql" or connection.connection.info.pipeline_status:
+        yield
+        return
+    with connection.wrap_database_errors:
+        try:
+            with connection.connection.pipeline():
+                yield
+        except PipelineAborted as aborted:
+            # The statements after the one that failed are aborted, which hides its error.
+            raise (aborted.__context__ or aborted) from None

@@ -13,6 +13,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from accounts.infra.compiled_sql import Insert, Select, Update, slot
+from accounts.infra.transactions import pipeline
 from accounts.models import Mailbox
 from approvals.models import AuditChain, AuditEvent
 from approvals.models.audit import NO_MAILBOX, PEOPLE
@@ -28,6 +29,7 @@ _append = Insert(AuditEvent, "chain mailbox sequence at event action_id actor da
 _move_head = Update(
     lambda: AuditChain.objects.filter(pk=slot(AuditChain, "id", "pk")),
     lambda: {"length": slot(AuditChain, "length"), "head": slot(AuditChain, "head")},
+    returning="",
 )
 
 
@@ -75,19 +77,20 @@ def record(
             previous=head,
         )
         link.hash = hash_of(link)
-        _append(
-            chain=chain_id,
-            mailbox=mailbox_id,
-            sequence=link.sequence,
-            at=link.at,
-            event=event,
-            action_id=action_id,
-            actor=actor,
-            data=data,
-            previous=head,
-            hash=link.hash,
-        )
-        _move_head(pk=chain_id, length=link.sequence, head=link.hash)
+        with pipeline():
+            _append(
+                chain=chain_id,
+                mailbox=mailbox_id,
+                sequence=link.sequence,
+                at=link.at,
+                event=event,
+                action_id=action_id,
+                actor=actor,
+                data=data,
+                previous=head,
+                hash=link.hash,
+            )
+            _move_head(pk=chain_id, length=link.sequence, head=link.hash)
     return link
 
 
@@ -98,7 +101,9 @@ def _lock_end(chain_id: UUID, mailbox_id: UUID | None) -> tuple[int, str]:
     """
     found = _end_of_chain.first(pk=chain_id)
     if found is None:
-        AuditChain.objects.get_or_create(pk=chain_id, defaults={"mailbox_id": mailbox_id})
+        # Another transaction may create it too. No savepoint, because a pipeline may be open.
+        first = AuditChain(pk=chain_id, mailbox_id=mailbox_id)
+        AuditChain.objects.bulk_create([first], ignore_conflicts=True)
         found = _end_of_chain.first(pk=chain_id)
         assert found is not None
     length, head = found

@@ -15,7 +15,7 @@ from accounts.access.caller import Caller
 from accounts.infra.compiled_sql import Select, columns_of, database_now, instance, slot
 from accounts.infra.problems import Problem, not_found
 from accounts.infra.texts import join, translatable
-from accounts.infra.transactions import retry_if_rolled_back
+from accounts.infra.transactions import pipeline, retry_if_rolled_back
 from accounts.models import Mailbox, User
 from approvals.audit import anchors, chain
 from approvals.core.kinds import get_kind
@@ -144,35 +144,36 @@ def count_approval(
     if right.person.pk in approvals_of(action):
         _begin_round(action, right.person)
         given = 1
-    record_decision(action, right, Decision.Verdict.APPROVED, method=method, at=at)
     needed = count_needed(action, policy)
-    if given >= needed:
-        moved = action.move(
-            Status.PENDING,
-            Status.APPROVED,
-            approvals_given=given,
-            approved_at=Now(),
-            returned=None,
-            rules_version=policy.version,
-            **leave_times(action, policy),
+    with pipeline():
+        record_decision(action, right, Decision.Verdict.APPROVED, method=method, at=at)
+        if given >= needed:
+            moved = action.move(
+                Status.PENDING,
+                Status.APPROVED,
+                approvals_given=given,
+                approved_at=Now(),
+                returned=None,
+                rules_version=policy.version,
+                **leave_times(action, policy),
+            )
+            assert moved, "the row is locked"
+            # The row is the outbox and the queue only notifies: a failed notification costs a few
+            # seconds, never the mail.
+            transaction.on_commit(lambda: queue().notify(action.id), robust=True)
+        else:
+            PendingAction.objects.filter(pk=action.pk).update(approvals_given=given)
+        link = chain.record(
+            mailbox=action.mailbox_id,
+            event="approved",
+            actor=f"user:{right.person.pk}",
+            action_id=action.id,
+            digest=action.digest,
+            revision=action.revision,
+            given=given,
+            needed=needed,
+            **right.audited,
         )
-        assert moved, "the row is locked"
-        # The row is the outbox and the queue only notifies: a failed notification costs a few
-        # seconds, never the mail.
-        transaction.on_commit(lambda: queue().notify(action.id), robust=True)
-    else:
-        PendingAction.objects.filter(pk=action.pk).update(approvals_given=given)
-    link = chain.record(
-        mailbox=action.mailbox_id,
-        event="approved",
-        actor=f"user:{right.person.pk}",
-        action_id=action.id,
-        digest=action.digest,
-        revision=action.revision,
-        given=given,
-        needed=needed,
-        **right.audited,
-    )
     head = anchors.Head(chain=link.chain_id, length=link.sequence, hash=link.hash)
     # Robust: a full disk does not stop approvals.
     transaction.on_commit(lambda: anchors.append(head), robust=True)

@@ -12,6 +12,7 @@ from django.db.models.functions import Greatest, Now
 
 from accounts.infra.compiled_sql import Select, instance, slot
 from accounts.infra.texts import dump_texts
+from accounts.infra.transactions import pipeline
 from approvals.audit import chain
 from approvals.core.states import OPEN, Status
 from approvals.core.types import Outcome
@@ -95,24 +96,25 @@ def record_outcome(
     source = Status(action.status)
     if source is Status.UNKNOWN and outcome.verdict == "unknown":
         return False
-    _write(attempt, outcome, evidence)
     # The number of attempts only matters for the wait before a retry.
     following = backoff.next_state(
         outcome, tries=action.attempts.count() if outcome.verdict == "not_sent" else 1
     )
-    moved = action.move(source, following.status, **{**_changes(outcome, following), **changes})
-    if following.rest is not None:
-        _start_cool_down(action, following)
-    chain.record(
-        mailbox=action.mailbox_id,
-        event=f"outcome_{outcome.verdict}",
-        actor=actor,
-        action_id=action_id,
-        fence=fence,
-        code=outcome.code,
-        evidence=evidence,
-        **(audited or {}),
-    )
+    with pipeline():
+        _write(attempt, outcome, evidence)
+        moved = action.move(source, following.status, **{**_changes(outcome, following), **changes})
+        if following.rest is not None:
+            _start_cool_down(action, following)
+        chain.record(
+            mailbox=action.mailbox_id,
+            event=f"outcome_{outcome.verdict}",
+            actor=actor,
+            action_id=action_id,
+            fence=fence,
+            code=outcome.code,
+            evidence=evidence,
+            **(audited or {}),
+        )
     return moved
 
 
@@ -149,11 +151,9 @@ def _changes(outcome: Outcome, following: backoff.Next) -> dict[str, Any]:
 def _start_cool_down(action: PendingAction, following: backoff.Next) -> None:
     """Start a cool-down of the whole mailbox; a shorter one never ends a longer one."""
     until = Now() + following.rest
-    row, created = Rest.objects.get_or_create(
-        mailbox_id=action.mailbox_id, defaults={"until": until}
-    )
-    if not created:
-        Rest.objects.filter(pk=row.pk).update(until=Greatest("until", until))
+    rest = Rest(mailbox_id=action.mailbox_id, until=until)
+    Rest.objects.bulk_create([rest], ignore_conflicts=True)
+    Rest.objects.filter(mailbox=action.mailbox_id).update(until=Greatest("until", until))
 
 
 def _record_late(action: PendingAction, attempt: Attempt, outcome: Outcome, evidence: str) -> bool:

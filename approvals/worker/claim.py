@@ -18,6 +18,7 @@ from django.db.models.functions import Now
 from django.db.models.lookups import Exact
 
 from accounts.infra.compiled_sql import Insert, Slot, Update, slot
+from accounts.infra.transactions import pipeline
 from approvals.audit import chain
 from approvals.core.signatures import verify_order
 from approvals.core.states import Status
@@ -108,14 +109,15 @@ def take_claim(action: PendingAction, worker: str) -> Claim | None:
             if not claimed:
                 return None
             ((fence,),) = claimed
-            _attempt(action=action.pk, fence=fence, worker=worker)
-            chain.record(
-                mailbox=action.mailbox_id,
-                event="claimed",
-                actor="worker",
-                action_id=action.pk,
-                fence=fence,
-            )
+            with pipeline():
+                _attempt(action=action.pk, fence=fence, worker=worker)
+                chain.record(
+                    mailbox=action.mailbox_id,
+                    event="claimed",
+                    actor="worker",
+                    action_id=action.pk,
+                    fence=fence,
+                )
     except IntegrityError as error:
         if another_leaves(error):
             return None
