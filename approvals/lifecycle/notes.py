@@ -53,6 +53,8 @@ def remarks_of(action: PendingAction) -> Remarks:
 
 def metadata_of(action: PendingAction) -> dict[str, str]:
     """Return the metadata in the order in which it was given."""
+    if action.first_event is not None and "said" not in action.first_event.data:
+        return {}
     return {pair.name: pair.value for pair in action.metadata.all()}
 
 

@@ -12,7 +12,7 @@ from accounts.access.rate_limits import TOKENS_OF_A_PERSON
 from accounts.infra.compiled_sql import database_now
 from accounts.infra.problems import Problem, not_found
 from accounts.infra.texts import join, translatable
-from accounts.infra.transactions import retry_if_rolled_back
+from accounts.infra.transactions import pipeline, retry_if_rolled_back
 from accounts.models import Mailbox, User
 from approvals.audit import chain
 from approvals.core.digest import digest_of
@@ -20,6 +20,7 @@ from approvals.core.risk import rank_risk
 from approvals.core.states import SENTENCES, Status
 from approvals.core.types import Proposal, Remarks
 from approvals.lifecycle import notes, queries
+from approvals.lifecycle.revisions import insert_revision
 from approvals.models import ApprovalPolicy, Blob, IdempotencyRecord, PendingAction, Revision
 from approvals.rules.policy import lifetime_of, policy_of, refusal_by_lists
 
@@ -52,8 +53,6 @@ def replay(
     return record.action
 
 
-@retry_if_rolled_back
-@transaction.atomic
 def propose(
     *,
     caller: Caller,
@@ -73,20 +72,15 @@ def propose(
     rules of the mailbox refuse one of its targets, and `rate_limited` if too many proposals of this
     caller wait already. Raises `not_found` or `conflict` if the other action cannot be replaced.
     """
-    now, digest, policy = database_now(), digest_of(proposal.payload), policy_of(mailbox)
+    policy = policy_of(mailbox)
     if refusal := refusal_by_lists(policy, [target.address for target in proposal.preview.targets]):
         raise refusal
     if replaces is None:
         _refuse_when_full(caller, mailbox)
     try:
-        replaced = (
-            None
-            if replaces is None
-            else replaceable(caller=caller, mailbox=mailbox, action_id=replaces)
+        action = _store(
+            caller, mailbox, tool, proposal, policy, key, request_digest, replaces, remarks
         )
-        with transaction.atomic():  # a savepoint: an IntegrityError must not end the whole
-            action = _insert(caller, mailbox, tool, proposal, policy, digest, now, replaced)
-            _remember(action, caller, key, request_digest)
     except (Problem, IntegrityError):
         # The same request may have been faster, and have replaced the earlier action.
         earlier = replay(
@@ -95,20 +89,46 @@ def propose(
         if earlier is None:
             raise
         return earlier, True
-    _store_content(action, proposal, author=caller.user, at=now)
-    said = notes.store(action, remarks) if remarks is not None else {}
-    if replaced is not None:
-        _supersede(replaced, action, actor=actor_of(caller), at=now)
-    chain.record(
-        mailbox=mailbox,
-        event="created",
-        actor=actor_of(caller),
-        action_id=action.id,
-        digest=digest,
-        tool=tool,
-        **said,
-    )
     return action, False
+
+
+@retry_if_rolled_back
+@transaction.atomic
+def _store(
+    caller: Caller,
+    mailbox: Mailbox,
+    tool: str,
+    proposal: Proposal,
+    policy: ApprovalPolicy,
+    key: str | None,
+    request_digest: str,
+    replaces: str | None,
+    remarks: Remarks | None,
+) -> PendingAction:
+    """Store all of a proposal; raise IntegrityError if the same request was faster."""
+    replaced = (
+        None
+        if replaces is None
+        else replaceable(caller=caller, mailbox=mailbox, action_id=replaces)
+    )
+    now, actor = database_now(), actor_of(caller)
+    with pipeline():
+        action = _insert(caller, mailbox, tool, proposal, policy, now, replaced)
+        _remember(action, caller, key, request_digest)
+        _store_content(action, proposal, author=caller.user, at=now)
+        said = notes.store(action, remarks) if remarks is not None else {}
+        if replaced is not None:
+            _supersede(replaced, action, actor=actor, at=now)
+        action.first_event = chain.record(
+            mailbox=mailbox,
+            event="created",
+            actor=actor,
+            action_id=action.id,
+            digest=action.digest,
+            tool=tool,
+            **said,
+        )
+    return action
 
 
 def _insert(
@@ -117,7 +137,6 @@ def _insert(
     tool: str,
     proposal: Proposal,
     policy: ApprovalPolicy,
-    digest: str,
     now: datetime,
     replaced: PendingAction | None,
 ) -> PendingAction:
@@ -129,7 +148,7 @@ def _insert(
         proposer_name=caller.name,
         token_id=caller.token.id if caller.token else None,
         replaces=replaced,
-        digest=digest,
+        digest=digest_of(proposal.payload),
         message_id=proposal.message_id,
         fingerprint=proposal.preview.fingerprint,
         approvals_needed=policy.approvals_needed,
@@ -158,7 +177,7 @@ def _remember(action: PendingAction, caller: Caller, key: str | None, request_di
 def _store_content(
     action: PendingAction, proposal: Proposal, *, author: User, at: datetime
 ) -> None:
-    Revision.objects.create(
+    revision = Revision(
         action=action,
         number=1,
         author=author,
@@ -167,9 +186,14 @@ def _store_content(
         digest=action.digest,
         created_at=at,
     )
+    insert_revision(revision)
+    action.current = revision
     Blob.objects.bulk_create(
-        Blob(action=action, sha256=hashlib.sha256(content).hexdigest(), content=content)
-        for content in proposal.blobs
+        (
+            Blob(action=action, sha256=hashlib.sha256(content).hexdigest(), content=content)
+            for content in proposal.blobs
+        ),
+        ignore_conflicts=True,  # without ids in the answer, nothing waits for it
     )
 
 

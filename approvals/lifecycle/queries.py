@@ -140,6 +140,8 @@ def review_of(action: PendingAction) -> dict[str, Any] | None:
     `changed` names the fields that a reviewer changed. The mail goes on with these changes, so it
     need not be proposed again.
     """
+    if action.first_event is not None:
+        return None
     counts = ~Q(verdict=Decision.Verdict.APPROVED) | Q(
         approval_round=action.approval_round, revision=action.revision
     )

@@ -8,7 +8,7 @@ from accounts.infra.texts import without_sources
 from accounts.models import ApiToken, User
 from approvals.core.states import Status
 from approvals.lifecycle import edited, guidance, notes, queries, reconcile
-from approvals.lifecycle.steps import ORDERED_AGAIN, Step, steps_of
+from approvals.lifecycle.steps import ORDERED_AGAIN, Step, as_steps, steps_of
 from approvals.models import AuditEvent, Decision, PendingAction
 from approvals.rules.conditions import VOID
 
@@ -31,7 +31,8 @@ VERDICTS = {
 
 def report(action: PendingAction, caller: Caller) -> dict[str, Any]:
     """Return the contract's `action` object with everything that its proposer may know."""
-    steps = steps_of(action.pk)
+    first = action.first_event
+    steps = steps_of(action.pk) if first is None else as_steps([first])
     members = queries.describe_action(action)
     if steps:
         members["sequence"] = len(steps)

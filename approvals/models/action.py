@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Collection
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import structlog
 from django.conf import settings
@@ -18,6 +18,9 @@ from accounts.models import Mailbox
 from approvals.core import at_rest
 from approvals.core.signatures import sign_order
 from approvals.core.states import NEEDS_APPROVALS, TRANSITIONS, Status
+
+if TYPE_CHECKING:
+    from approvals.models.audit import AuditEvent
 
 log = structlog.get_logger(__name__)
 
@@ -35,7 +38,13 @@ class PendingAction(models.Model):
     version of the recipient rules under which it was approved. `order_seal` proves that mailhub
     itself ordered it to leave (`approvals.core.signatures`). `risk` repeats the most severe warning of
     the present revision, only for the order of lists.
+
+    `first_event` is the audit event of the proposal in the process that has just stored it: nothing
+    has happened to the action since.
     """
+
+    first_event: AuditEvent | None = None
+    _current: Revision | None = None
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     kind = models.CharField(max_length=40)
@@ -188,7 +197,14 @@ class PendingAction(models.Model):
 
     @property
     def current(self) -> Revision:
-        return self.revisions.get(number=self.revision)
+        """Return the present revision; it is read once, because a revision never changes."""
+        if self._current is None or self._current.number != self.revision:
+            self._current = self.revisions.get(number=self.revision)
+        return self._current
+
+    @current.setter
+    def current(self, revision: Revision) -> None:
+        self._current = revision
 
     @property
     def is_final(self) -> bool:
