@@ -19,6 +19,7 @@ from django.http import HttpRequest
 
 from accounts.audit_hook import record_event
 from accounts.models import ApiToken, Mailbox, Membership, User
+from accounts.people.browsers import end_sessions
 from accounts.people.recovery import mail_rights
 
 RIGHTS = ("is_active", "is_staff", "is_superuser")
@@ -89,6 +90,8 @@ class PersonAdmin(admin.ModelAdmin):
             record_event(
                 "person_changed", person=by, subject=obj, fields=sorted(form.changed_data), **rights
             )
+        if not obj.is_active:
+            end_sessions(obj)
         if change and rights:
             transaction.on_commit(partial(mail_rights, obj))
 

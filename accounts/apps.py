@@ -16,6 +16,26 @@ class AccountsConfig(AppConfig):
             step_up,
         )
 
+        # After the receiver that gives a new browser its id.
+        self._list_browsers()
+
+    def _list_browsers(self) -> None:
+        from allauth.account.signals import (
+            password_changed,
+            password_reset,
+            password_set,
+            user_logged_in,
+        )
+        from django.contrib.auth.signals import user_logged_out
+
+        from accounts.people import browsers
+
+        user_logged_in.connect(browsers.on_signed_in)
+        user_logged_out.connect(browsers.on_signed_out)
+        for signal in (password_set, password_changed):
+            signal.connect(browsers.on_password_changed)
+        password_reset.connect(browsers.on_password_reset)
+
 
 class BrowsersConfig(UserSessionsConfig):
     """The library's list of sessions, written by `accounts.people.browsers`, because the library
@@ -23,9 +43,4 @@ class BrowsersConfig(UserSessionsConfig):
     """
 
     def ready(self) -> None:
-        from allauth.account.signals import password_changed, password_set, user_logged_in
-
-        from accounts.people.browsers import on_signed_in
-
-        for signal in (user_logged_in, password_set, password_changed):
-            signal.connect(on_signed_in)
+        """Connect nothing of the library."""

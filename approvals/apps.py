@@ -7,7 +7,10 @@ class ApprovalsConfig(AppConfig):
     def ready(self) -> None:
         # Importing the module registers the checks. The models must be loaded first.
         from accounts.audit_hook import audit_event
+        from accounts.people.browsers import browser_ended
         from approvals import checks  # noqa: F401
         from approvals.audit.chain import record_from_accounts
+        from approvals.notifications.channels.adding import remove_push
 
         audit_event.connect(record_from_accounts)
+        browser_ended.connect(remove_push)

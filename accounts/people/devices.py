@@ -36,6 +36,12 @@ def device_of(request: HttpRequest) -> Device | None:
         return None
 
 
+def read_id(request: HttpRequest) -> str:
+    """Return the id of the browser that a request comes from; empty if nobody has signed in with it."""
+    device = getattr(request, "device", None) or device_of(request)
+    return device.id if device else ""
+
+
 def remember_device(request: HttpRequest, person: User) -> bool:
     """Record that a person has signed in with this browser; return True if the browser is new for
     them.

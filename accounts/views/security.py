@@ -15,6 +15,7 @@ from accounts.access.signed_in import AuthenticatedRequest, signed_in_action, si
 from accounts.audit_hook import record_event
 from accounts.forms import LanguageForm
 from accounts.people.browsers import browsers_of, end_sessions, is_this
+from accounts.people.browsers import end_session as end_browser
 
 
 @signed_in_page
@@ -40,7 +41,7 @@ def end_session(request: AuthenticatedRequest, session_id: int) -> HttpResponse:
     """Sign out one browser; its next request must sign in again."""
     session = get_object_or_404(UserSession, user=request.user, pk=session_id)
     with transaction.atomic():
-        session.end()
+        end_browser(session)
         record_event("session_ended", person=request.user, count=1)
     messages.success(request, _("That browser is signed out."))
     return redirect("security")

@@ -31,7 +31,8 @@ class NotificationChannel(models.Model):
 
     `address` is encrypted; it is empty for e-mail, which goes to the proven address of the account.
     `failures` counts failed deliveries in a row, not attempts that are retried. A paused channel
-    gets nothing until its person resumes it. Until `busy_until` a worker delivers to it.
+    gets nothing until its person resumes it. Until `busy_until` a worker delivers to it. `device` is
+    the browser of a push channel, as `accounts.people.devices` names it.
     """
 
     class Kind(models.TextChoices):
@@ -47,6 +48,7 @@ class NotificationChannel(models.Model):
     content = models.CharField(max_length=10, choices=Content.choices, default=Content.LINK)
     created_at = models.DateTimeField(auto_now_add=True)
     failures = models.PositiveSmallIntegerField(default=0)
+    device = models.CharField(max_length=40, blank=True)
     paused_at = models.DateTimeField(null=True)
     pause_code = models.CharField(max_length=40, blank=True)
     busy_until = models.DateTimeField(null=True)

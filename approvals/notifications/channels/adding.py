@@ -1,7 +1,8 @@
-"""Adding a channel: the browser of this person, or a chat or phone service."""
+"""Adding a channel: the browser of this person, or a chat or phone service; and the end of push."""
 
 import hashlib
 import json
+from typing import Any
 
 from django.conf import settings
 from django.db import transaction
@@ -17,7 +18,9 @@ AT_MOST = 20
 Kind = NotificationChannel.Kind
 
 
-def add_push(person: User, subscription: dict[str, str], *, label: str) -> NotificationChannel:
+def add_push(
+    person: User, subscription: dict[str, str], *, label: str, device: str = ""
+) -> NotificationChannel:
     """Add the browser with this subscription, or renew it; raises ValueError with a sentence.
 
     A browser belongs to the person who turned it on last: the channel of another person, who used
@@ -42,11 +45,20 @@ def add_push(person: User, subscription: dict[str, str], *, label: str) -> Notif
         else:
             channel.delete()
     if mine:
-        mine.address, mine.label, mine.failures = address, label, 0
+        mine.address, mine.label, mine.device, mine.failures = address, label, device, 0
         mine.paused_at, mine.pause_code = None, ""
         mine.save()
         return mine
-    return _add(person, Kind.WEB_PUSH, address, label)
+    return _add(person, Kind.WEB_PUSH, address, label, device)
+
+
+def remove_push(sender: Any, person: User, device: str, *, others: bool, **_: Any) -> None:
+    """Receive the signal that a browser was signed out, or all but one: push ends there."""
+    found = NotificationChannel.objects.filter(user=person, kind=Kind.WEB_PUSH)
+    if device:
+        found = found.exclude(device=device) if others else found.filter(device=device)
+    if device or others:
+        found.delete()
 
 
 def add_chat(person: User, address: str, *, label: str) -> NotificationChannel:
@@ -69,7 +81,9 @@ def known_browsers(person: User) -> str:
 
 
 @transaction.atomic
-def _add(person: User, kind: str, address: str, label: str) -> NotificationChannel:
+def _add(
+    person: User, kind: str, address: str, label: str, device: str = ""
+) -> NotificationChannel:
     # Two at once are counted one after the other.
     User.objects.select_for_update(no_key=True).get(pk=person.pk)
     if NotificationChannel.objects.filter(user=person).count() >= AT_MOST:
@@ -77,5 +91,5 @@ def _add(person: User, kind: str, address: str, label: str) -> NotificationChann
             translatable("You have %(count)s channels. Remove one first.", count=AT_MOST)
         )
     return NotificationChannel.objects.create(
-        user=person, kind=kind, address=address, label=label[:100]
+        user=person, kind=kind, address=address, label=label[:100], device=device[:40]
     )

@@ -9,6 +9,7 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 
 from accounts.access.signed_in import AuthenticatedRequest, signed_in_action, signed_in_form
+from accounts.people.devices import read_id
 from approvals.notifications.channels.adding import add_chat, add_push
 from approvals.notifications.channels.services import LENGTH, SERVICES
 
@@ -47,7 +48,7 @@ def add_push_channel(request: AuthenticatedRequest) -> HttpResponse:
     """Add the browser of this request, whose script has filled in its subscription."""
     given = {name: request.POST.get(name, "") for name in ("endpoint", "p256dh", "auth", "key")}
     try:
-        add_push(request.user, given, label=describe_browser(request))
+        add_push(request.user, given, label=describe_browser(request), device=read_id(request))
     except ValueError as problem:
         messages.error(request, problem.args[0])
     else:
