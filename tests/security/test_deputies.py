@@ -188,8 +188,23 @@ def test_deputy_of_a_deputy_has_no_right(api: Api, bob: User, dora: User, mailbo
         person=dora, deputy=eve, starts_at=timezone.now(), ends_at=timezone.now() + timedelta(1)
     )
 
-    assert decide(eve, api.propose()) == 403
+    action_id = api.propose()
+    assert decide(eve, action_id) == 403
+    assert decide(eve, action_id, "reject") == 403
     assert name_deputy(dora, eve).status_code == 409
+
+
+def test_right_of_one_mailbox_decides_in_no_other(
+    alice: User, bob: User, dora: User, server: MemoryServer
+) -> None:
+    other = make_mailbox("other@lovelace.example", server, alice)
+    Membership.objects.create(mailbox=other, user=dora, role=Role.VIEWER)
+    name_deputy(bob, dora)
+    action_id = make_api(alice, other).propose()
+
+    assert decide(dora, action_id) == 403
+    assert decide(dora, action_id, "reject") == 403
+    assert state_of(action_id) == "pending"
 
 
 def test_deputy_sees_only_what_the_person_may_open(

@@ -11,6 +11,7 @@ from django.utils import timezone
 from accounts.models import Mailbox, Role, User
 from approvals import guards
 from approvals.decisions.records import record_decision
+from approvals.decisions.rights import EDITED_IT, OF_AUTHOR, PROPOSED_IT, refusal_to_approve
 from approvals.lifecycle.queries import review_of
 from approvals.models import (
     ApprovalPolicy,
@@ -138,6 +139,24 @@ def test_person_is_an_author_of_what_the_deputy_edited(
         == "action_needs_decisions"
     )
     assert refused(lambda: Revision.objects.update(deputy_of=None)) == "revision_final"
+
+
+def test_author_is_told_why_they_may_not_approve(
+    mailbox: Mailbox, alice: User, bob: User, dora: User
+) -> None:
+    ApprovalPolicy.objects.create(mailbox=mailbox, self_approval=False)
+    proposed = PendingAction.objects.get(pk=make_api(bob, mailbox).propose())
+    edited = PendingAction.objects.get(pk=make_api(alice, mailbox).propose(subject="Other"))
+    decide(bob, str(edited.pk), "edit", subject="Changed")
+
+    def told(person: User, action: PendingAction) -> str:
+        refusal = refusal_to_approve(person, action)
+        return refusal.detail if refusal else ""
+
+    assert told(bob, proposed) == PROPOSED_IT
+    assert told(bob, edited) == EDITED_IT
+    name_deputy(bob, dora)
+    assert told(dora, edited) == OF_AUTHOR
 
 
 def test_next_deputy_may_not_approve_either(
