@@ -62,7 +62,10 @@ def gather(now: datetime | None = None) -> int:
     after a crash, the next worker reads the same events again.
     """
     now = now or database_now()
-    NotificationCursor.objects.get_or_create(pk=ONLY)
+    if not NotificationCursor.objects.filter(pk=ONLY).exists():
+        # Another worker may create it too.
+        first = NotificationCursor(pk=ONLY)
+        NotificationCursor.objects.bulk_create([first], ignore_conflicts=True)
     with transaction.atomic():
         cursor = (
             NotificationCursor.objects.select_for_update(no_key=True, skip_locked=True)

@@ -312,11 +312,16 @@ class Office:
 
     def _refused(self, action: str) -> bool:
         """Return True if it is decided now; a late answer may have closed it meanwhile."""
-        page = self._people[0].get(f"/actions/{action}/")
-        if page.status != 200:
+        try:
+            page = self._people[0].get(f"/actions/{action}/")
+            if page.status != 200:
+                return False
+            form = Forms(page.text).found.get("reject")
+            return (
+                form is None or self._people[0].post(form[0], form[1] | {"note": ""}).status < 500
+            )
+        except GONE:
             return False
-        form = Forms(page.text).found.get("reject")
-        return form is None or self._people[0].post(form[0], form[1] | {"note": ""}).status < 500
 
 
 def _asks_to_sign_in(answer: Answer) -> bool:

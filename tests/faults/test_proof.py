@@ -10,7 +10,7 @@ from tests.faults.plan import EVERY_KIND, MailboxKind, Plan, QueueKind, Setup
 from tests.faults.proof import Report, prove
 
 pytestmark = pytest.mark.process
-SHORT = Plan(seconds=12, proposals=60, blow_every=(0.8, 1.8))
+SHORT = Plan(seconds=20, proposals=60, blow_every=(0.8, 1.8))
 KILLS = {"worker killed": 1}
 
 
