@@ -1,5 +1,6 @@
 """Storage of decisions, each with its keyed signature, and reading of the approvals."""
 
+from collections.abc import Mapping
 from datetime import datetime
 
 from accounts.infra.compiled_sql import Insert, Select, database_now, slot
@@ -81,9 +82,15 @@ def approvals_of(action: PendingAction) -> dict[int, bool]:
     }
 
 
-def approving_seats(action: PendingAction) -> dict[int, int]:
-    """Return the people whose approval counts, each with the person whose right they used."""
-    proven = {person for person, holds in approvals_of(action).items() if holds}
+def approving_seats(
+    action: PendingAction, approvals: Mapping[int, bool] | None = None
+) -> dict[int, int]:
+    """Return the people whose approval counts, each with the person whose right they used.
+
+    `approvals` are those of `approvals_of` if they were read under the same lock.
+    """
+    found = approvals_of(action) if approvals is None else approvals
+    proven = {person for person, holds in found.items() if holds}
     if not proven:
         return {}
     return {person: seat for person, seat in counted_seats(action) if person in proven}

@@ -154,7 +154,8 @@ def _order_again(action: PendingAction, person: User, policy: ApprovalPolicy, me
     )
     assert moved, "the row is locked"
     add_notice(action, [_may_have_left(action, attempt)])
-    count_approval(action, right, policy, given=1, method=method, at=database_now())
+    # The round has just begun, so nobody has approved it.
+    count_approval(action, right, policy, (), given=1, method=method, at=database_now())
 
 
 def _may_have_left(action: PendingAction, attempt: Attempt) -> PreviewWarning:

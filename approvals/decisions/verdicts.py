@@ -1,6 +1,6 @@
 """Decisions of a person about an action, and undo."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -74,10 +74,11 @@ def approve(
                 stored=action.digest,
             )
         else:
-            seats = approving_seats(action)
+            approvals = approvals_of(action)
+            seats = approving_seats(action, approvals)
             if action.status == Status.PENDING and person.pk not in seats:
                 given = len({*seats.values(), right.seat})
-                count_approval(action, right, policy, given=given, method=method, at=now)
+                count_approval(action, right, policy, approvals, given=given, method=method, at=now)
     # Raised outside the transaction, so that the audit event of the refusal is kept.
     if refusal:
         raise refusal
@@ -135,13 +136,17 @@ def count_approval(
     action: PendingAction,
     right: Right,
     policy: ApprovalPolicy,
+    approvals: Container[int],
     *,
     given: int,
     method: str,
     at: datetime,
 ) -> None:
-    """Store the approval by a right to give it; the last one needed moves the action."""
-    if right.person.pk in approvals_of(action):
+    """Store the approval by a right to give it; the last one needed moves the action.
+
+    `approvals` are the people who approved it before, read under the same lock.
+    """
+    if right.person.pk in approvals:
         _begin_round(action, right.person)
         given = 1
     needed = count_needed(action, policy)

@@ -50,7 +50,7 @@ def _refuse_notes(notes: Mapping[str, Any]) -> None:
 class Read:
     """A row, the payload and digest of its current revision, and its preparation.
 
-    `outdated` is the preparation for an earlier revision.
+    `outdated` is the preparation for an earlier revision, `has_preparation` is True for either.
     """
 
     action: PendingAction
@@ -58,6 +58,7 @@ class Read:
     digest: str
     prepared: dict[str, Any]
     outdated: dict[str, Any] | None
+    has_preparation: bool
 
     def to_approved(
         self,
@@ -116,6 +117,7 @@ def read_action(action_id: UUID) -> Read | None:
         digest=digest,
         prepared=notes if current else {},
         outdated=None if current else notes,
+        has_preparation=notes is not None,
     )
 
 

@@ -100,6 +100,8 @@ def forget(read: Read) -> None:
 
     Objects that a second attempt prepared in vain are removed.
     """
+    if not read.has_preparation:
+        return
     kind, action = get_kind(read.action.kind), read.action
     in_vain = (
         action.fence > 1 and read.prepared and action.attempts.filter(code=SENT_AFTER_ALL).exists()
