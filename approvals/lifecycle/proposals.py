@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
+from django.db.models import Exists
 from django.utils import timezone
 
 from accounts.access.caller import Caller
@@ -263,18 +264,17 @@ def replaceable(*, caller: Caller, mailbox: Mailbox, action_id: str) -> PendingA
     return action
 
 
-def duplicates_of(*, mailbox: Mailbox, fingerprint: str, window: timedelta) -> bool:
-    """Return True if an action with this fingerprint was proposed here within the window."""
-    return PendingAction.objects.filter(
-        mailbox=mailbox, fingerprint=fingerprint, created_at__gt=timezone.now() - window
-    ).exists()
-
-
-def open_twin(*, mailbox: Mailbox, fingerprint: str) -> bool:
-    """Return True if an action with this fingerprint is pending or approved, however old it is."""
-    return PendingAction.objects.filter(
-        mailbox=mailbox, fingerprint=fingerprint, status__in=(Status.PENDING, Status.APPROVED)
-    ).exists()
+def find_twins(*, mailbox: Mailbox, fingerprint: str, window: timedelta) -> tuple[bool, bool]:
+    """Return True if an action with this fingerprint was proposed here within the window, and True
+    if one is pending or approved, however old it is.
+    """
+    twins = PendingAction.objects.filter(mailbox=mailbox, fingerprint=fingerprint)
+    recent = twins.filter(created_at__gt=timezone.now() - window)
+    waiting = twins.filter(status__in=(Status.PENDING, Status.APPROVED))
+    # One statement for both; the mailbox is only its row.
+    asked = Mailbox.objects.filter(pk=mailbox.pk).values_list(Exists(recent), Exists(waiting))
+    found: tuple[bool, bool] = asked.get()
+    return found
 
 
 def actor_of(caller: Caller) -> str:

@@ -32,10 +32,10 @@ TEXT = re.compile(r'^F\t\d+\t(?:Query\t|Parse\t "[^"]*") "(.*)"(?: \d+)*$', re.M
 WRITES = re.compile(r"\b(INSERT INTO|UPDATE|DELETE FROM)\b|FOR (NO KEY )?UPDATE")
 # The most round trips and durable commits of each step; the goals are beside them.
 LIMITS = {
-    "propose": (13, 1),  # 6, 1
-    "preview": (7, 0),  # 3, 0
+    "propose": (12, 1),  # 6, 1
+    "preview": (5, 0),  # 3, 0
     "approve": (17, 1),  # 8, 1
-    "execute and settle": (26, 6),  # 14, 3
+    "execute and settle": (24, 5),  # 14, 3
     "list_emails": (2, 0),  # 2, 0
     "search_emails": (3, 0),  # 2, 0
     "queue page": (14, 0),  # 8, 0

@@ -330,14 +330,15 @@ def _context(mailbox: Mailbox, composed: Composed, parameters: SendingParameters
     request = composed.request
     asking = not parameters.confirm and parameters.idempotency_key is None
     fingerprint = previews.fingerprint(request.to, request.subject, request.content.body)
+    recent, waiting = proposals.find_twins(
+        mailbox=mailbox,
+        fingerprint=fingerprint,
+        window=timedelta(seconds=settings.DUPLICATE_WINDOW_SECONDS),
+    )
     return replace(
         surroundings(mailbox, (*request.to, *request.cc, *request.bcc)),
-        recent_duplicate=proposals.duplicates_of(
-            mailbox=mailbox,
-            fingerprint=fingerprint,
-            window=timedelta(seconds=settings.DUPLICATE_WINDOW_SECONDS),
-        ),
-        open_twin=asking and proposals.open_twin(mailbox=mailbox, fingerprint=fingerprint),
+        recent_duplicate=recent,
+        open_twin=asking and waiting,
         reply_all=composed.reply_all,
         prompted_by=all_text(composed.original) if composed.original else "",
         asked_by=composed.original.from_address

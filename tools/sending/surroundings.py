@@ -7,6 +7,8 @@ and only once.
 from collections.abc import Iterable
 from hashlib import sha256
 
+from django.db.models import Value
+
 from accounts.connect import mailbox_status
 from accounts.models import Mailbox
 from tools.mail.message.content import Original
@@ -30,22 +32,23 @@ def surroundings(mailbox: Mailbox, recipients: Iterable[str]) -> Context:
     not looked up.
     """
     everybody = tuple(dict.fromkeys(address.lower() for address in recipients))
-    unknown = _unknown(mailbox, everybody)
+    unknown, domains = _look_up(mailbox, everybody)
     strangers: list[str] = []
     try:
         if unknown and mailbox.status != Mailbox.Status.NEEDS_REAUTH:
             provider = provider_for(mailbox)
-            if not Acquaintance.objects.filter(mailbox=mailbox).exists():
+            if not domains:
                 newest = provider.list_messages(
                     folder="sent", unread=None, limit=FIRST_LOOK, page_token=None
                 )
                 remember_acquaintances(
                     mailbox, (address for card in newest.cards for address in card.to)
                 )
-                unknown = _unknown(mailbox, unknown)
+                unknown, domains = _look_up(mailbox, unknown)
             for address in unknown[:ASKED]:
                 if _is_in_sent(provider, address):
                     remember_acquaintances(mailbox, (address,))
+                    domains.add(domain_of(address))
                 else:
                     strangers.append(address)
                 unknown = tuple(each for each in unknown if each != address)
@@ -53,9 +56,6 @@ def surroundings(mailbox: Mailbox, recipients: Iterable[str]) -> Context:
         mailbox_status.mark_login_refused(mailbox)  # the others stay in `unasked`
     except ProviderError:
         pass
-    domains = (
-        Acquaintance.objects.filter(mailbox=mailbox).values_list("domain", flat=True).distinct()
-    )
     return Context(
         own_domains=frozenset({mailbox.domain}),
         known_domains=frozenset(domains),
@@ -65,13 +65,19 @@ def surroundings(mailbox: Mailbox, recipients: Iterable[str]) -> Context:
 
 
 def remember_acquaintances(mailbox: Mailbox, addresses: Iterable[str]) -> None:
-    """Store the addresses that the mailbox has written to."""
+    """Store the addresses that the mailbox has written to; known ones cost no write."""
+    wanted = {_digest(address): address for address in addresses if "@" in address}
+    known = Acquaintance.objects.filter(mailbox=mailbox, digest__in=wanted).values_list(
+        "digest", flat=True
+    )
     Acquaintance.objects.bulk_create(
         (
-            Acquaintance(mailbox=mailbox, digest=_digest(address), domain=domain_of(address)[:255])
-            for address in {address.lower() for address in addresses if "@" in address}
+            Acquaintance(
+                mailbox=mailbox, digest=digest, domain=domain_of(wanted[digest].lower())[:255]
+            )
+            for digest in wanted.keys() - set(known)
         ),
-        ignore_conflicts=True,
+        ignore_conflicts=True,  # another process may be faster
     )
 
 
@@ -108,13 +114,21 @@ def all_text(original: Original) -> str:
     return f"{original.subject}\n{original.text}\n{whole_text(original.html or '')}"
 
 
-def _unknown(mailbox: Mailbox, addresses: tuple[str, ...]) -> tuple[str, ...]:
+def _look_up(mailbox: Mailbox, addresses: tuple[str, ...]) -> tuple[tuple[str, ...], set[str]]:
+    """Return those of the addresses that the mailbox does not know, and all domains that it knows."""
     wanted = {_digest(address): address for address in addresses}
-    known = Acquaintance.objects.filter(mailbox=mailbox, digest__in=wanted).values_list(
-        "digest", flat=True
+    of_mailbox = Acquaintance.objects.filter(mailbox=mailbox)
+    digests = of_mailbox.filter(digest__in=wanted).annotate(is_domain=Value(False))
+    domains = of_mailbox.annotate(is_domain=Value(True))
+    # One statement for both.
+    found = digests.values_list("is_domain", "digest").union(
+        domains.values_list("is_domain", "domain")
     )
-    found = set(known) | {_digest(mailbox.address)}
-    return tuple(address for digest, address in wanted.items() if digest not in found)
+    known: dict[bool, set[str]] = {False: {_digest(mailbox.address)}, True: set()}
+    for is_domain, value in found:
+        known[bool(is_domain)].add(value)
+    unknown = tuple(address for digest, address in wanted.items() if digest not in known[False])
+    return unknown, known[True]
 
 
 def _is_in_sent(provider: MailProvider, address: str) -> bool:
