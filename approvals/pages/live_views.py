@@ -17,6 +17,8 @@ from accounts.access.signed_in import AuthenticatedRequest, signed_in_action, si
 from accounts.models import Mailbox
 from approvals.audit import feed
 from approvals.decisions import edits
+from approvals.discussion import comments
+from approvals.models import PendingAction
 from approvals.pages import listing, live
 from approvals.pages.frame import find_leaving
 from approvals.pages.queue import PAGE, Asked, tab_counts
@@ -98,8 +100,8 @@ def changes(request: AuthenticatedRequest) -> JsonResponse:
 def presence(request: AuthenticatedRequest, action_id: UUID) -> JsonResponse:
     """Record that this person has a revision open, or leaves.
 
-    Return the other people there, and a mark by which the page sees if its content is still
-    current.
+    Return the other people there, a mark by which the page sees if its content is still current,
+    and new comments.
     """
     action = visible_action(request, action_id)
     person = request.user
@@ -114,7 +116,25 @@ def presence(request: AuthenticatedRequest, action_id: UUID) -> JsonResponse:
         action.pk, []
     )
     mark = f"{action.status} {action.revision} {action.approval_round} {action.approvals_given}"
-    return JsonResponse({"others": others, "mark": mark, "waiting": listing.count_waiting(person)})
+    return JsonResponse(
+        {
+            "others": others,
+            "mark": mark,
+            "waiting": listing.count_waiting(person),
+            **_new_comments(request, action),
+        }
+    )
+
+
+def _new_comments(request: AuthenticatedRequest, action: PendingAction) -> dict[str, str]:
+    """Return the comments as HTML if there are more than the page says that it shows."""
+    shown = request.POST.get("comments", "")
+    if not (shown.isdecimal() and len(shown) < 10):
+        return {}
+    found = comments.list_comments(action)
+    if len(found) <= int(shown):
+        return {}
+    return {"comments": render_to_string("approvals/comments.html", {"comments": found}, request)}
 
 
 def _is_uuid(text: str) -> bool:

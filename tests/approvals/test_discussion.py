@@ -161,3 +161,18 @@ def test_comments_are_removed_with_the_content(api: Api, reviewer: Reviewer, set
     assert not Comment.objects.exists()
     assert not Assignment.objects.exists()
     assert reviewer.decide(action, "comments", text="Too late").status_code == 409
+
+
+def test_open_page_gets_new_comments_only(
+    api: Api, reviewer: Reviewer, vera: Reviewer, charlie: User, foreign_mailbox: Mailbox
+) -> None:
+    action = api.propose()
+    reviewer.decide(action, "comments", text=SECRET)
+
+    def ask(window: Reviewer, shown: str) -> Any:
+        return window.decide(action, "presence", revision="1", comments=shown)
+
+    assert SECRET in ask(vera, "0").json()["comments"]
+    for shown in ("1", "", "x", "9" * 30):
+        assert "comments" not in ask(vera, shown).json()
+    assert ask(Reviewer.signed_in(charlie), "0").status_code in (403, 404)

@@ -54,14 +54,17 @@ function form(fields) {
 
 async function here() {
   if (document.hidden) return;
+  const talk = document.querySelector("[data-comments]");
+  const shown = talk?.querySelectorAll(".comments > li").length ?? "";
   let answer;
   try {
-    answer = await fetch(document.body.dataset.presence, { method: "POST", body: form({ revision: document.body.dataset.revision }) });
+    answer = await fetch(document.body.dataset.presence, { method: "POST", body: form({ revision: document.body.dataset.revision, comments: shown }) });
     if (answer.redirected || !answer.ok) return;
   } catch { return; }
   const found = await answer.json();
   const place = document.querySelector("[data-looking]");
   const names = found.others.join(", ");
   if (place) place.textContent = names ? ` · ${word(found.others.length > 1 ? "reviewingMany" : "reviewingOne", names)}` : "";
+  if (found.comments) talk.innerHTML = found.comments; // the form below keeps what is typed
   if (found.mark !== document.body.dataset.mark) document.querySelector("[data-changed]").hidden = false;
 }

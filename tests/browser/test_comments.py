@@ -1,0 +1,29 @@
+"""An open page shows new comments, and keeps what its person has typed."""
+
+import pytest
+from playwright.sync_api import Browser, expect
+from pytest_django.live_server_helper import LiveServer
+
+from accounts.models import User
+from approvals.discussion import comments
+from approvals.models import PendingAction
+from tests.browser.test_every_page import signed_in
+from tests.conftest import Api
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+
+def test_open_page_shows_a_new_comment(
+    browser: Browser, live_server: LiveServer, api: Api, alice: User, bob: User
+) -> None:
+    action = PendingAction.objects.get(pk=api.propose())
+    with signed_in(browser, live_server, alice) as window:
+        page = window.new_page()
+        page.goto(f"/actions/{action.pk}/", wait_until="networkidle")
+        page.fill("#comment-text", "I am typing")
+        comments.add_comment(action=action, person=bob, text="<b>Is the date right?</b>")
+        # As the live stream does; the test server has none, so the page would look in ten seconds.
+        page.evaluate("document.body.dispatchEvent(new Event('rung'))")
+        expect(page.locator(".comments li")).to_contain_text("<b>Is the date right?</b>")
+        expect(page.locator("#comment-text")).to_have_value("I am typing")
+        page.wait_for_load_state("networkidle")
