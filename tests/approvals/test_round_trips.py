@@ -104,6 +104,7 @@ def _no_log(settings: Any) -> Iterator[None]:
     request_log.WRITER.flush()
 
 
+@pytest.mark.goal("N1", "N2")
 def test_steps_take_few_round_trips_and_commits(api: Api, reviewer: Reviewer) -> None:
     make_all()
     ids: list[str] = []

@@ -47,7 +47,7 @@ def served(home: Path) -> Iterator[Web]:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     settings = {**this_test(), "ALLOWED_HOSTS": "127.0.0.1"}
     settings |= {"MAILHUB_REQUESTS_PER_MINUTE": 1_000_000}
-    with Web(home, "mailhub", "asgi", **settings) as web:
+    with Web(home, "mailhub", "asgi", workers=1, **settings) as web:
         until(lambda: web.answers("/api/v1/tools/list_mailboxes"), say=web.log)
         yield web
 
@@ -68,13 +68,15 @@ async def follow(web: Web, secret: str, action: str, woken: dict[str, float]) ->
         assert b'"state":"pending"' in answer, answer
 
 
-def decide(actions: Sequence[str], person: User) -> dict[str, float]:
-    """Reject one action after another, and return when each was committed."""
+def decide(
+    actions: Sequence[str], person: User, *, seconds: float = 1 / DECISIONS_A_SECOND
+) -> dict[str, float]:
+    """Reject one action every so many seconds, and return when each was committed."""
     done = {}
     for action in actions:
         verdicts.reject(action_id=action, person=person)  # type: ignore[arg-type]
         done[action] = time.monotonic()
-        time.sleep(1 / DECISIONS_A_SECOND)
+        time.sleep(seconds)
     connection.close()
     return done
 

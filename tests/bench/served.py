@@ -2,13 +2,15 @@
 
 import http.client
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
-from tests.approvals.queues.conftest import Worker
+from tests.approvals.queues.conftest import Site, Worker
 from tests.support.processes.proc import proc
 from tests.support.processes.programs import PROJECT, SECONDS, session_of, this_test, until
 from tests.support.servers.services import free_port
@@ -20,27 +22,35 @@ ASKED: dict[str, Any] = {
     "params": {"name": "list_mailboxes", "arguments": {}},
 }
 
-# gunicorn as in docker-compose.yml but with one process, and uvicorn as `manage.py run` starts it.
+# gunicorn as in docker-compose.yml but by default with one process, and uvicorn as `manage.py run` starts it.
 SERVERS = {
     "wsgi": [
         "gunicorn",
         "--config=python:mailhub.gunicorn_settings",
-        "--workers=1",
+        "--workers={workers}",
         "--keep-alive=60",
         "--bind=127.0.0.1:{port}",
     ],
-    "asgi": ["uvicorn", "--host=127.0.0.1", "--no-access-log", "--port={port}"],
+    "asgi": [
+        "uvicorn",
+        "--host=127.0.0.1",
+        "--no-access-log",
+        "--timeout-keep-alive=60",
+        "--port={port}",
+    ],
 }
 
 
 class Web(Worker):
     """One web server of mailhub, or of the bare application, on its own port."""
 
-    def __init__(self, home: Path, package: str, door: str, **changes: object) -> None:
+    def __init__(
+        self, home: Path, package: str, door: str, *, workers: int = 1, **changes: object
+    ) -> None:
         self.port = free_port()
         self._kept: list[http.client.HTTPConnection] = []
         home.mkdir(parents=True, exist_ok=True)
-        options = [each.format(port=self.port) for each in SERVERS[door]]
+        options = [each.format(port=self.port, workers=workers) for each in SERVERS[door]]
         command = [sys.executable, "-m", *options, f"{package}.{door}:application"]
         super().__init__(home, command, PYTHONPATH=PROJECT, **changes)
 
@@ -55,13 +65,27 @@ class Web(Worker):
         }
 
         def post(body: Any) -> bytes:
-            kept.request("POST", path, json.dumps(body), headers)
-            answer = kept.getresponse()
-            said = answer.read()
-            assert answer.status < 300, (answer.status, said[:300])
-            return said
+            return _exchange(kept, "POST", path, json.dumps(body), headers)
 
         return post
+
+    def browser(self, cookies: dict[str, str]) -> Callable[..., bytes]:
+        """Return a call that gets a page, or posts a form, over a kept connection."""
+        kept = http.client.HTTPConnection("127.0.0.1", self.port, timeout=SECONDS)
+        self._kept.append(kept)
+        headers = {"Cookie": "; ".join(f"{name}={value}" for name, value in cookies.items())}
+
+        def ask(path: str, form: dict[str, Any] | None = None) -> bytes:
+            if form is None:
+                return _exchange(kept, "GET", path, "", headers)
+            kind = {"Content-Type": "application/x-www-form-urlencoded"}
+            return _exchange(kept, "POST", path, urlencode(form), headers | kind)
+
+        return ask
+
+    def cpu(self) -> float:
+        """Return the CPU seconds that its processes have used."""
+        return sum(cpu_of(pid) for pid in session_of(self.pid))
 
     def answers(self, path: str) -> bool:
         try:
@@ -82,10 +106,41 @@ class Web(Worker):
         """Return the bytes of its one worker: the private ones, and its share of the shared
         ones.
         """
-        assert self.process is not None
-        worker = max(session_of(self.pid))
-        lines = proc(worker, "smaps_rollup").read_text().splitlines()
-        return next(int(line.split()[1]) for line in lines if line.startswith("Pss:")) * 1024
+        return pss_of(max(session_of(self.pid)))
+
+
+def _exchange(
+    kept: http.client.HTTPConnection, method: str, path: str, body: str, headers: dict[str, str]
+) -> bytes:
+    kept.request(method, path, body, headers)
+    answer = kept.getresponse()
+    said = answer.read()
+    assert answer.status < 400, (answer.status, said[:300])
+    return said
+
+
+def cpu_of(pid: int) -> float:
+    """Return the CPU seconds that a process has used."""
+    fields = proc(pid, "stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def pss_of(pid: int) -> int:
+    """Return the bytes of a process: its private ones, and its share of the shared ones."""
+    lines = proc(pid, "smaps_rollup").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("Pss:")) * 1024
+
+
+@contextmanager
+def ours(site: Site, door: str, *, workers: int = 1, **changes: object) -> Iterator[Web]:
+    """Serve mailhub on the database of the site, without limits for its clients."""
+    settings = {name: value for name, value in site.environment.items() if name != "PYTHONPATH"}
+    settings |= {"ALLOWED_HOSTS": "127.0.0.1", "MAILHUB_PROPOSALS_PER_MINUTE": 1_000_000}
+    settings |= {"MAILHUB_REQUESTS_PER_MINUTE": 1_000_000, "MAILHUB_PENDING_PROPOSALS": 100_000}
+    home = site.home / f"web-{door}-{workers}"
+    with Web(home, "mailhub", door, workers=workers, **(settings | changes)) as web:
+        until(lambda: web.answers("/api/v1/tools/list_mailboxes"), say=web.log)
+        yield web
 
 
 @contextmanager

@@ -1,0 +1,127 @@
+"""The cost of pages and of the sweeper with more actions, and with more mailboxes of one person.
+
+`make bench` prints it. The load is the one of `manage.py seed_load`.
+
+BENCH_QUICK=1 uses fewer actions and writes nothing: it shows that the benchmark still works.
+Collected only by name: a test must not measure time.
+"""
+
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+
+import pytest
+from django.core.management import call_command
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from accounts.models import User
+from approvals.worker import maintenance
+from tests.bench.goals import Measured, report
+from tests.bench.page import QUICK
+from tests.conftest import Reviewer
+
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.timeout(600),
+    pytest.mark.postgres_only,
+]
+FEW, MANY = (1_000, 5_000) if QUICK else (1_000, 100_000)
+ROUNDS = 3 if QUICK else 30
+GROWTH, MAILBOXES = 1.2, 3.0
+PEOPLE = (5, 1_000)
+SWEEP_SECONDS = 120
+
+
+def median_ms(call: Callable[[], object]) -> float:
+    call()
+    times = []
+    for _ in range(ROUNDS):
+        began = time.perf_counter()
+        call()
+        times.append((time.perf_counter() - began) * 1000)
+    return statistics.median(times)
+
+
+def load(actions: int, *, seed: int, mailboxes: int, **options: int) -> None:
+    call_command(
+        "seed_load",
+        actions=actions,
+        mailboxes=mailboxes,
+        seed=seed,
+        beside_others=True,
+        verbosity=0,
+        **options,
+    )
+    with connection.cursor() as cursor:
+        cursor.execute("VACUUM ANALYZE")
+
+
+@pytest.mark.goal("N8")
+def test_growth_with_actions_and_mailboxes(db: None) -> None:
+    load(FEW, seed=1, mailboxes=max(PEOPLE) + 1, pending=FEW * 8 // 10, held=0, scheduled=0)
+    few = measure_all()
+    began = time.monotonic()
+    load(MANY - FEW, seed=2, mailboxes=100, held=0, scheduled=0)
+    filled = time.monotonic() - began
+    many = measure_all()
+    rows = [_growth(what, few, many) for what in few]
+    large, small = (many[f"queue of a person with {count:,} mailboxes"] for count in PEOPLE[::-1])
+    rows.append(
+        Measured(
+            what=f"queue of a person with {PEOPLE[1]:,} mailboxes / {PEOPLE[0]}, {MANY:,} actions",
+            measured=f"{large / small:.2f} ({large:.0f} / {small:.0f} ms)",
+            limit=f"{MAILBOXES:g}",
+            met=large / small <= MAILBOXES,
+        )
+    )
+    rows.append(
+        Measured(
+            what="10,000 mailboxes of one person on both databases; lists of their own million actions",
+            measured="`tests/approvals/test_queue_order.py`; P9 below",
+            limit="works",
+            met=None,
+        )
+    )
+    assert filled < 300
+    report("N8", *rows)
+
+
+def measure_all() -> Mapping[str, float]:
+    """Return the median milliseconds of each page and of each question of the sweeper."""
+    _sweep_until_idle()
+    found = {
+        "due mails": median_ms(maintenance.due),
+        "a sweep without work": median_ms(maintenance.sweep),
+    }
+    for count in PEOPLE:
+        person = User.objects.get(email=f"person{count}@load1.example")
+        reviewer = Reviewer.signed_in(person)
+        name = f"queue of a person with {count:,} mailboxes"
+        found[name] = median_ms(partial(_queue, reviewer))
+    return found
+
+
+def _queue(reviewer: Reviewer) -> None:
+    assert b'id="row-' in reviewer.client.get("/").content
+
+
+def _growth(what: str, few: Mapping[str, float], many: Mapping[str, float]) -> Measured:
+    return Measured(
+        what=f"{what}: {MANY:,} actions / {FEW:,}",
+        measured=f"{many[what] / few[what]:.2f} ({many[what]:.1f} / {few[what]:.1f} ms)",
+        limit=f"{GROWTH:g}",
+        met=many[what] / few[what] <= GROWTH,
+    )
+
+
+def _sweep_until_idle() -> None:
+    """Let the sweeper do what the load left for it."""
+    ends_at = time.monotonic() + SWEEP_SECONDS
+    while time.monotonic() < ends_at:
+        with CaptureQueriesContext(connection) as queries:
+            maintenance.sweep()
+        if len(queries) == 1:
+            return
+    pytest.fail("the sweeper does not come to rest")
