@@ -15,7 +15,6 @@ from typing import ParamSpec, TypeVar
 
 import structlog
 from django.db import DEFAULT_DB_ALIAS, OperationalError, connection, connections
-from psycopg.errors import PipelineAborted
 
 log = structlog.get_logger(__name__)
 
@@ -71,6 +70,8 @@ def pipeline() -> Iterator[None]:
     if connection.vendor != "postgresql" or connection.connection.info.pipeline_status:
         yield
         return
+    from psycopg.errors import PipelineAborted  # with SQLite the library is not loaded
+
     with connection.wrap_database_errors:
         try:
             with connection.connection.pipeline():
