@@ -16,21 +16,12 @@ from django.db import connection
 
 from approvals.core.states import Status
 from approvals.models import PendingAction
-from tests.approvals.queues.conftest import (
-    Site,
-    broker,
-    redis,
-    redis_server,
-    sandbox,
-    sandbox_process,
-    site,
-)
+from tests.approvals.queues.conftest import Site
 from tests.bench.goals import Measured, report
 from tests.bench.page import QUICK
 from tests.bench.served import ASKED, Web, bare, ours
 from tests.conftest import HELLO
 
-__all__ = ["broker", "redis", "redis_server", "sandbox", "sandbox_process", "site"]
 pytestmark = [
     pytest.mark.django_db(transaction=True),
     pytest.mark.timeout(300),

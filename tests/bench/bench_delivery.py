@@ -15,16 +15,7 @@ from accounts.models import User
 from approvals.core.states import Status
 from approvals.decisions import verdicts
 from approvals.models import PendingAction
-from tests.approvals.queues.conftest import (
-    Site,
-    agent_of,
-    broker,
-    redis,
-    redis_server,
-    sandbox,
-    sandbox_process,
-    site,
-)
+from tests.approvals.queues.conftest import Site, agent_of
 from tests.bench import floors
 from tests.bench.far_smtp import Arrivals, FarSmtp
 from tests.bench.goals import Measured, report
@@ -32,7 +23,6 @@ from tests.bench.page import QUICK
 from tests.support.processes.programs import until
 from tests.support.servers.sandbox import SandboxServer
 
-__all__ = ["broker", "redis", "redis_server", "sandbox", "sandbox_process", "site"]
 pytestmark = [
     pytest.mark.django_db(transaction=True),
     pytest.mark.timeout(300),

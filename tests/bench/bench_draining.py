@@ -20,16 +20,7 @@ from accounts.models import User
 from approvals.core.states import Status
 from approvals.models import PendingAction
 from approvals.worker.execution import execute
-from tests.approvals.queues.conftest import (
-    Site,
-    agent_of,
-    broker,
-    redis,
-    redis_server,
-    sandbox,
-    sandbox_process,
-    site,
-)
+from tests.approvals.queues.conftest import Site, agent_of
 from tests.bench import floors
 from tests.bench.bench_delivery import approve
 from tests.bench.far_smtp import FarSmtp
@@ -41,7 +32,6 @@ from tests.support.processes.programs import this_test, until
 from tests.support.servers.sandbox import SandboxServer
 from tools.providers.memory import MemoryServer
 
-__all__ = ["broker", "redis", "redis_server", "sandbox", "sandbox_process", "site"]
 pytestmark = [
     pytest.mark.django_db(transaction=True),
     pytest.mark.timeout(300),

@@ -19,22 +19,13 @@ from typing import Any
 import pytest
 
 from accounts.models import ApiToken, User
-from tests.approvals.queues.conftest import (
-    Site,
-    broker,
-    redis,
-    redis_server,
-    sandbox,
-    sandbox_process,
-    site,
-)
+from tests.approvals.queues.conftest import Site
 from tests.bench.goals import Measured, report
 from tests.bench.page import QUICK
 from tests.bench.served import ASKED, Web, ours, pss_of
 from tests.conftest import HELLO
 from tests.support.processes.programs import MANAGE, PROJECT, environment, session_of, until
 
-__all__ = ["broker", "redis", "redis_server", "sandbox", "sandbox_process", "site"]
 pytestmark = [
     pytest.mark.django_db(transaction=True),
     pytest.mark.timeout(300),

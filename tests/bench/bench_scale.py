@@ -16,16 +16,7 @@ from django.db import connection
 from accounts.models import User
 from approvals.core.states import Status
 from approvals.models import PendingAction
-from tests.approvals.queues.conftest import (
-    Site,
-    agent_of,
-    broker,
-    redis,
-    redis_server,
-    sandbox,
-    sandbox_process,
-    site,
-)
+from tests.approvals.queues.conftest import Site, agent_of
 from tests.bench import scale_model
 from tests.bench.page import write_section
 from tests.bench.scale_model import Costs
@@ -33,7 +24,6 @@ from tests.support.processes.proc import proc
 from tests.support.processes.programs import session_of, until
 from tests.support.servers.sandbox import SandboxServer
 
-__all__ = ["broker", "redis", "redis_server", "sandbox", "sandbox_process", "site"]
 pytestmark = [
     pytest.mark.django_db(transaction=True),
     pytest.mark.timeout(900),

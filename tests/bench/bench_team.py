@@ -27,16 +27,7 @@ import pytest
 
 from accounts.models import User
 from approvals.models import PendingAction
-from tests.approvals.queues.conftest import (
-    Site,
-    agent_of,
-    broker,
-    redis,
-    redis_server,
-    sandbox,
-    sandbox_process,
-    site,
-)
+from tests.approvals.queues.conftest import Site, agent_of
 from tests.bench.bench_delivery import p95
 from tests.bench.bench_waiting import decide, follow, served
 from tests.bench.goals import Measured, report
@@ -46,7 +37,6 @@ from tests.conftest import HELLO, Reviewer
 from tests.support.processes.programs import this_test
 from tests.support.servers.sandbox import SandboxServer
 
-__all__ = ["broker", "redis", "redis_server", "sandbox", "sandbox_process", "site"]
 pytestmark = [
     pytest.mark.django_db(transaction=True),
     pytest.mark.timeout(300),

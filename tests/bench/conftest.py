@@ -1,10 +1,20 @@
-"""The choice of one goal, and the printed rows."""
+"""The choice of one goal, the printed rows, and the fixtures of a queue with its servers."""
 
 import os
 
 import pytest
 
+from tests.approvals.queues.conftest import (
+    broker,
+    redis,
+    redis_server,
+    sandbox,
+    sandbox_process,
+    site,
+)
 from tests.bench import goals
+
+__all__ = ["broker", "redis", "redis_server", "sandbox", "sandbox_process", "site"]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
