@@ -59,8 +59,31 @@ class Pushes:
         while not found:
             page.wait_for_timeout(20)
         self.registration = found[0]["registrationId"]
+        self.page = page
+        self.delivered: list[dict[str, Any]] = []
 
     def deliver(self, **payload: Any) -> None:
+        self.delivered.append(payload)
+        self._send(payload)
+
+    def until_shown(self, worker: Worker, *wanted: list[str]) -> None:
+        """Wait for exactly these notifications.
+
+        A push may be lost on its way to a busy browser. As a push service does, send it again then;
+        a second one with its tag changes nothing.
+        """
+        for attempt in range(1500):  # 30 seconds
+            shown = sorted(worker.evaluate(SHOWN))
+            if shown == sorted(wanted):
+                break
+            if attempt % 500 == 499:
+                for payload in self.delivered:
+                    self._send(payload)
+            self.page.wait_for_timeout(20)
+        assert shown == sorted(wanted)
+        self.delivered.clear()
+
+    def _send(self, payload: dict[str, Any]) -> None:
         self.devtools.send(
             "ServiceWorker.deliverPushMessage",
             {
@@ -69,15 +92,6 @@ class Pushes:
                 "data": json.dumps(payload),
             },
         )
-
-
-def until_shown(page: Page, worker: Worker, *wanted: list[str]) -> None:
-    for _ in range(1500):  # 30 seconds
-        shown = sorted(worker.evaluate(SHOWN))
-        if shown == sorted(wanted):
-            return
-        page.wait_for_timeout(20)
-    assert shown == sorted(wanted)
 
 
 def test_push_is_shown_opens_the_action_and_is_withdrawn(
@@ -92,15 +106,15 @@ def test_push_is_shown_opens_the_action_and_is_withdrawn(
         pushes.deliver(**say, badge=1)
         pushes.deliver(**say, badge=1)  # the same tag replaces it
         pushes.deliver(tag="two", title="Another", body="", url="/", lang="en", badge=2)
-        until_shown(page, worker, first, second)
+        pushes.until_shown(worker, first, second)
 
         pushes.deliver(close="two", badge=1)
-        until_shown(page, worker, first)
+        pushes.until_shown(worker, first)
 
         worker.evaluate(CLICK)
         page.wait_for_url(f"**{path}")
         expect(page.get_by_text("Delivery by push").first).to_be_visible()
-        until_shown(page, worker)
+        pushes.until_shown(worker)
         page.wait_for_load_state("networkidle")
     assert PendingAction.objects.get(pk=action).status == "pending"  # a click only shows
 
@@ -114,9 +128,9 @@ def test_push_leads_to_no_other_site(
         pushes, say = Pushes(page), {"title": "Away", "body": "", "lang": "en", "badge": 0}
         for tag, url in (("x", "https://evil.example/"), ("y", "/mailboxes/")):
             pushes.deliver(**say, tag=tag, url=url)
-            until_shown(page, worker, ["Away", "", tag])
+            pushes.until_shown(worker, ["Away", "", tag])
             worker.evaluate(CLICK)
-            until_shown(page, worker)
+            pushes.until_shown(worker)
         page.wait_for_url("**/mailboxes/")
         page.wait_for_load_state("networkidle")
         assert not [url for url in asked if "evil.example" in url]

@@ -14,7 +14,7 @@ from approvals.models import NotificationChannel
 from approvals.notifications.channels.vapid import public_key
 from tests.approvals.webhook_listener import httpserver
 from tests.browser.conftest import picture
-from tests.browser.test_app import CLICK, Pushes, app, until_shown
+from tests.browser.test_app import CLICK, Pushes, app
 from tests.conftest import Api
 from tests.support.servers.push_service import PushService
 
@@ -58,8 +58,9 @@ def test_button_turns_on_push_that_opens_the_page(
         row.get_by_role("button", name="Send a test").click()
         expect(page.get_by_text("The test was taken")).to_be_visible()
         (payload,) = service.received
-        Pushes(page).deliver(**payload)
-        until_shown(page, worker, [payload["title"], payload["body"], payload["tag"]])
+        pushes = Pushes(page)
+        pushes.deliver(**payload)
+        pushes.until_shown(worker, [payload["title"], payload["body"], payload["tag"]])
         worker.evaluate(CLICK)
         page.wait_for_url(f"**{payload['url']}")
 

@@ -49,6 +49,7 @@ def plan_of(text: str) -> str:
             cursor.execute("ANALYZE approvals_pendingaction, approvals_auditevent")
             cursor.execute("SET LOCAL enable_seqscan = off")
             cursor.execute("SET LOCAL enable_sort = off")
+            cursor.execute("SET LOCAL enable_incremental_sort = off")
         cursor.execute(explain + text.replace("%", "%%"))
         return "\n".join(str(row) for row in cursor.fetchall())
 
