@@ -19,8 +19,13 @@ register = template.Library()
 
 @register.filter
 def words(action: PendingAction, what: str) -> str:
+    return str(words_of(action).get(what, ""))
+
+
+def words_of(action: PendingAction) -> Mapping[str, Any]:
+    """Return the words of its kind, in the language of the reader; none for mail."""
     kind = get_kind(action.kind)
-    return str(kind.words.get(what, "")) if isinstance(kind, Speaks) else ""
+    return kind.words if isinstance(kind, Speaks) else {}
 
 
 @register.filter

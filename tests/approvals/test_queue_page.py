@@ -11,7 +11,7 @@ from accounts.models import Mailbox, Membership, Role, User
 from approvals.decisions import verdicts
 from approvals.models import PendingAction
 from tests.approvals.review_pages import filled, seal_of, text_of
-from tests.conftest import Api, Reviewer, make_mailbox
+from tests.conftest import Api, Reviewer, make_api, make_mailbox
 from tests.support.plans import plan_of
 from tools.providers.memory import MemoryServer
 
@@ -144,3 +144,21 @@ def test_thousand_mailboxes_of_one_person_are_one_page(
     chosen = reviewer.client.get(f"/?mailbox={mailbox.pk}").content.decode()
     assert f'<option value="{mailbox.pk}" selected>{mailbox.address}</option>' in chosen
     assert chosen.count('id="row-') == 1
+
+
+def test_row_shows_text_and_never_markup(
+    mailbox: Mailbox, reviewer: Reviewer, server: MemoryServer
+) -> None:
+    marked = {name: f"<i>{name}</i> & %(name)s {{}}" for name in ("subject", "body", "reason")}
+    make_api(reviewer.user, mailbox, name="<i>agent</i>").propose(**marked)
+    Mailbox.objects.filter(pk=mailbox.pk).update(address="<i>mailbox</i>")
+    # With two mailboxes, each row names its own.
+    make_mailbox("other@lovelace.example", server, reviewer.user)
+
+    page = reviewer.client.get("/").content.decode()
+    (row,) = json.loads(reviewer.client.get("/live/changes/?since=0").content)["rows"]
+    for html in (page, row["html"]):
+        assert "<i>" not in html
+        for shown in ("subject", "body", "reason", "agent", "mailbox"):
+            assert f"&lt;i&gt;{shown}&lt;/i&gt;" in html, shown
+        assert "&lt;i&gt;subject&lt;/i&gt; &amp; %(name)s {}" in html
