@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -15,6 +16,7 @@ from typing import Any, ClassVar, TypeVar, cast
 
 from django.db import connection, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.utils import CursorWrapper
 from django.db.models import Expression, Field, IntegerField, Model, Q, QuerySet, Value
 from django.db.models.sql import InsertQuery, UpdateQuery
 from django.db.models.sql.compiler import SQLCompiler
@@ -47,16 +49,21 @@ class _Sql:
     columns: tuple[Expression, ...] = ()
 
     def run(self, values: Mapping[str, Any]) -> Sequence[tuple[Any, ...]]:
+        with connection.cursor() as cursor:
+            self.start(cursor, values)
+            return self.finish(cursor)
+
+    def start(self, cursor: CursorWrapper, values: Mapping[str, Any]) -> None:
         parameters = [
             each.output_field.get_db_prep_save(values[each.name], connection)
             if isinstance(each, Slot)
             else each
             for each in self.parameters
         ]
-        with connection.cursor() as cursor:
-            cursor.execute(self.text, parameters)
-            rows = cursor.fetchall() if self.columns else []
-        return self._convert(rows)
+        cursor.execute(self.text, parameters)
+
+    def finish(self, cursor: CursorWrapper) -> Sequence[tuple[Any, ...]]:
+        return self._convert(cursor.fetchall() if self.columns else [])
 
     def _convert(self, rows: Sequence[tuple[Any, ...]]) -> Sequence[tuple[Any, ...]]:
         """Convert as SQLCompiler.apply_converters does; converters belong to a connection."""
@@ -122,6 +129,22 @@ class Select(_Statement):
         text, parameters = compiler.as_sql()
         columns = tuple(expression for expression, *_ in compiler.select[: compiler.col_count])
         return _Sql(text=text, parameters=tuple(parameters), columns=columns)
+
+
+def read_together(
+    *asked: tuple[Select, Mapping[str, Any]],
+) -> list[Sequence[tuple[Any, ...]]]:
+    """Return the rows of each select, which run one after the other; in a pipeline, after one wait.
+
+    If one waits for a lock, the later ones see what was committed meanwhile.
+    """
+    with ExitStack() as cursors:
+        started = []
+        for select, values in asked:
+            cursor, sql = cursors.enter_context(connection.cursor()), select.get_sql()
+            sql.start(cursor, values)
+            started.append((sql, cursor))
+        return [sql.finish(cursor) for sql, cursor in started]
 
 
 class Questions(_Statement):

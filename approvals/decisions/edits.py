@@ -14,9 +14,10 @@ from approvals.audit import chain
 from approvals.core.kinds import get_kind
 from approvals.core.states import SENTENCES, Status
 from approvals.core.types import Changes, EditField, Proposal, Revisable, Revises
+from approvals.decisions.locked import lock_action
 from approvals.decisions.records import record_decision
 from approvals.decisions.rights import find_right_to_decide, right_to_decide
-from approvals.decisions.verdicts import STALE, lock_action
+from approvals.decisions.verdicts import STALE
 from approvals.lifecycle import changes as comparing
 from approvals.lifecycle import edited
 from approvals.lifecycle.queries import blob_of

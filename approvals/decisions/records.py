@@ -1,7 +1,8 @@
 """Storage of decisions, each with its keyed signature, and reading of the approvals."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
+from typing import Any
 
 from accounts.infra.compiled_sql import Insert, Select, database_now, slot
 from accounts.infra.fields import EncryptedTextField
@@ -15,7 +16,7 @@ _insert = Insert(
     Decision,
     "action person deputy_of verdict method revision approval_round digest note created_at seal",
 )
-_approving = Select(
+approving = Select(
     lambda: (
         stored_approvals(
             action=slot(Decision, "action"),
@@ -60,25 +61,35 @@ def record_decision(
     _insert(**said, note=NOTE.encrypt_value(note, row), seal=sign_decision(**said))
 
 
-def approvals_of(action: PendingAction) -> dict[int, bool]:
-    """Return who approved this revision, digest and round, with True if the signature is valid."""
-    what = {
+def describe_approved(action: PendingAction) -> dict[str, Any]:
+    """Return what an approval that counts is for."""
+    return {
         "action": action.pk,
         "revision": action.revision,
         "digest": action.digest,
         "approval_round": action.approval_round,
     }
+
+
+def approvals_of(action: PendingAction) -> dict[int, bool]:
+    """Return who approved this revision, digest and round, with True if the signature is valid."""
+    approved = describe_approved(action)
+    return check_approvals(approving(**approved), approved)
+
+
+def check_approvals(rows: Iterable[Any], approved: Mapping[str, Any]) -> dict[int, bool]:
+    """Return the people of these rows of `approving`, with True if the signature is valid."""
     return {
         person: verify_decision(
             seal,
-            **what,
+            **approved,
             person=person,
             deputy_of=deputy_of,
             method=method,
             verdict=Decision.Verdict.APPROVED.value,
             created_at=at,
         )
-        for person, deputy_of, method, at, seal in _approving(**what)
+        for person, deputy_of, method, at, seal in rows
     }
 
 

@@ -67,13 +67,16 @@ def refusal_to_approve(person: User, action: PendingAction) -> Problem | None:
     return None
 
 
-def right_to_approve(action: PendingAction, person: User, policy: ApprovalPolicy) -> Right:
+def right_to_approve(
+    action: PendingAction, person: User, policy: ApprovalPolicy, *, has_role: bool | None = None
+) -> Right:
     """Return the right with which this person may approve; raises `forbidden` without one.
 
     It is the person's own right if they have one. Otherwise it is one that a person on leave lends
-    them, if that person may approve the action too.
+    them, if that person may approve the action too. `has_role` says that the person has the role,
+    if that was read under the same lock.
     """
-    rights = _rights_of(person, policy)
+    rights = _rights_of(person, policy, has_role)
     if not rights:
         raise Problem("forbidden", "You may not approve for this mailbox.")
     if asks_for_staff(action):
@@ -89,8 +92,8 @@ def right_to_approve(action: PendingAction, person: User, policy: ApprovalPolicy
     return rights[0]
 
 
-def _rights_of(person: User, policy: ApprovalPolicy) -> list[Right]:
-    if may_approve_at_all(person, policy):
+def _rights_of(person: User, policy: ApprovalPolicy, has_role: bool | None) -> list[Right]:
+    if may_approve_at_all(person, policy) if has_role is None else has_role:
         return [Right(person=person)]
     lent = lent_to(person).filter(
         mailbox=policy.mailbox_id, role__in=Role.at_least(Role(policy.approver_role))

@@ -16,13 +16,14 @@ from approvals.audit import chain
 from approvals.core.kinds import get_kind
 from approvals.core.states import SENTENCES, Status
 from approvals.core.types import Outcome, PreviewWarning, Speaks
+from approvals.decisions.locked import lock_action
 from approvals.decisions.rights import (
     may_decide,
     refusal_to_approve,
     right_to_approve,
     right_to_decide,
 )
-from approvals.decisions.verdicts import count_approval, lock_action, refusal_of_unfit
+from approvals.decisions.verdicts import count_approval, refusal_of_unfit
 from approvals.lifecycle.outcomes import record_outcome
 from approvals.lifecycle.returns import UNDECIDED
 from approvals.lifecycle.revisions import add_notice

@@ -12,7 +12,6 @@ from django.db.models.functions import Greatest, Now
 from django.utils import timezone
 
 from accounts.access.caller import Caller
-from accounts.infra.compiled_sql import Select, columns_of, database_now, instance, slot
 from accounts.infra.problems import Problem, not_found
 from accounts.infra.texts import join, translatable
 from accounts.infra.transactions import pipeline, retry_if_rolled_back
@@ -22,20 +21,21 @@ from approvals.core.kinds import get_kind
 from approvals.core.queue import queue
 from approvals.core.states import SENTENCES, Status
 from approvals.core.types import PreviewWarning, Rechecks
-from approvals.decisions.records import approvals_of, approving_seats, record_decision
+from approvals.decisions.locked import lock_action, lock_ballot
+from approvals.decisions.records import approving_seats, record_decision
 from approvals.decisions.rights import (
     find_right_to_decide,
     may_approve,
     right_to_approve,
     right_to_decide,
 )
-from approvals.lifecycle.load import read_action
+from approvals.lifecycle.load import Read, read_action
 from approvals.lifecycle.proposals import actor_of
 from approvals.lifecycle.returns import UNDECIDED
 from approvals.lifecycle.revisions import add_notice, filter_new_warnings
 from approvals.models import ApprovalPolicy, Decision, PendingAction
 from approvals.rules.deputies import Right
-from approvals.rules.policy import count_needed, policy_of, refusal_by_lists, undo_of
+from approvals.rules.policy import count_needed, refusal_by_lists, undo_of
 
 log = structlog.get_logger(__name__)
 
@@ -54,13 +54,16 @@ def approve(
     too if the kind finds something new about it, which the page then shows as a warning. A second
     approval by the same person changes nothing.
     """
-    _recheck(action_id, person, digest, revision)
-    with transaction.atomic():
-        action = lock_action(action_id)
-        policy, now = policy_of(action.mailbox), database_now()
+    read = read_action(action_id)
+    if read is None:
+        raise not_found("The action does not exist, or you may not see it.")
+    _recheck(read, person, digest, revision)
+    with transaction.atomic(), pipeline():
+        ballot = lock_ballot(read.action, person)
+        action, policy, now = ballot.action, ballot.policy, ballot.now
         refusal = None
         try:
-            right = right_to_approve(action, person, policy)
+            right = right_to_approve(action, person, policy, has_role=ballot.has_role)
             _refuse_stale(action, policy, digest, revision, now)
         except Problem as problem:
             refusal = problem
@@ -74,39 +77,36 @@ def approve(
                 stored=action.digest,
             )
         else:
-            approvals = approvals_of(action)
-            seats = approving_seats(action, approvals)
+            seats = approving_seats(action, ballot.approvals)
             if action.status == Status.PENDING and person.pk not in seats:
                 given = len({*seats.values(), right.seat})
-                count_approval(action, right, policy, approvals, given=given, method=method, at=now)
+                count_approval(
+                    action, right, policy, ballot.approvals, given=given, method=method, at=now
+                )
     # Raised outside the transaction, so that the audit event of the refusal is kept.
     if refusal:
         raise refusal
     return action
 
 
-def _recheck(action_id: UUID, person: User, digest: str, revision: int) -> None:
+def _recheck(read: Read, person: User, digest: str, revision: int) -> None:
     """Let the kind recheck the action before the approval counts; outside any transaction.
 
     A recheck that fails does not block the approval: the worker rechecks before the mail leaves.
     """
-    read = read_action(action_id)
-    if read is None or (read.action.status, read.action.digest, read.action.revision) != (
-        Status.PENDING,
-        digest,
-        revision,
-    ):
+    action = read.action
+    if (action.status, action.digest, action.revision) != (Status.PENDING, digest, revision):
         return  # the caller answers this case with the row locked
-    kind = get_kind(read.action.kind)
+    kind = get_kind(action.kind)
     if not isinstance(kind, Rechecks):
         return
     try:
         found = kind.recheck(read.to_approved())
     except Exception:  # a provider's library may raise anything; the worker rechecks later
-        log.exception("recheck_failed", action=str(action_id))
+        log.exception("recheck_failed", action=str(action.pk))
         return
-    news = filter_new_warnings(read.action, found) if found else ()
-    if news and may_approve(person, read.action) and _add_news(read.action, news):
+    news = filter_new_warnings(action, found) if found else ()
+    if news and may_approve(person, action) and _add_news(action, news):
         raise Problem("conflict", join(NEWS, *(warning.text for warning in news)))
 
 
@@ -355,22 +355,4 @@ def cancel(
             action_id=action.id,
             **(right.audited if right else {}),
         )
-    return action
-
-
-_locked = Select(
-    lambda: (
-        PendingAction.objects.select_for_update(no_key=True, of=("self",))
-        .select_related("mailbox")
-        .filter(pk=slot(PendingAction, "id", "pk"))
-    )
-)
-
-
-def lock_action(action_id: UUID) -> PendingAction:
-    found = _locked.first(pk=action_id)
-    if found is None:
-        raise not_found("The action does not exist, or you may not see it.")
-    action = instance(PendingAction, found)
-    action.mailbox = instance(Mailbox, found[len(columns_of(PendingAction)) :])
     return action

@@ -8,8 +8,8 @@ from accounts.infra.problems import Problem
 from accounts.models import Membership, Role, User
 from approvals.audit import chain
 from approvals.core.states import FINAL
+from approvals.decisions.locked import lock_action
 from approvals.decisions.rights import may_decide
-from approvals.decisions.verdicts import lock_action
 from approvals.models import Assignment, PendingAction
 from approvals.notifications import outbox
 from approvals.rules.deputies import find_lent, lent_to

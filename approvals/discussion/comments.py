@@ -10,8 +10,8 @@ from accounts.infra.problems import FieldError, Problem
 from accounts.infra.texts import translatable
 from accounts.models import User
 from approvals.audit import chain
+from approvals.decisions.locked import lock_action
 from approvals.decisions.rights import may_decide
-from approvals.decisions.verdicts import lock_action
 from approvals.discussion.mentions import find_mentioned
 from approvals.models import Assignment, Comment, PendingAction
 from approvals.notifications import outbox

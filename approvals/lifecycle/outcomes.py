@@ -10,7 +10,7 @@ from django.db import transaction
 from django.db.models import F
 from django.db.models.functions import Greatest, Now
 
-from accounts.infra.compiled_sql import Select, instance, slot
+from accounts.infra.compiled_sql import Select, instance, read_together, slot
 from accounts.infra.texts import dump_texts
 from accounts.infra.transactions import pipeline
 from approvals.audit import chain
@@ -70,6 +70,7 @@ def close_as_sent(action_id: UUID, outcome: Outcome, *, worker: str, actor: str)
 
 
 @transaction.atomic
+@pipeline()
 def record_outcome(
     action_id: UUID,
     fence: int,
@@ -86,11 +87,12 @@ def record_outcome(
     `unknown` into it. An "accepted" that comes later still closes the action, whatever was ordered
     meanwhile. `audited` goes into the audit event, `changes` go with the move.
     """
-    found = _locked.first(pk=action_id)
-    tried = _tried.first(action=action_id, fence=fence)
-    if found is None or tried is None:
+    found, tried = read_together(
+        (_locked, {"pk": action_id}), (_tried, {"action": action_id, "fence": fence})
+    )
+    if not found or not tried:
         return False
-    action, attempt = instance(PendingAction, found), instance(Attempt, tried)
+    action, attempt = instance(PendingAction, found[0]), instance(Attempt, tried[0])
     if action.fence != fence or action.status not in (Status.EXECUTING, Status.UNKNOWN):
         return _record_late(action, attempt, outcome, evidence)
     source = Status(action.status)
@@ -100,21 +102,20 @@ def record_outcome(
     following = backoff.next_state(
         outcome, tries=action.attempts.count() if outcome.verdict == "not_sent" else 1
     )
-    with pipeline():
-        _write(attempt, outcome, evidence)
-        moved = action.move(source, following.status, **{**_changes(outcome, following), **changes})
-        if following.rest is not None:
-            _start_cool_down(action, following)
-        chain.record(
-            mailbox=action.mailbox_id,
-            event=f"outcome_{outcome.verdict}",
-            actor=actor,
-            action_id=action_id,
-            fence=fence,
-            code=outcome.code,
-            evidence=evidence,
-            **(audited or {}),
-        )
+    _write(attempt, outcome, evidence)
+    moved = action.move(source, following.status, **{**_changes(outcome, following), **changes})
+    if following.rest is not None:
+        _start_cool_down(action, following)
+    chain.record(
+        mailbox=action.mailbox_id,
+        event=f"outcome_{outcome.verdict}",
+        actor=actor,
+        action_id=action_id,
+        fence=fence,
+        code=outcome.code,
+        evidence=evidence,
+        **(audited or {}),
+    )
     return moved
 
 

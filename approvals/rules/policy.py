@@ -4,8 +4,9 @@ A rule only holds back or sends back. The rules judged here at proposal and appr
 again inside the claim's UPDATE (`approvals.rules.conditions`).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, time, timedelta
+from typing import Any
 from zoneinfo import ZoneInfo
 
 from django.conf import settings
@@ -22,7 +23,7 @@ from approvals.models import ApprovalPolicy, PendingAction
 DAYS = "1234567"  # ISO: Monday is 1
 
 
-_policy = Select(
+policy_rows = Select(
     lambda: ApprovalPolicy.objects.filter(mailbox=slot(ApprovalPolicy, "mailbox")).values_list(
         *columns_of(ApprovalPolicy)
     )
@@ -30,8 +31,12 @@ _policy = Select(
 
 
 def policy_of(mailbox: Mailbox) -> ApprovalPolicy:
-    found = _policy.first(mailbox=mailbox.pk)
-    return instance(ApprovalPolicy, found) if found else ApprovalPolicy(mailbox=mailbox)
+    return policy_from(policy_rows(mailbox=mailbox.pk), mailbox)
+
+
+def policy_from(rows: Sequence[tuple[Any, ...]], mailbox: Mailbox) -> ApprovalPolicy:
+    """Return the rules in these rows of `policy_rows`, or the rules of a mailbox without any."""
+    return instance(ApprovalPolicy, rows[0]) if rows else ApprovalPolicy(mailbox=mailbox)
 
 
 def lifetime_of(policy: ApprovalPolicy) -> timedelta:

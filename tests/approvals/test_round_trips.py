@@ -34,8 +34,8 @@ WRITES = re.compile(r"\b(INSERT INTO|UPDATE|DELETE FROM)\b|FOR (NO KEY )?UPDATE"
 LIMITS = {
     "propose": (12, 1),  # 6, 1
     "preview": (5, 0),  # 3, 0
-    "approve": (17, 1),  # 8, 1
-    "execute and settle": (24, 5),  # 14, 3
+    "approve": (12, 1),  # 8, 1
+    "execute and settle": (23, 5),  # 14, 3
     "list_emails": (2, 0),  # 2, 0
     "search_emails": (3, 0),  # 2, 0
     "queue page": (14, 0),  # 8, 0

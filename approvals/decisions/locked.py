@@ -1,0 +1,101 @@
+"""An action with its row locked, with or without what an approval depends on."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from django.db.models import OuterRef, Subquery
+from django.db.models.functions import Now
+
+from accounts.infra.compiled_sql import Select, columns_of, instance, read_together, slot
+from accounts.infra.problems import not_found
+from accounts.models import Mailbox, Membership, Role, User
+from approvals.decisions.records import approvals_of, approving, check_approvals, describe_approved
+from approvals.models import ApprovalPolicy, PendingAction, Revision
+from approvals.rules.policy import policy_from, policy_rows
+
+_locked = Select(
+    lambda: (
+        PendingAction.objects.select_for_update(no_key=True, of=("self",))
+        .select_related("mailbox")
+        .filter(pk=slot(PendingAction, "id", "pk"))
+    )
+)
+_revision = Select(
+    lambda: (
+        Revision.objects.filter(action=slot(Revision, "action"), number=slot(Revision, "number"))
+        .order_by()
+        .values_list(*columns_of(Revision))
+    )
+)
+_person = Select(
+    lambda: (
+        User.objects.filter(pk=slot(User, "id", "pk"))
+        .order_by()
+        .values_list(
+            "is_active",
+            Subquery(
+                Membership.objects.filter(
+                    user=OuterRef("pk"), mailbox=slot(Membership, "mailbox")
+                ).values("role")
+            ),
+            Now(),
+        )
+    )
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ballot:
+    """A locked action with its rules, who approved it, the time by the database's clock, and if the
+    person has the role to approve, without a deputy's right.
+    """
+
+    action: PendingAction
+    policy: ApprovalPolicy
+    approvals: dict[int, bool]
+    now: datetime
+    has_role: bool
+
+
+def lock_action(action_id: UUID) -> PendingAction:
+    return _from_row(_locked.first(pk=action_id))
+
+
+def lock_ballot(seen: PendingAction, person: User) -> Ballot:
+    """Lock an action that was read before, and read what an approval by this person depends on.
+
+    All of it is read under the lock. `seen` only says what to ask for, so that one wait is enough.
+    """
+    approved = describe_approved(seen)
+    locked, policy, role, revision, approvals = read_together(
+        (_locked, {"pk": seen.pk}),
+        (policy_rows, {"mailbox": seen.mailbox_id}),
+        (_person, {"pk": person.pk, "mailbox": seen.mailbox_id}),
+        (_revision, {"action": seen.pk, "number": seen.revision}),
+        (approving, approved),
+    )
+    action = _from_row(next(iter(locked), None))
+    if action.revision == seen.revision:
+        action.current = instance(Revision, revision[0])
+    rules = policy_from(policy, action.mailbox)
+    ((is_active, own, now),) = role
+    return Ballot(
+        action=action,
+        policy=rules,
+        approvals=(
+            check_approvals(approvals, approved)
+            if describe_approved(action) == approved
+            else approvals_of(action)
+        ),
+        now=now,
+        has_role=is_active and own in Role.at_least(Role(rules.approver_role)),
+    )
+
+
+def _from_row(found: tuple[object, ...] | None) -> PendingAction:
+    if found is None:
+        raise not_found("The action does not exist, or you may not see it.")
+    action = instance(PendingAction, found)
+    action.mailbox = instance(Mailbox, found[len(columns_of(PendingAction)) :])
+    return action
