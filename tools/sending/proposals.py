@@ -219,7 +219,6 @@ def _propose(
     )
     payload = _payload(message, mailbox, composed, send_at)
     refuse_what_cannot_leave(mailbox, payload, message.source)
-    policy.judge(mailbox, message.recipients)  # the preview also reports forbidden recipients
     proposal = Proposal(
         kind=payload.kind,
         payload=payload.as_json(),
@@ -229,6 +228,7 @@ def _propose(
         send_at=send_at,
     )
     if not parameters.confirm:
+        policy.judge(mailbox, message.recipients)  # as `propose` does
         return previews.as_result(
             message,
             preview,
