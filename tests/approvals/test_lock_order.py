@@ -2,11 +2,13 @@
 
 import itertools
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
 from django.db import OperationalError, connection, connections, transaction
+from django.db.models.functions import Now
 from psycopg.errors import DeadlockDetected
 
 from accounts.access.caller import Caller
@@ -15,6 +17,7 @@ from accounts.infra.problems import Problem
 from accounts.infra.transactions import retry_if_rolled_back
 from accounts.models import Mailbox, Membership, Role, User
 from approvals.decisions import verdicts
+from approvals.decisions.locked import lock_action
 from approvals.mailboxes import members
 from approvals.models import ApprovalPolicy, PendingAction
 from approvals.pauses import switch
@@ -26,6 +29,7 @@ from tests.conftest import Api
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(300)]
 ROUNDS = 4
+WAIT_SECONDS = 120
 
 
 @pytest.mark.postgres_only
@@ -167,3 +171,58 @@ def test_failure_inside_a_callers_transaction_is_not_retried() -> None:
     with pytest.raises(OperationalError), transaction.atomic():
         fails()
     assert calls == [1]
+
+
+@pytest.mark.postgres_only
+@pytest.mark.parametrize(
+    ("code", "change"),
+    [
+        (
+            "forbidden",
+            lambda: Membership.objects.filter(user__first_name="Bob").update(role=Role.VIEWER),
+        ),
+        (
+            "policy_blocked",
+            lambda: ApprovalPolicy.objects.update(refused=["northwind.example"]),
+        ),
+        ("conflict", lambda: PendingAction.objects.update(expires_at=Now())),
+    ],
+)
+def test_approval_that_waited_is_judged_by_what_changed_meanwhile(
+    code: str, change: Callable[[], object], api: Api, bob: User, mailbox: Mailbox
+) -> None:
+    ApprovalPolicy.objects.create(mailbox=mailbox)
+    action = PendingAction.objects.get(pk=api.propose())
+    refused: list[str] = []
+
+    def approve() -> None:
+        try:
+            verdicts.approve(
+                action_id=action.pk, person=bob, digest=action.digest, revision=action.revision
+            )
+        except Problem as problem:
+            refused.append(problem.code)
+        finally:
+            connections.close_all()
+
+    approval = threading.Thread(target=approve, daemon=True)
+    with transaction.atomic():
+        lock_action(action.pk)
+        approval.start()
+        until_a_lock_is_waited_for()
+        change()
+    approval.join(WAIT_SECONDS)
+    action.refresh_from_db()
+    assert (refused, action.status) == ([code], "pending")
+
+
+def until_a_lock_is_waited_for() -> None:
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+    give_up_at = time.monotonic() + WAIT_SECONDS
+    with connection.cursor() as cursor:
+        while time.monotonic() < give_up_at:
+            cursor.execute("SELECT pg_stat_clear_snapshot()")
+            cursor.execute(waiting)
+            if cursor.fetchone()[0]:
+                return
+    raise AssertionError("nobody waits")
