@@ -5,6 +5,7 @@ the collector from writing to the shared objects, which would give each worker a
 """
 
 import gc
+from importlib import import_module
 
 wsgi_app = "mailhub.wsgi:application"
 worker_class = "gthread"
@@ -14,7 +15,11 @@ preload_app = True
 
 
 def when_ready(server: object) -> None:
-    """Freeze what the parent has loaded, before the first fork."""
+    """Load what requests load at the first use, and freeze all of it, before the first fork."""
+    from tools.mail.parsers import HTML  # Django is set up now
+
+    for module in HTML:
+        import_module(module)
     gc.collect()
     gc.freeze()
     # A request makes few objects that stay, so a young generation of 700 is looked through too often.

@@ -139,7 +139,7 @@ RQ = {
 }
 
 INSTALLED_APPS = [
-    "django.contrib.admin",
+    "django.contrib.admin.apps.SimpleAdminConfig",  # only mailhub.urls loads the admin pages
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
@@ -155,7 +155,8 @@ INSTALLED_APPS = [
     "allauth.mfa",
     "accounts.apps.BrowsersConfig",
     "allauth.socialaccount",
-    "allauth.socialaccount.providers.openid_connect",
+    # It loads an HTTP library in each process.
+    *(["allauth.socialaccount.providers.openid_connect"] if ENV.OIDC_ISSUER else []),
     "allauth.idp.oidc",
     "accounts.apps.AccountsConfig",
     "approvals",

@@ -9,6 +9,7 @@ from mailhub.second_factor import second_factor
 from mailhub.welcome import welcome
 from tools.surfaces.rest import download, make_api, reference
 
+admin.autodiscover()
 # The admin uses the same sign-in as all pages, second factor included.
 admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-assign,no-untyped-call]
 

@@ -21,7 +21,6 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 import httpx2
-import msal
 from django.conf import settings
 
 from accounts.connect.refreshing import GrantEnded, NoToken
@@ -238,6 +237,8 @@ def _application(*, confidential: bool = False, public: bool = False) -> Iterato
         raise SignInFailed(
             "not_configured", "An application mailbox needs MICROSOFT_CLIENT_SECRET."
         )
+    import msal  # brings requests: only for a sign-in or a refresh
+
     authority = settings.MICROSOFT_AUTHORITY or "https://login.microsoftonline.com"
     with httpx2.Client(timeout=TIMEOUT) as http:
         options = {

@@ -18,8 +18,6 @@ from allauth.account.signals import (
     password_set,
 )
 from allauth.mfa.models import Authenticator
-from allauth.mfa.webauthn.forms import ReauthenticateWebAuthnForm
-from allauth.mfa.webauthn.internal import flows
 from django.contrib.auth.signals import user_logged_in
 from django.dispatch import receiver
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -65,6 +63,10 @@ def confirm_by_passkey(request: HttpRequest, credential: str) -> bool:
 
     It must answer the challenge that this session was given last, and each challenge counts once.
     """
+    # Imported here because workers load this module, and the passkeys bring 3 MB of tables.
+    from allauth.mfa.webauthn.forms import ReauthenticateWebAuthnForm
+    from allauth.mfa.webauthn.internal import flows
+
     form = ReauthenticateWebAuthnForm({"credential": credential}, user=request.user)
     try:
         if not credential or not form.is_valid():

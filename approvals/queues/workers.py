@@ -10,6 +10,7 @@ from django.db import DEFAULT_DB_ALIAS, DatabaseError, close_old_connections, co
 from django.utils.module_loading import import_string
 
 from accounts.infra import compiled_sql
+from accounts.models import Mailbox
 from approvals.core.kinds import get_kind
 from approvals.pauses import restored
 from approvals.worker import maintenance
@@ -34,7 +35,8 @@ def prepare() -> None:
 
     1. Keep one database connection for each thread. A pool is for many short requests, and its
        helper threads would not survive a fork.
-    2. Load the code that a job needs now, so that a fork finds it in memory.
+    2. Load the code that a job needs now, so that a fork finds it in memory. A provider without a
+       mailbox stays unloaded, because its HTTP library takes memory.
     """
     connection = connections[DEFAULT_DB_ALIAS]
     connection.close()
@@ -46,9 +48,9 @@ def prepare() -> None:
     del connections[DEFAULT_DB_ALIAS]  # the next connection uses these settings
     for kind in settings.MAILHUB_KINDS:
         get_kind(kind)
-    for provider in settings.MAILHUB_PROVIDERS.values():
-        import_string(provider)
     try:
+        for provider in Mailbox.objects.values_list("provider", flat=True).distinct().order_by():
+            import_string(settings.MAILHUB_PROVIDERS[provider])
         compiled_sql.make_all()
         # here, so that forked processes need not compare everything again
         restored.compare()

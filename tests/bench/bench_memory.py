@@ -47,6 +47,8 @@ HELLO_MCP = {
     },
 }
 SETUP = "import django; django.setup()"
+# structlog loads rich if it can, and only the requirements of the tests install it.
+ABSENT = 'raise ImportError("rich is not in requirements/runtime.txt")'
 
 
 def mega(web: int) -> float:
@@ -119,6 +121,10 @@ def seconds(call: Callable[[], object]) -> float:
 
 @pytest.mark.goal("N10")
 def test_memory_and_start_of_a_process(site: Site, alice: User) -> None:
+    hidden = site.home / "hidden"
+    hidden.mkdir()
+    (hidden / "rich.py").write_text(ABSENT)
+    site.environment["PYTHONPATH"] = f"{hidden}:{PROJECT}"
     site.approved()
     worker = site.worker()
     until(lambda: len(site.smtp.ledger) == 1)

@@ -2,11 +2,13 @@
 
 import json
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tools.mail.message.page_text import Readable
 from tools.providers.base import AttachmentInfo, Card, Message
-from tools.providers.gmail.reading import Found, GmailMessage
+
+if TYPE_CHECKING:
+    from tools.providers.gmail.reading import Found, GmailMessage
 
 CARD_BYTES = 240  # of a card as compact JSON, without its ids
 NAME_BYTES = 24
@@ -62,7 +64,7 @@ def card(found: Card) -> dict[str, Any]:
     return ids | row | {"snippet": cut(found.snippet, max(CARD_BYTES - taken, 0))}
 
 
-def gmail_row(row: Found) -> dict[str, Any]:
+def gmail_row(row: "Found") -> dict[str, Any]:
     """Return a row of `gmail_search_messages`; a row that could not be filled in has only
     its ids.
     """
@@ -79,7 +81,7 @@ def gmail_row(row: Found) -> dict[str, Any]:
 
 
 def gmail_message(
-    found: GmailMessage, text: Readable, html: str | None, *, offset: int, max_chars: int
+    found: "GmailMessage", text: Readable, html: str | None, *, offset: int, max_chars: int
 ) -> dict[str, Any]:
     """Return the contract's `gmail_get_message` result: the useful headers, and a piece of each
     body.

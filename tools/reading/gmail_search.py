@@ -1,6 +1,6 @@
 """The tools for Gmail only, in Gmail's own language; the common tools use the same provider."""
 
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from accounts.access.caller import Caller
 from accounts.infra.problems import Problem
@@ -8,10 +8,12 @@ from accounts.models import Mailbox
 from tools.mail.message.markup import page_for_reader
 from tools.mail.message.whole_text import read_whole, whole_page
 from tools.providers.failures import map_errors
-from tools.providers.gmail import GmailProvider
 from tools.reading import compact
-from tools.reading.own_mail import ProviderForPrograms, provider_of
+from tools.reading.own_mail import ProviderForPrograms, is_gmail, provider_of
 from tools.schemas import GmailGetMessage, GmailSearchMessages
+
+if TYPE_CHECKING:
+    from tools.providers.gmail import GmailProvider
 
 HINT = "Nothing found. Try fewer or other words, a longer time, or other labels (list_folders)."
 
@@ -52,14 +54,11 @@ def gmail_get_message(
     )
 
 
-def _gmail(caller: Caller, mailbox: Mailbox) -> GmailProvider | ProviderForPrograms:
-    provider: object = provider_of(caller, mailbox)
-    fits = isinstance(provider, GmailProvider) or (
-        isinstance(provider, ProviderForPrograms) and provider.is_gmail
-    )
-    if not fits:
+def _gmail(caller: Caller, mailbox: Mailbox) -> "GmailProvider | ProviderForPrograms":
+    provider = provider_of(caller, mailbox)
+    if not is_gmail(provider):
         raise Problem(
             "invalid_input",
             "This tool is for Gmail mailboxes. Use search_emails and read_email here.",
         )
-    return cast(GmailProvider | ProviderForPrograms, provider)
+    return cast("GmailProvider | ProviderForPrograms", provider)

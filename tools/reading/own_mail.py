@@ -6,7 +6,7 @@ could read them could ask for a code in the name of the mailbox owner and approv
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from accounts.access.caller import Caller
 from accounts.infra.problems import Problem
@@ -25,8 +25,10 @@ from tools.providers.base import (
     StoredDraft,
 )
 from tools.providers.errors import Refused
-from tools.providers.gmail import GmailProvider
-from tools.providers.gmail.reading import Found, FoundPage, GmailMessage
+
+if TYPE_CHECKING:
+    from tools.providers.gmail import GmailProvider
+    from tools.providers.gmail.reading import Found, FoundPage, GmailMessage
 
 MOST_PAGES = 20  # the most pages that are read to replace hidden cards
 REFUSED = translatable(
@@ -44,6 +46,15 @@ def provider_of(caller: Caller, mailbox: Mailbox) -> MailProvider:
     return provider if caller.is_person else cast(MailProvider, ProviderForPrograms(provider))
 
 
+def is_gmail(provider: object) -> bool:
+    """Return True if the provider has the tools for Gmail only."""
+    from tools.providers.gmail import GmailProvider  # brings its HTTP library
+
+    if isinstance(provider, ProviderForPrograms):
+        return provider.is_gmail
+    return isinstance(provider, GmailProvider)
+
+
 class ProviderForPrograms:
     """A provider without own mail. Calls that read no mail go to the provider unchanged."""
 
@@ -58,7 +69,7 @@ class ProviderForPrograms:
 
     @property
     def is_gmail(self) -> bool:
-        return isinstance(self._provider, GmailProvider)
+        return is_gmail(self._provider)
 
     def list_messages(
         self, *, folder: str, unread: bool | None, limit: int, page_token: str | None
@@ -87,17 +98,17 @@ class ProviderForPrograms:
 
     def find(
         self, query: str, *, limit: int, page_token: str | None = None, **filters: Any
-    ) -> FoundPage:
+    ) -> "FoundPage":
         """Search with Gmail's own search and the unchanged query.
 
         Rows after the first ten are only ids, which a program cannot read.
         """
-        gmail = cast(GmailProvider, self._provider)
+        gmail = cast("GmailProvider", self._provider)
         found = gmail.find(query, limit=limit, page_token=page_token, **filters)
         return replace(found, rows=tuple(row for row in found.rows if not self._is_own_row(row)))
 
-    def get(self, message_id: str, **form: Any) -> GmailMessage:
-        found = cast(GmailProvider, self._provider).get(message_id, **form)
+    def get(self, message_id: str, **form: Any) -> "GmailMessage":
+        found = cast("GmailProvider", self._provider).get(message_id, **form)
         self._check(found.message)
         return replace(found, message=self._without_own(found.message))
 
@@ -190,7 +201,7 @@ class ProviderForPrograms:
         except Refused:
             return True  # it was removed in the meantime
 
-    def _is_own_row(self, row: Found) -> bool:
+    def _is_own_row(self, row: "Found") -> bool:
         return own_mail.is_mark(row.own_mark) or self._is_hidden_sender(row.from_address or "")
 
     def _is_own_source(self, source: bytes) -> bool:

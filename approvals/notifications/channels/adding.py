@@ -10,7 +10,6 @@ from django.db import transaction
 from accounts.infra.texts import translatable
 from accounts.models import User
 from approvals.models import NotificationChannel
-from approvals.notifications.channels.services import read_address
 from approvals.notifications.channels.vapid import private_key_of
 from approvals.notifications.channels.web_push import read_subscription
 
@@ -63,6 +62,8 @@ def remove_push(sender: Any, person: User, device: str, *, others: bool, **_: An
 
 def add_chat(person: User, address: str, *, label: str) -> NotificationChannel:
     """Add a chat or phone service; raises ValueError with a sentence."""
+    from approvals.notifications.channels.services import read_address  # brings requests
+
     service, _plugin = read_address(address)
     return _add(person, Kind.APPRISE, address, label or service.name)
 

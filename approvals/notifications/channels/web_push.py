@@ -6,18 +6,19 @@ a page of mailhub. The service worker shows it and decides nothing.
 
 import json
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-import requests
 from django.conf import settings
 
-from accounts.infra.pinned_requests import PinnedSession
 from accounts.infra.safe_hosts import HostError
 from approvals.models import Content, NotificationChannel
 from approvals.notifications.channels.port import DeliveryAnswer, NotificationMessage
 from approvals.notifications.channels.vapid import private_key_of
 from approvals.webhooks.addresses import PORTS, SECONDS
+
+if TYPE_CHECKING:
+    from accounts.infra.pinned_requests import PinnedSession
 
 LINES, LINE = 4, 120
 LENGTH = 2000
@@ -73,7 +74,11 @@ def _push(
     channel: NotificationChannel, tag: str, payload: dict[str, Any], *, urgent: bool
 ) -> DeliveryAnswer:
     """Encrypt a payload, sign it, and hand it to the push service of a subscription."""
-    from pywebpush import WebPushException, webpush  # brings aiohttp: only if somebody uses it
+    # pywebpush brings aiohttp: only if somebody uses it.
+    from pywebpush import WebPushException, webpush
+    from requests import RequestException
+
+    from accounts.infra.pinned_requests import PinnedSession
 
     address = read_subscription(channel.address)
     private = private_key_of(address["key"]) if address else None
@@ -96,7 +101,7 @@ def _push(
             ttl=settings.MAILHUB_ACTION_TTL_HOURS * 3600,
             requests_session=session,
         )
-    except (WebPushException, requests.RequestException, ValueError):
+    except (WebPushException, RequestException, ValueError):
         return _failed(session)
     return DeliveryAnswer(result="taken", detail=_said(session), receipt=tag)
 
@@ -123,7 +128,7 @@ def _contact() -> str:
     return f"mailto:{settings.DEFAULT_FROM_EMAIL}"
 
 
-def _failed(session: PinnedSession) -> DeliveryAnswer:
+def _failed(session: "PinnedSession") -> DeliveryAnswer:
     """Return why a push was not taken.
 
     A push without an answer may be sent again, because its tag replaces the first one.
@@ -140,7 +145,7 @@ def _failed(session: PinnedSession) -> DeliveryAnswer:
     return DeliveryAnswer(result="not_sent" if later else "refused", code=code, detail=detail)
 
 
-def _said(session: PinnedSession) -> str:
+def _said(session: "PinnedSession") -> str:
     answer = session.answer
     text = (
         "".join(mark if mark.isprintable() else " " for mark in answer.text[:300]) if answer else ""

@@ -1,21 +1,23 @@
 """The HTML of a message that is to leave: cleaned once, at the proposal; the result is stored,
 shown and sent.
 
-Also the visible part of foreign HTML, and the plain-text form of both. Pure.
+Also the visible part of foreign HTML, and the plain-text form of both. Pure. The parsers are imported
+at the first use: a worker and a stdio server seldom need them, and they take 8 MB.
 """
 
 import re
 from collections import Counter
 from dataclasses import dataclass
 from html import escape
+from typing import TYPE_CHECKING
 
 import nh3
-from inscriptis import get_text
-from inscriptis.model.config import ParserConfig
 
-from tools.mail.html.legibility import make_legible
 from tools.mail.html.parser import HtmlParser
-from tools.mail.html.visibility import VOID, Seen, remove_hidden
+from tools.mail.html.tags import VOID
+
+if TYPE_CHECKING:
+    from tools.mail.html.visibility import Seen
 
 # Attributes by name; tools.mail.html.properties decides which values may stay.
 _ATTRIBUTES = {
@@ -80,6 +82,8 @@ class Cleaned:
 
 def clean(html: str) -> Cleaned:
     """Return the HTML without any part that runs, loads by itself, or hides something."""
+    from tools.mail.html.legibility import make_legible
+
     allowed = nh3.clean(
         _prepare(html),
         tags=_TAGS,
@@ -98,8 +102,10 @@ def clean_html(html: str) -> str:
     return clean(html).html
 
 
-def split_hidden(html: str) -> Seen:
+def split_hidden(html: str) -> "Seen":
     """Return the part of foreign HTML that a person sees, not yet cleaned, and the hidden text."""
+    from tools.mail.html.visibility import remove_hidden
+
     return remove_hidden(html)
 
 
@@ -181,6 +187,9 @@ def text_of(html: str) -> str:
     """Return the plain-text form of HTML; if it is nested too deep for the renderer, only the bare
     text.
     """
+    from inscriptis import get_text
+    from inscriptis.model.config import ParserConfig
+
     # The renderer decodes a second time: "&amp;lt;" is the text "&lt;", and no tag.
     once = html.replace("&amp;", "&amp;amp;")
     try:

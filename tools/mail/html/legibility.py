@@ -26,6 +26,7 @@ from tools.mail.html.properties import (
     keep_properties,
 )
 from tools.mail.html.styles import as_hex, contrast, parse_style
+from tools.mail.html.tags import VOID
 from tools.mail.html.visibility import (
     BLACK,
     INDENTED,
@@ -33,7 +34,6 @@ from tools.mail.html.visibility import (
     MARKED,
     PLAIN_LINK,
     USUAL_INDENT,
-    VOID,
     Box,
     Reader,
 )

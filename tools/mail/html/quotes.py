@@ -7,7 +7,7 @@ read from HTML that a parser has put in order, before its attributes are removed
 import re
 
 from tools.mail.html.parser import HtmlParser
-from tools.mail.html.visibility import VOID
+from tools.mail.html.tags import VOID
 from tools.mail.text.quote_lines import (
     AROUND,
     BELOW,

@@ -29,12 +29,9 @@ from tools.mail.html.properties import (
 )
 from tools.mail.html.repair import find_lost, show_all
 from tools.mail.html.styles import SIDES, Colour, number, pixels
+from tools.mail.html.tags import VOID
 from tools.mail.text.characters import without_invisible
 
-# Elements without an end tag, including obsolete ones: the first parser writes no end tag for them.
-VOID = frozenset(
-    "area base basefont bgsound br col embed frame hr img input keygen link meta param source track wbr".split()
-)
 TEXT_IN_PICTURE = frozenset({"text", "foreignobject"})
 # Without attributes and rules they look like what is around them.
 PLAIN = frozenset(

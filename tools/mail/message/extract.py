@@ -10,7 +10,6 @@ import zipfile
 from pathlib import PurePath
 
 from tools.mail.html.clean import clean_html
-from tools.mail.html.text import render
 from tools.mail.parsers import FILES, Unparsable
 from tools.mail.text import decoding
 
@@ -76,6 +75,8 @@ def _extract_by_type(kind: str, content: bytes) -> str:
         case "application/pdf":
             return _pdf(content)
         case "text/html":
+            from tools.mail.html.text import render
+
             return render(clean_html(decoding.text_of(content, "", is_page=True)))
         case "text/csv":
             rows = csv.reader(io.StringIO(decoding.text_of(content, "")))

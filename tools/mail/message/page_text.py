@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from tools.mail.html.clean import split_hidden
 from tools.mail.html.quotes import mark_quotes
 from tools.mail.html.tags import bare_text
-from tools.mail.html.text import render
 from tools.mail.parsers import Unparsable, is_small, run
 from tools.mail.text.characters import invisible_in, without_invisible
 from tools.mail.text.decoding import without_controls
@@ -74,12 +73,16 @@ def make_readable(message: "Message", *, in_time: bool = True, quoted: bool = Tr
 
 def page_text(html: str) -> Readable:
     """Return the text of HTML for a reader."""
+    from tools.mail.html.text import render
+
     page = split_hidden(html)
     return _finish(without_marks(render(page.html)), hidden=page.characters)
 
 
 def folded_text(html: str, subject: str, people: tuple[str, ...]) -> Readable:
     """Return the text of HTML for a reader, without the quoted original and the signature."""
+    from tools.mail.html.text import render
+
     page = split_hidden(html)
     return _fold(_finish(render(mark_quotes(page.html)), hidden=page.characters), subject, people)
 

@@ -1,0 +1,38 @@
+"""A worker and a server over stdio load no library that they do not use."""
+
+from base64 import b64encode
+from pathlib import Path
+
+import pytest
+
+from tests.support.processes.programs import manage
+
+pytestmark = pytest.mark.process
+
+KEYS = {"SECRET_KEY": "s" * 40, "MAILHUB_ENCRYPTION_KEYS": b64encode(b"k" * 32).decode()}
+# HTTP, sign-ins, parsers of HTML, figures and the admin pages: each is for pages, for a provider
+# or for one kind of mail.
+HEAVY = (
+    *("requests", "urllib3", "charset_normalizer", "chardet", "msal", "googleapiclient", "aiohttp"),
+    *("fido2", "lxml", "inscriptis", "turbohtml", "tinycss2", "prometheus_client", "pypdf", "docx"),
+    *("openpyxl", "icalendar", "apprise", "pywebpush", "zxcvbn", "ninja", "accounts.admin"),
+    *("allauth.account.forms", "django.contrib.auth.forms", "tools.providers.gmail"),
+    "tools.providers.graph",
+)
+# The library of MCP brings httpx2, starlette and uvicorn itself.
+ONLY_MCP = ("mcp", "httpx2", "starlette", "uvicorn", "rq", "celery", "redis")
+# The imports of a worker that has begun, with a mailbox at an IMAP server.
+WORKER = (
+    "from approvals.management.commands import worker; from approvals.queues.workers import prepare;"
+    "prepare(); import tools.providers.imap"
+)
+STDIO = "from tools.management.commands import mcp; import tools.providers.imap"
+
+
+@pytest.mark.parametrize(("program", "heavy"), [(WORKER, HEAVY + ONLY_MCP), (STDIO, HEAVY)])
+def test_process_without_pages_loads_only_what_it_uses(
+    tmp_path: Path, program: str, heavy: tuple[str, ...]
+) -> None:
+    loaded = f"{program}; import sys; print([each for each in {heavy} if each in sys.modules])"
+    done = manage(tmp_path, "shell", "--verbosity=0", "-c", loaded, **KEYS)
+    assert (done.returncode, done.stdout.strip()) == (0, "[]"), done.stderr
