@@ -147,6 +147,27 @@ def read_together(
         return [sql.finish(cursor) for sql, cursor in started]
 
 
+def read_in_one_wait(
+    *asked: tuple[Select, Mapping[str, Any]],
+) -> list[Sequence[tuple[Any, ...]]]:
+    """Return the rows of each select, which run one after the other in a pipeline of their own.
+
+    It needs no transaction, so it is only for statements that read.
+    """
+    made = [(select.get_sql(), values) for select, values in asked]
+    with ExitStack() as cursors:
+        started = [
+            (sql, cursors.enter_context(connection.cursor()), values) for sql, values in made
+        ]
+        with ExitStack() as joined:
+            if connection.vendor == "postgresql" and not connection.connection.info.pipeline_status:
+                joined.enter_context(connection.wrap_database_errors)
+                joined.enter_context(connection.connection.pipeline())
+            for sql, cursor, values in started:
+                sql.start(cursor, values)
+        return [sql.finish(cursor) for sql, cursor, _ in started]
+
+
 class Questions(_Statement):
     """Several questions in one statement: for each queryset whether it has rows, and the first
     value of another queryset.

@@ -11,6 +11,7 @@ from django.contrib.auth.models import AbstractUser, BaseUserManager
 from django.db import models
 from django.db.models.functions import Lower
 from django.utils import timezone
+from django.utils.functional import cached_property
 from django.utils.translation import gettext_lazy as _
 
 
@@ -51,9 +52,12 @@ class User(AbstractUser):
     def __str__(self) -> str:
         return self.get_full_name() or self.email
 
-    @property
+    @cached_property
     def sees_audit(self) -> bool:
-        """Return True if there is an audit to see: for managers of a mailbox, and for staff."""
+        """Return True if there is an audit to see: for managers of a mailbox, and for staff.
+
+        It is only for links; the audit itself asks again. A page that knows the roles sets it.
+        """
         return self.is_staff or self.memberships.filter(role=Role.MANAGER).exists()
 
 

@@ -25,6 +25,7 @@ from approvals.lifecycle.reconcile import doubtful_attempts
 from approvals.lifecycle.revisions import add_revision
 from approvals.models import Decision, PendingAction, Revision, Seen
 from approvals.pauses import restored
+from approvals.rules.deputies import Right
 from approvals.rules.policy import judge
 
 
@@ -116,9 +117,12 @@ def edit_fields(action: PendingAction) -> tuple[EditField, ...]:
     return edited.fields_of(action, action.revision)
 
 
-def may_edit(person: User, action: PendingAction) -> bool:
-    return _refusal(action, person, action.digest, action.revision) is None and isinstance(
-        get_kind(action.kind), Revises
+def may_edit(right: Right | None, action: PendingAction) -> bool:
+    """Return True if a person with this right to decide may edit the action now."""
+    return (
+        right is not None
+        and _refusal_of_state(action, action.digest, action.revision) is None
+        and isinstance(get_kind(action.kind), Revises)
     )
 
 
@@ -216,6 +220,12 @@ def _refusal(
 ) -> Problem | None:
     if find_right_to_decide(person, action.mailbox) is None:
         return Problem("forbidden", "You may not decide for this mailbox.")
+    return _refusal_of_state(action, digest, revision, editing=editing)
+
+
+def _refusal_of_state(
+    action: PendingAction, digest: str, revision: int, *, editing: bool = True
+) -> Problem | None:
     if action.status != Status.PENDING:
         return Problem(
             "conflict",

@@ -58,10 +58,15 @@ def may_approve(person: User, action: PendingAction) -> bool:
     return refusal_to_approve(person, action) is None
 
 
-def refusal_to_approve(person: User, action: PendingAction) -> Problem | None:
-    """Return why this person may not approve the action, or None if they may."""
+def refusal_to_approve(
+    person: User, action: PendingAction, policy: ApprovalPolicy | None = None
+) -> Problem | None:
+    """Return why this person may not approve the action, or None if they may.
+
+    A page that has just read the rules of the mailbox gives them.
+    """
     try:
-        right_to_approve(action, person, policy_of(action.mailbox))
+        right_to_approve(action, person, policy or policy_of(action.mailbox))
     except Problem as refusal:
         return refusal
     return None

@@ -6,6 +6,7 @@ from uuid import UUID
 
 from django.db.models import Exists, OuterRef, QuerySet
 
+from accounts.infra.compiled_sql import Select, columns_of, instance, read_in_one_wait, slot
 from approvals.audit import chain
 from approvals.core.digest import digest_of
 from approvals.core.types import Remarks
@@ -43,12 +44,29 @@ def hash_of(action_id: UUID, remarks: Remarks) -> str:
 
 def remarks_of(action: PendingAction) -> Remarks:
     """Return what the proposer said; empty after a purge."""
-    note = ProposerNote.objects.filter(action=action).first()
+    found, pairs = read_in_one_wait(
+        (_note, {"action": action.pk}), (_metadata, {"action": action.pk})
+    )
+    note = instance(ProposerNote, found[0]) if found else None
     return Remarks(
         reason=note.reason if note else "",
-        metadata=metadata_of(action),
+        metadata=dict(pairs),
         callback_url=note.callback_url if note else "",
     )
+
+
+_note = Select(
+    lambda: ProposerNote.objects.filter(action=slot(ProposerNote, "action")).values_list(
+        *columns_of(ProposerNote)
+    )
+)
+_metadata = Select(
+    lambda: (
+        MetadataPair.objects.filter(action=slot(MetadataPair, "action"))
+        .order_by("pk")
+        .values_list("name", "value")
+    )
+)
 
 
 def metadata_of(action: PendingAction) -> dict[str, str]:

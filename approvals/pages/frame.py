@@ -7,10 +7,15 @@ from dataclasses import dataclass
 from django.http import HttpRequest
 from django.utils import timezone
 
-from accounts.models import Mailbox
+from accounts.infra.compiled_sql import Select, columns_of, instance, read_in_one_wait, slot
+from accounts.models import Mailbox, Membership, Role, User
+from approvals.audit import feed
 from approvals.core.states import Status
 from approvals.lifecycle.queries import with_preview
-from approvals.models import PendingAction
+from approvals.models import PendingAction, SavedView
+from approvals.pages import listing
+from approvals.pages.orders import Order, chosen_order, named_order
+from approvals.pauses import restored
 
 KEYS_COOKIE = "keys"
 
@@ -23,6 +28,54 @@ class Leaving:
     seconds: int
     title: str
     others: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Frame:
+    """The part of a page that depends on the person only.
+
+    `event` is the last event before everything else was read. `own_pause` is why mailhub has paused
+    everything itself, or "".
+    """
+
+    event: int
+    mailboxes: list[Mailbox]
+    order: Order
+    roles: frozenset[str]
+    saved_views: list[SavedView]
+    own_pause: str
+
+
+_roles = Select(
+    lambda: Membership.objects.filter(user=slot(Membership, "user")).values_list("role").distinct()
+)
+_views = Select(
+    lambda: SavedView.objects.filter(person=slot(SavedView, "person")).values_list(
+        *columns_of(SavedView)
+    )
+)
+
+
+def read_frame(person: User) -> Frame:
+    """Read the frame in one wait for PostgreSQL; templates then know if there is an audit to see."""
+    event, mailboxes, order, held, views, pause = read_in_one_wait(
+        (feed.newest_event, {}),
+        (listing.seen, {"person": person.pk}),
+        (chosen_order, {"person": person.pk}),
+        (_roles, {"user": person.pk}),
+        (_views, {"person": person.pk}),
+        (restored.own_pause, {}),
+    )
+    roles = frozenset(role for (role,) in held)
+    person.sees_audit = person.is_staff or Role.MANAGER in roles
+    return Frame(
+        event=event[0][0] if event else 0,
+        mailboxes=listing.load_mailboxes(mailboxes),
+        order=named_order(order),
+        roles=roles,
+        saved_views=[instance(SavedView, row) for row in views],
+        own_pause=restored.say_reason(pause),
+    )
 
 
 def keys_are_on(request: HttpRequest) -> bool:

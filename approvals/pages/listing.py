@@ -7,17 +7,19 @@ where it stopped. A list never reads a payload.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 from uuid import UUID
 
+from django.db import connection
 from django.db.models import CharField, Exists, F, OuterRef, Q, QuerySet, Subquery, Value
 from django.db.models.functions import Coalesce, Greatest, NullIf
 
+from accounts.infra.compiled_sql import Select, columns_of, slot
 from accounts.infra.first_rows import count_first, first_rows
-from accounts.models import Mailbox, User
+from accounts.models import Mailbox, Membership, User
 from approvals.core.cursors import foreign_cursor
 from approvals.core.states import Status
 from approvals.discussion.assignments import current_assignments
@@ -80,10 +82,24 @@ def parse_search(text: str, *, warned: bool = False) -> Wanted:
     )
 
 
+SHOWN_OF_MAILBOX = ("id", "address", "name", "status", "provider")
+seen = Select(
+    lambda: (
+        seen_mailboxes(slot(Membership, "user", "person"))
+        .order_by("address", "id")
+        .values_list(*SHOWN_OF_MAILBOX)
+    )
+)
+
+
 def mailboxes_of(person: User) -> list[Mailbox]:
     """Return the mailboxes whose actions this person may see."""
-    columns = ("id", "address", "name", "status", "provider")
-    return list(seen_mailboxes(person).only(*columns).order_by("address", "id"))
+    return load_mailboxes(seen(person=person.pk))
+
+
+def load_mailboxes(found: Iterable[tuple[Any, ...]]) -> list[Mailbox]:
+    """Return the mailboxes in the rows of `seen`; their other columns are read when needed."""
+    return [Mailbox.from_db(connection.alias, SHOWN_OF_MAILBOX, row) for row in found]
 
 
 def page(
@@ -106,7 +122,7 @@ def page(
     if not keys:
         return Listed(rows=[], next_cursor=None)
     found = _filter_matching([key[-1] for key in keys], what, at_most=limit + 1, order=order)
-    rows = _open_rows(_annotate_rows(found).order_by(*order.across_mailboxes)[: limit + 1])
+    rows = _read_rows(found[: limit + 1], mailboxes)
     if len(rows) > limit:
         rows = rows[:limit]
         return Listed(rows=rows, next_cursor=order.write_cursor(value_of(rows[-1], order)))
@@ -124,10 +140,9 @@ def find_by_ids(
     """Return those of these actions that belong to the mailboxes and match."""
     if not ids:
         return []
-    found = _filter_matching(ids, what, at_most=len(ids), order=OLDEST).filter(
-        mailbox__in=[each.pk for each in mailboxes]
-    )
-    return _open_rows(_annotate_rows(found).order_by(*OLDEST.fields))
+    found = _filter_matching(ids, what, at_most=len(ids), order=OLDEST)
+    rows = _read_rows(found, mailboxes)
+    return sorted(rows, key=lambda row: value_of(row, OLDEST))
 
 
 def count(mailboxes: Sequence[Mailbox], statuses: Sequence[Status]) -> int:
@@ -178,7 +193,7 @@ def place_of(
 def _annotate_rows(actions: QuerySet[PendingAction]) -> QuerySet[PendingAction]:
     """Add `shown`, `reason`, `needed`, `doubtful`, `assigned` and `commented`.
 
-    `reason` is what the proposer claims, encrypted; `_open_rows` decrypts it.
+    `reason` is what the proposer claims, encrypted; `_read_rows` decrypts it.
     `needed` is how many must approve by today's rules, like `policy.count_needed` for one action.
     `assigned` is the name of the person who takes care of it, if any.
     `doubtful` is True if it may have been sent, without proof of either.
@@ -191,26 +206,63 @@ def _annotate_rows(actions: QuerySet[PendingAction]) -> QuerySet[PendingAction]:
         NullIf("person__first_name", Value("")), "person__email", output_field=CharField()
     )
     note = ProposerNote.objects.filter(action=OuterRef("pk")).values("reason")[:1]
-    return (
-        with_preview(actions)
-        .annotate(
-            needed=needed,
-            doubtful=doubtful,
-            reason=Subquery(note),
-            assigned=Subquery(assigned.values_list(name)[:1]),
-            commented=Exists(Comment.objects.filter(action=OuterRef("pk"))),
-        )
-        .select_related("mailbox", "proposer")
+    return with_preview(actions).annotate(
+        needed=needed,
+        doubtful=doubtful,
+        reason=Subquery(note),
+        assigned=Subquery(assigned.values_list(name)[:1]),
+        commented=Exists(Comment.objects.filter(action=OuterRef("pk"))),
     )
 
 
-def _open_rows(actions: QuerySet[PendingAction]) -> list[PendingAction]:
-    """Return the rows with what their lists show decrypted."""
-    rows = open_shown(actions)
-    for row in rows:
+# The columns of a row: of the action, of its proposer for their name, and the annotations.
+OF_ACTION = columns_of(PendingAction)
+OF_PROPOSER = ("id", "first_name", "last_name", "email")
+ADDED = ("shown", "sealed_shown", "needed", "doubtful", "reason", "assigned", "commented")
+# A statement for so many actions is compiled once; its last slots repeat the last action.
+SIZES = (64, 256)
+
+
+def _select_rows(size: int) -> Select:
+    def rows() -> QuerySet[PendingAction, Any]:
+        slots: list[Any] = [slot(PendingAction, "id", f"id {number}") for number in range(size)]
+        columns = (*OF_ACTION, *(f"proposer__{name}" for name in OF_PROPOSER), *ADDED)
+        chosen = PendingAction.objects.filter(pk__in=slots).order_by()
+        return _annotate_rows(chosen).values_list(*columns)
+
+    return Select(rows)
+
+
+_rows = {size: _select_rows(size) for size in SIZES}
+
+
+def _read_rows(ids: Sequence[UUID], mailboxes: Iterable[Mailbox]) -> list[PendingAction]:
+    """Return the actions of these mailboxes in the order of the ids, with what lists show."""
+    if not ids:
+        return []
+    size = next(each for each in SIZES if each >= len(ids))
+    last = len(ids) - 1
+    found = _rows[size](**{f"id {number}": ids[min(number, last)] for number in range(size)})
+    mine = {each.pk: each for each in mailboxes}
+    people: dict[int, User] = {}
+    rows = dict[UUID, PendingAction]()
+    first, second = len(OF_ACTION), len(OF_ACTION) + len(OF_PROPOSER)
+    for values in found:
+        row = PendingAction.from_db(connection.alias, OF_ACTION, values[:first])
+        if row.mailbox_id not in mine:
+            continue
+        row.mailbox = mine[row.mailbox_id]
+        if row.proposer_id not in people:
+            known = User.from_db(connection.alias, OF_PROPOSER, values[first:second])
+            people[row.proposer_id] = known
+        row.proposer = people[row.proposer_id]
+        row.__dict__.update(zip(ADDED, values[second:], strict=True))
+        rows[row.pk] = row
+    opened = open_shown(rows[each] for each in ids if each in rows)
+    for row in opened:
         stored = row.reason or ""  # type: ignore[attr-defined]
         row.reason = ProposerNote(action_id=row.pk, reason=stored).reason  # type: ignore[attr-defined]
-    return rows
+    return opened
 
 
 def _keys(
@@ -278,14 +330,13 @@ def _by_mailbox(
 
 def _filter_matching(
     ids: Sequence[UUID], what: Wanted, *, at_most: int, order: Order
-) -> QuerySet[PendingAction]:
-    """Return those of these actions that match, at most the first `at_most`.
+) -> Sequence[UUID]:
+    """Return the ids of those of these actions that match, at most the first `at_most`.
 
     The beginning of the text is encrypted, so the rows are compared here and not in the database.
     """
-    actions = PendingAction.objects.filter(pk__in=ids)
     if not what.anything:
-        return actions
+        return ids
     columns = (
         "pk",
         "revision",
@@ -300,7 +351,7 @@ def _filter_matching(
         "assignment__person__last_name",
     )
     current = (
-        actions.filter(revisions__number=F("revision"))
+        PendingAction.objects.filter(pk__in=ids, revisions__number=F("revision"))
         .order_by(*order.across_mailboxes)
         .values_list(*columns)
     )
@@ -312,7 +363,7 @@ def _filter_matching(
             found.append(action_id)
             if len(found) == at_most:
                 break
-    return PendingAction.objects.filter(pk__in=found)
+    return found
 
 
 def _matches(

@@ -11,13 +11,11 @@ from django.utils.translation import gettext_lazy as _
 
 from accounts.access.signed_in import AuthenticatedRequest, signed_in_page
 from accounts.infra.problems import Problem
-from accounts.models import Mailbox, Role, User
-from approvals.audit import feed
+from accounts.models import Mailbox, Role
 from approvals.core.states import Status
-from approvals.models import SavedView
 from approvals.pages import listing, live
-from approvals.pages.frame import find_leaving, keys_are_on
-from approvals.pages.orders import LABELS, NEWEST, OLDEST, Order, order_of
+from approvals.pages.frame import find_leaving, keys_are_on, read_frame
+from approvals.pages.orders import LABELS, NEWEST, OLDEST, Order
 from approvals.rules.deputies import lent_to
 
 PAGE = 50
@@ -113,9 +111,9 @@ class Asked:
 def index(request: AuthenticatedRequest) -> HttpResponse:
     person = request.user
     asked = Asked.parse(request.GET)
-    event = feed.last_event()  # before the list is read: later events are sent again, not lost
-    mailboxes = listing.mailboxes_of(person)
-    order = order_of_tab(asked.tab, person)
+    frame = read_frame(person)  # before the list: later events are sent again, not lost
+    mailboxes = frame.mailboxes
+    order = order_of_tab(asked.tab, frame.order)
     try:
         listed = listing.page(
             asked.filter_mailboxes(mailboxes),
@@ -142,21 +140,22 @@ def index(request: AuthenticatedRequest) -> HttpResponse:
         "waiting": counts["pending"],
         "mailboxes": mailboxes,
         "several": len(mailboxes) > 1,
-        "may_decide": person.memberships.filter(role__in=Role.at_least(Role.APPROVER)).exists()
+        "may_decide": any(Role(role).covers(Role.APPROVER) for role in frame.roles)
         or lent_to(person).exists(),
         "unreachable": [mailbox for mailbox in mailboxes if mailbox.status in TROUBLED],
-        "saved_views": SavedView.objects.filter(person=person),
-        "event": event,
+        "saved_views": frame.saved_views,
+        "own_pause": frame.own_pause,
+        "event": frame.event,
         "keys_on": keys_are_on(request),
         "toast": find_leaving(mailboxes),
     }
     return render(request, "approvals/queue.html", context)
 
 
-def order_of_tab(tab: Tab, person: User) -> Order:
+def order_of_tab(tab: Tab, chosen: Order) -> Order:
     """Return the order of a tab; only the pending actions have one that the person chooses."""
     if tab.key == "pending":
-        return order_of(person)
+        return chosen
     return OLDEST if tab.oldest_first else NEWEST
 
 

@@ -14,9 +14,7 @@ from accounts.access.signed_in import AuthenticatedRequest, signed_in_page
 from accounts.infra.credentials import CannotDecrypt
 from accounts.infra.problems import Problem
 from accounts.infra.texts import translatable
-from accounts.models import User
 from accounts.people.step_up import factors_that_count
-from approvals.audit import feed
 from approvals.core.kinds import get_kind
 from approvals.core.states import Status
 from approvals.core.types import Rendered
@@ -26,8 +24,7 @@ from approvals.lifecycle import notes, queries, reconcile
 from approvals.lifecycle.changes import FieldChange
 from approvals.models import PendingAction, ReviewText
 from approvals.pages import history, listing, live
-from approvals.pages.frame import find_leaving, seconds_left
-from approvals.pages.orders import order_of
+from approvals.pages.frame import find_leaving, read_frame, seconds_left
 from approvals.pages.track_record import find_track_record
 from approvals.pauses import switch
 from approvals.rules.policy import count_needed, policy_of, undo_of
@@ -82,13 +79,14 @@ def render_review(
     to the next mail, as a form that was posted from there does.
     """
     person = request.user
-    mailboxes = listing.mailboxes_of(person)
+    frame = read_frame(person)
+    mailboxes = frame.mailboxes
     changed_meanwhile = shown is not None and shown[0] != action.digest
     context = {
         **review_context(request, action),
         "waiting": listing.count(mailboxes, (Status.PENDING,)),
         "several": len(mailboxes) > 1,
-        "place": listing.place_of(mailboxes, action, order=order_of(person))
+        "place": listing.place_of(mailboxes, action, order=frame.order)
         if action.status == Status.PENDING
         else None,
         "others": live.find_present([action.pk], mailboxes=[action.mailbox], but=person).get(
@@ -101,7 +99,8 @@ def render_review(
         "in_line": in_line or request.POST.get("then") == "line",
         "changed_meanwhile": changed_meanwhile,
         "difference": _difference(action, shown[1] if changed_meanwhile and shown else seen),
-        "event": feed.last_event(),
+        "event": frame.event,
+        "own_pause": frame.own_pause,
     }
     response = render(
         request, "approvals/review.html", context, status=problem.status if problem else 200
@@ -140,7 +139,7 @@ def review_context(request: AuthenticatedRequest, action: PendingAction) -> dict
     policy = policy_of(action.mailbox)
     content = render_content(action, current.payload)
     right = rights.find_right_to_decide(person, action.mailbox)
-    refusal = rights.refusal_to_approve(person, action)
+    refusal = rights.refusal_to_approve(person, action, policy)
     if refusal is None and content is None:
         refusal = Problem("conflict", UNSEEN)
     return {
@@ -154,7 +153,7 @@ def review_context(request: AuthenticatedRequest, action: PendingAction) -> dict
         "track_record": find_track_record(action) if action.status == Status.PENDING else None,
         "kind_template": f"approvals/previews/{action.kind}.html",
         "aside_template": _aside_template(action) if content else None,
-        **_discussion(person, action),
+        **_discussion(action, may_decide=right is not None),
         "view": view if view in VIEWS else "preview",
         "views": VIEWS,
         "domains": _domains(current.preview),
@@ -165,7 +164,7 @@ def review_context(request: AuthenticatedRequest, action: PendingAction) -> dict
         "by_passkey": refusal is None
         and is_risky(action)
         and Authenticator.Type.WEBAUTHN in factors_that_count(request),
-        "may_edit": content is not None and edits.may_edit(person, action),
+        "may_edit": content is not None and edits.may_edit(right, action),
         "changes": _difference(action, 1) if view == "changes" else (),
         "past": history.load_history(action) if view == "history" or not content else (),
         "decisions": action.decisions.select_related("person", "deputy_of"),
@@ -183,9 +182,8 @@ def review_context(request: AuthenticatedRequest, action: PendingAction) -> dict
     }
 
 
-def _discussion(person: User, action: PendingAction) -> dict[str, Any]:
+def _discussion(action: PendingAction, *, may_decide: bool) -> dict[str, Any]:
     """Return the context for comments, assignment and texts for the notes."""
-    may_decide = rights.may_decide(person, action)
     may_assign = may_decide and not action.is_final
     return {
         "comments": comments.list_comments(action),

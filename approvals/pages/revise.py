@@ -17,7 +17,7 @@ from accounts.access.signed_in import AuthenticatedRequest, signed_in_action, si
 from accounts.infra.problems import Problem
 from accounts.infra.time_zones import get_zone
 from approvals.core.types import Changes, EditField, FilesGiven, GivenFile
-from approvals.decisions import edits
+from approvals.decisions import edits, rights
 from approvals.models import PendingAction
 from approvals.pages import listing
 from approvals.pages.decide import redirect_onward
@@ -32,7 +32,7 @@ def edit(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse:
     person = request.user
     changes = _changes(request, edits.edit_fields(action)) if request.method == "POST" else {}
     if not changes:
-        if not edits.may_edit(person, action):
+        if not edits.may_edit(rights.find_right_to_decide(person, action.mailbox), action):
             problem = Problem("conflict", "This cannot be edited now.")
             return render_review(request, action, problem=problem)
         return _form(request, action)

@@ -16,9 +16,10 @@ the database show it:
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 from uuid import UUID, uuid4
 
 import structlog
@@ -28,7 +29,7 @@ from django.db.backends.signals import connection_created
 from django.db.models import Q
 from django.utils import timezone
 
-from accounts.infra.compiled_sql import database_now
+from accounts.infra.compiled_sql import Select, database_now
 from accounts.infra.texts import translatable
 from approvals.audit import anchors, chain, proof
 from approvals.models import Attempt, AuditEvent, Instance, Pause, PendingAction
@@ -52,6 +53,7 @@ REASONS = {
     ),
     "operator": translatable("An operator has restored an older copy of the database."),
 }
+own_pause = Select(lambda: Pause.objects.filter(mailbox=None).values_list("reason")[:1])
 WARNED = "may_have_been_sent"  # the warning about a send that an older copy may have lost
 _verified: set[tuple[UUID, int]] = set()
 _compared = threading.Event()
@@ -148,8 +150,13 @@ def pause_for(code: str) -> None:
 
 def reason() -> str:
     """Return why mailhub paused everything, as a sentence; an empty string if it did not."""
-    code = Pause.objects.filter(mailbox=None).values_list("reason", flat=True).first()
-    return REASONS.get(code, code) if code else ""
+    return say_reason(own_pause())
+
+
+def say_reason(found: Sequence[tuple[Any, ...]]) -> str:
+    """Return the same for the rows of `own_pause`."""
+    code = found[0][0] if found else ""
+    return REASONS.get(code, code)
 
 
 def begin_anew() -> None:

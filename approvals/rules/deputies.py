@@ -13,6 +13,7 @@ from uuid import UUID
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 
+from accounts.infra.compiled_sql import Slot
 from accounts.models import Mailbox, Membership, Role, User
 from approvals.models import Deputyship
 
@@ -50,7 +51,7 @@ def in_force() -> Q:
     return Q(starts_at__lte=Now(), ends_at__gt=Now(), ended_at=None)
 
 
-def may_open(deputy: User | OuterRef | int) -> Q:
+def may_open(deputy: User | OuterRef | Slot | int) -> Q:
     """Return the condition for a membership that may open its mailbox to this deputy.
 
     Only managers let somebody into a mailbox. So the person on leave manages it, or the deputy is a
@@ -60,7 +61,7 @@ def may_open(deputy: User | OuterRef | int) -> Q:
     return Q(role=Role.MANAGER) | Q(Exists(of_deputy))
 
 
-def lent_to(deputy: User | OuterRef | int) -> QuerySet[Membership]:
+def lent_to(deputy: User | OuterRef | Slot | int) -> QuerySet[Membership]:
     """Return the memberships whose right to decide this person has now as a deputy.
 
     A reference is one to a query that is two levels further out.
@@ -99,7 +100,7 @@ def find_lent(mailboxes: Iterable[UUID] | None = None) -> list[Lent]:
     ]
 
 
-def seen_mailboxes(person: User) -> QuerySet[Mailbox]:
+def seen_mailboxes(person: User | Slot) -> QuerySet[Mailbox]:
     """Return the mailboxes whose actions this person may see, as a member or as a deputy."""
     own = Membership.objects.filter(user=person)
     return Mailbox.objects.filter(

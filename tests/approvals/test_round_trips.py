@@ -38,8 +38,8 @@ LIMITS = {
     "execute and settle": (23, 5),  # 14, 3
     "list_emails": (2, 0),  # 2, 0
     "search_emails": (3, 0),  # 2, 0
-    "queue page": (14, 0),  # 8, 0
-    "review page": (33, 0),  # 10, 0
+    "queue page": (8, 0),  # 8, 0
+    "review page": (25, 0),  # 10, 0
 }
 
 
