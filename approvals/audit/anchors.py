@@ -16,6 +16,7 @@ import fcntl
 import json
 import os
 import re
+import threading
 import time
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
@@ -269,11 +270,12 @@ def _begin_another_if_full(heads: dict[UUID, Head]) -> None:
 def _begin_another(heads: Iterable[Head]) -> None:
     """Create the next file, complete with the head of each chain.
 
-    A process that just now appends to the old file loses nothing: the old file is read too.
+    A process that just now appends to the old file loses nothing: the old file is read too. If two
+    processes create it, the later one replaces it; the next round adds what that file lacks.
     """
     path = heads_file()
     following = path.with_name(f"audit-heads-{_number(path) + 1:06}.jsonl")
-    unfinished = following.with_suffix(".unfinished")
+    unfinished = following.with_suffix(f".{os.getpid()}-{threading.get_ident()}.unfinished")
     unfinished.unlink(missing_ok=True)
     _write(unfinished, _lines(heads))
     unfinished.rename(following)

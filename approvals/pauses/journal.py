@@ -5,10 +5,11 @@ send. A database that was restored, rolled back or replaced by an older replica 
 are in this file. Only `approvals.pauses.restored` reads it.
 """
 
+import contextlib
 import json
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -32,6 +33,17 @@ class Entry:
     fence: int
 
 
+@dataclass(frozen=True, kw_only=True)
+class Mark:
+    """A line that says that all lines before it were reconciled.
+
+    The database has this instance id since then. Its homes had the other one before.
+    """
+
+    identity: str
+    before: str
+
+
 def journal_file() -> Path:
     return Path(settings.MAILHUB_SEND_JOURNAL or Path(settings.MAILHUB_HOME) / "send-journal.jsonl")
 
@@ -44,33 +56,60 @@ def append(action_id: UUID, fence: int) -> None:
     _write({"at": timezone.now().isoformat(), "action": str(action_id), "fence": fence})
 
 
-def append_mark(identity: UUID) -> None:
-    """Write that everything before this line was reconciled with the database."""
-    _write({"at": timezone.now().isoformat(), "reconciled": str(identity)})
+def append_mark(identity: UUID, *, before: str = "") -> None:
+    """Write that everything before this line was reconciled with the database.
+
+    `before` is the instance id of its homes until then.
+    """
+    at = timezone.now().isoformat()
+    _write({"at": at, "reconciled": str(identity), "before": before})
 
 
 def newest() -> list[Entry]:
     """Return the entries of the last lines that were not reconciled, oldest first."""
-    path = journal_file()
-    try:
-        with path.open("rb") as file:
-            file.seek(max(file.seek(0, os.SEEK_END) - TAIL_BYTES, 0))
-            lines = file.read().splitlines()
-    except FileNotFoundError:
-        return []
-    return _take_after_mark(_parse(lines))
+    return _take_after_mark(_parse(_last_lines()))
 
 
 def entries() -> list[Entry]:
     """Return all entries that were not reconciled, oldest first."""
+    return _take_after_mark(_parse(_all_lines()))
+
+
+def newest_mark() -> Mark | None:
+    """Return the newest mark of the last lines, or None."""
+    return next(_marks(reversed(_last_lines())), None)
+
+
+def marks() -> list[Mark]:
+    """Return all marks, oldest first."""
+    return list(_marks(_all_lines()))
+
+
+def _last_lines() -> list[bytes]:
+    try:
+        with journal_file().open("rb") as file:
+            file.seek(max(file.seek(0, os.SEEK_END) - TAIL_BYTES, 0))
+            return file.read().splitlines()
+    except FileNotFoundError:
+        return []
+
+
+def _all_lines() -> list[bytes]:
     path = journal_file()
-    lines = [
+    return [
         line
         for each in (_older_path(path), path)
         if each.exists()
         for line in each.read_bytes().splitlines()
     ]
-    return _take_after_mark(_parse(lines))
+
+
+def _marks(lines: Iterable[bytes]) -> Iterator[Mark]:
+    for line in lines:
+        if b'"reconciled"' in line:  # few lines are, and a journal is long
+            with contextlib.suppress(ValueError, KeyError, TypeError):
+                said = json.loads(line)
+                yield Mark(identity=said["reconciled"], before=said.get("before", ""))
 
 
 def _write(said: dict[str, Any]) -> None:

@@ -56,7 +56,7 @@ REASONS = {
 own_pause = Select(lambda: Pause.objects.filter(mailbox=None).values_list("reason")[:1])
 WARNED = "may_have_been_sent"  # the warning about a send that an older copy may have lost
 _verified: set[tuple[UUID, int]] = set()
-_compared = threading.Event()
+_compared: set[journal.Mark | None] = set()  # the newest mark at each whole comparison
 _began: list[datetime] = []  # one value, once it is known
 _lock = threading.Lock()
 
@@ -68,24 +68,25 @@ def identity_file() -> Path:
 def compare() -> bool:
     """Compare the database with the records outside it, and pause everything on a difference.
 
-    Return True if it differs. The whole comparison is made once in each process and its forks. The
-    newest lines of the journal are compared each time. Lines that this process has seen in the
-    database are not queried again until it has another connection, which may lead to another
-    server.
+    Return True if it differs. The whole comparison is made once in each process and its forks, and
+    again after each `after_restore`. The newest lines of the journal are compared each time. Lines
+    that this process has seen in the database are not queried again until it has another
+    connection, which may lead to another server.
     """
     code = _difference()
     return code is not None and _pause(code, again=_difference)
 
 
 def _difference() -> str | None:
-    if not _compared.is_set():
+    mark = journal.newest_mark()
+    if mark not in _compared:
         if not _began:
             _began.append(database_now())
         if not _is_same_instance():
             return "instance"
         if proof.compare_with_anchors():
             return "anchors"
-        _compared.set()
+        _compared.add(mark)
     with _lock:
         fresh = [
             entry for entry in journal.newest() if (entry.action_id, entry.fence) not in _verified
@@ -162,34 +163,63 @@ def say_reason(found: Sequence[tuple[Any, ...]]) -> str:
 def begin_anew() -> None:
     """Give database and home a new common id, and end the pause last.
 
-    The restored actions have been reconciled before.
+    The restored actions have been reconciled before. A machine with another home takes the id from
+    the mark in a shared journal. The mark comes first: after a crash, this home takes it too.
     """
+    before = _read_identity()
     with transaction.atomic():
         Instance.objects.all().delete()
         identity = _begin()
         chain.record(
             mailbox=None, event="restore_reconciled", actor="command", instance=str(identity)
         )
-    _write_identity(identity)
+    journal.append_mark(identity, before=before)
     anchors.begin_another()
-    journal.append_mark(identity)
+    _write_identity(identity)
     Pause.objects.filter(mailbox=None).exclude(reason="").delete()
 
 
 def _is_same_instance() -> bool:
     """Return True if home and database belong together.
 
-    New ones, without any action, are joined here.
+    New ones, without any action, are joined here. So is a home after `after_restore` on another
+    machine.
     """
-    path = identity_file()
-    kept = path.read_text().strip() if path.exists() else ""
+    kept = _read_identity()
     identity = _identity()
     if identity is not None:
-        return kept == str(identity)
+        return kept == str(identity) or _joins_after_restore(kept, identity)
     if kept and PendingAction.objects.exists():
         return False
     _write_identity(_begin())
     return True
+
+
+def _joins_after_restore(kept: str, identity: UUID) -> bool:
+    """Join this home to the id that a restore gave the database, and return True.
+
+    Return False unless the newest mark of the journal names this id, and the kept one is that from
+    before it, or from before earlier marks. The heads of the audit in this home are about the lost
+    database, so others begin.
+    """
+    marks = journal.marks()
+    if not kept or not marks or marks[-1].identity != str(identity):
+        return False
+    earlier = {str(identity)}
+    for mark in reversed(marks):
+        if mark.identity in earlier:
+            earlier.add(mark.before)
+    if kept not in earlier:
+        return False
+    anchors.begin_another()
+    _write_identity(identity)  # last: after a crash, the next process does both again
+    return True
+
+
+def _read_identity() -> str:
+    """Return the id in this home; an empty string if it has none."""
+    path = identity_file()
+    return path.read_text().strip() if path.exists() else ""
 
 
 def _identity() -> UUID | None:

@@ -146,6 +146,86 @@ def test_reconciled_journal_lines_are_not_compared(home: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("other", "joins"),
+    [
+        ("stopped meanwhile", True),
+        ("stopped for two restores", True),
+        ("in use", True),
+        ("of another database", False),
+        ("new", False),
+    ],
+)
+def test_restore_on_one_machine_is_enough_for_adopted_homes(
+    approved: Callable[..., PendingAction],
+    server: MemoryServer,
+    mailbox: Mailbox,
+    home: Path,
+    settings: Any,
+    other: str,
+    joins: bool,
+) -> None:
+    """Restore a copy that is older than the heads in both homes; they share the send journal."""
+    settings.MAILHUB_SEND_JOURNAL = str(home / "shared.jsonl")
+    first, second = home / "first", home / "second"
+    for each in (first, second):
+        each.mkdir()
+        settings.MAILHUB_HOME = each
+        restored.adopt_home()
+        anchors.anchor()
+    assert not restored.compare()
+    say(mailbox, 2)
+    anchors.anchor()
+    cut(mailbox, head_of(mailbox).length - 1)
+    settings.MAILHUB_HOME = first
+    for _ in range(2 if other == "stopped for two restores" else 1):
+        restored.pause_for("operator")
+        restored.begin_anew()
+
+    settings.MAILHUB_HOME = second
+    if other != "in use":
+        as_a_new_process()
+    match other:
+        case "of another database":
+            restored.identity_file().write_text(str(uuid4()))
+        case "new":
+            restored.identity_file().unlink()
+    assert restored.compare() is not joins
+    approved()
+    work()
+
+    assert len(server.ledger) == joins
+    assert restored.reason() == ("" if joins else restored.REASONS["instance"])
+    new_id = (first / "instance-id").read_text()
+    assert (restored._read_identity() == new_id) is joins
+    as_a_new_process()
+    assert restored.compare() is not joins  # also later
+
+
+def test_mark_of_an_earlier_restore_joins_no_home(home: Path) -> None:
+    """Restore a copy from between two restores, for a machine that was stopped during both."""
+    restored.adopt_home()
+    kept = restored.identity_file().read_text()
+    restored.begin_anew()
+    earlier = Instance.objects.get().identity
+    restored.begin_anew()
+    Instance.objects.update(identity=earlier)
+    restored.identity_file().write_text(kept)
+
+    assert restored.compare()
+
+    assert restored.reason() == restored.REASONS["instance"]
+
+
+def test_mark_joins_no_new_home(home: Path) -> None:
+    restored.begin_anew()  # in a home without an id
+    restored.identity_file().unlink()
+
+    assert restored.compare()
+
+    assert restored.reason() == restored.REASONS["instance"]
+
+
 def test_late_written_head_does_not_replace_a_newer_one(mailbox: Mailbox) -> None:
     say(mailbox)
     older = head_of(mailbox)
