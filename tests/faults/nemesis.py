@@ -58,6 +58,8 @@ class Nemesis:
         if plant.setup.on_sqlite:
             for blow in NOT_ON_SQLITE:
                 self._blows.pop(blow, None)
+        if not plant.setup.on_machines:
+            self._blows.pop("machine killed", None)
         if plant.setup.queue == "celery on RabbitMQ":
             # it takes longer than all the others together
             self._blows.pop("broker restarted", None)
@@ -124,8 +126,9 @@ class Nemesis:
         for number, worker in enumerate(self._plant.workers):
             if not worker.runs():
                 self._plant.new_worker(number)
-        if not self._plant.web.runs():
-            self._plant.new_web()
+        for number, web in enumerate(self._plant.webs):
+            if not web.runs():
+                self._plant.new_web(number)
 
     def _strike(self) -> None:
         if not self._blows:
@@ -143,6 +146,7 @@ class Nemesis:
             "database crashed": lambda: self._restart_database(self._plant.server.crash),
             "jobs doubled": self._double_jobs,
             "web server killed": self._kill_web,
+            "machine killed": self._kill_machine,
             "content altered in the database": self._alter_content,
             "bytes altered in the database": self._alter_bytes,
         }
@@ -234,8 +238,13 @@ class Nemesis:
         return bool(rows)
 
     def _kill_web(self) -> bool:
-        self._plant.web.signal_all(signal.SIGKILL)
-        self._plant.new_web()
+        # No draw where there is no choice: each seed keeps the blows that it had.
+        webs = len(self._plant.webs)
+        self._plant.new_web(self._random.randrange(webs) if webs > 1 else 0)
+        return True
+
+    def _kill_machine(self) -> bool:
+        self._plant.kill_machine(self._random.randrange(len(self._plant.homes)))
         return True
 
     def _alter_content(self) -> bool:

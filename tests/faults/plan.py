@@ -8,7 +8,14 @@ from tests.faults.apis import SENDING_TROUBLE, Trouble
 from tests.faults.smtp import FAULTS, Planned
 from tests.support.processes.programs import PROJECT
 
-QueueKind = Literal["database", "rq", "celery", "celery on RabbitMQ", "database on SQLite"]
+QueueKind = Literal[
+    "database",
+    "rq",
+    "celery",
+    "celery on RabbitMQ",
+    "database on SQLite",
+    "celery on five machines",
+]
 MailboxKind = Literal["imap", "graph", "graph at once", "gmail"]
 EVERY_KIND: tuple[MailboxKind, ...] = ("imap", "graph", "gmail", "imap", "graph at once")
 CANARY = "canary"  # is in every address, subject and text, and may be nowhere else
@@ -29,6 +36,7 @@ BLOWS = {
     "database crashed": 1,
     "jobs doubled": 4,
     "web server killed": 1,
+    "machine killed": 3,
     "content altered in the database": 3,
     "bytes altered in the database": 3,
 }
@@ -45,7 +53,6 @@ class Setup:
     seed: int
     mailboxes: int = 8
     kinds: tuple[MailboxKind, ...] = ("imap",)
-    workers: int = 2
     undo_seconds: int = 1
     two_needed: bool = True  # some mailboxes require two people
     tree: Path = PROJECT
@@ -53,6 +60,19 @@ class Setup:
     @property
     def on_sqlite(self) -> bool:
         return self.queue == "database on SQLite"
+
+    @property
+    def on_machines(self) -> bool:
+        """Return True if each worker and each web server is on a machine with a home of its own."""
+        return self.queue == "celery on five machines"
+
+    @property
+    def workers(self) -> int:
+        return 3 if self.on_machines else 2
+
+    @property
+    def webs(self) -> int:
+        return 2 if self.on_machines else 1
 
     @property
     def addresses(self) -> list[str]:

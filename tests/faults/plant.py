@@ -1,12 +1,10 @@
-"""All processes of the proof: database, broker, mail servers, the web server, the sweeper, the
-workers.
+"""All processes of the proof: database, broker, mail servers, web servers, sweepers, workers.
 
 All of it is private, on free ports, started by the block and ended with it.
 """
 
 import json
 import secrets
-import shutil
 import signal
 import subprocess
 import sys
@@ -27,6 +25,8 @@ from rq.serializers import JSONSerializer
 
 from tests.faults.databases import Connection, OnPostgres, OnSqlite
 from tests.faults.facts import Ruling, Tables
+from tests.faults.jobs import read_jobs
+from tests.faults.machines import Home, Proxy
 from tests.faults.plan import CANARY, LEASE_SECONDS, LINKS, OFFICES, WIRE_SECONDS, Setup
 from tests.faults.process import Process, write_at_once
 from tests.faults.provider import Provider
@@ -54,7 +54,9 @@ class Plant:
         self.setup = setup
         self.home = home
         self.kept = home / "kept"  # MAILHUB_HOME; the output of the programs is kept outside it
-        self.kept.mkdir()
+        # The worker machines come first, then the web machines. Their volume is `kept` itself.
+        own = [f"machine-{number}" for number in range(setup.workers + setup.webs)]
+        self.homes = [Home(self.kept / name) for name in (own if setup.on_machines else [""])]
         self.disk = Disk(self.kept, home) if recorded else None
         self.server = (
             OnSqlite(self.kept, home, self.disk)
@@ -68,13 +70,16 @@ class Plant:
             self.broker = Redis()
         self.provider = provider
         self.post = FaultySmtp()  # takes mailhub's own mail: invitations
-        self.url = f"http://127.0.0.1:{free_port()}"
+        self.ports = [free_port() for _ in range(setup.webs)]
+        self.proxy = Proxy(self.ports) if setup.webs > 1 else None
+        self.url = f"http://127.0.0.1:{self.proxy.port if self.proxy else self.ports[0]}"
         self.metrics_token = secrets.token_urlsafe(16)
         self.environment = self._environment()
         self.workers: list[Process] = []
+        self.webs: list[Process] = []
+        self.sweepers: list[Process] = []
         self._ended: list[Process] = []
         self._stack = ExitStack()
-        self._heads_before = 0  # the number of their files from before the last restore
         self.token = ""
         self.links: list[list[str]] = []
         self.mailboxes: list[str] = []  # their ids
@@ -85,7 +90,8 @@ class Plant:
         kind = self.setup.queue.partition(" ")[0]
         url = getattr(self.broker, "url", "")
         return {
-            "MAILHUB_HOME": self.kept,
+            "MAILHUB_HOME": self.homes[0].folder,
+            "MAILHUB_SEND_JOURNAL": self.kept / "journal.jsonl" if self.setup.on_machines else "",
             "DATABASE_URL": self.server.url,
             "SECRET_KEY": secrets.token_urlsafe(40),
             "MAILHUB_ENCRYPTION_KEYS": self.encryption_key,
@@ -116,8 +122,12 @@ class Plant:
                 self._stack.enter_context(self.broker)
             self._stack.enter_context(self.provider)
             self._stack.enter_context(self.post)
+            if self.proxy is not None:
+                self._stack.enter_context(self.proxy)
             self._run("manage.py", "migrate", "--verbosity", "0")
             self._furnish()
+            for home in self.homes if self.setup.on_machines else ():
+                self._run("manage.py", "adopt_home", MAILHUB_HOME=home.folder)
             if self.disk is not None:
                 self.disk.begin()
                 preloaded = (
@@ -135,15 +145,15 @@ class Plant:
         return self
 
     def start_programs(self) -> None:
-        self.web = self._process("manage.py", "web", "--port", self.url.rpartition(":")[2])
-        self.sweeper = self._process("manage.py", "maintain", "--every", "1")
-        self.workers = [self._process(*self._worker_command()) for _ in range(self.setup.workers)]
+        self.webs = [self._web(number) for number in range(self.setup.webs)]
+        self.sweepers = [self._sweeper(number) for number in range(len(self.homes))]
+        self.workers = [self._worker(number) for number in range(self.setup.workers)]
 
     def kill_programs(self) -> None:
         """Kill all of mailhub's processes at once."""
         programs = [
             each
-            for each in (*self.workers, *self._ended, self.web, self.sweeper)
+            for each in (*self.workers, *self._ended, *self.webs, *self.sweepers)
             if each.process is not None
         ]
         for program in programs:
@@ -174,13 +184,8 @@ class Plant:
 
     def close(self) -> None:
         with self._stack:
-            for process in (
-                *self.workers,
-                *self._ended,
-                *(getattr(self, name, None) for name in ("web", "sweeper")),
-            ):
-                if process is not None:
-                    process.kill()
+            for process in (*self.workers, *self._ended, *self.webs, *self.sweepers):
+                process.kill()
 
     def _worker_command(self) -> list[str]:
         if self.setup.queue.startswith("celery"):
@@ -193,8 +198,22 @@ class Plant:
         first = str(self.setup.tree / script) if script.endswith(".py") else script
         return [sys.executable, first, *arguments[1:]]
 
-    def _process(self, *arguments: str) -> Process:
-        process = Process(self.home, self._line(*arguments), **self.environment)
+    def _web(self, number: int) -> Process:
+        machine = self.setup.workers + number
+        return self._process(machine, "manage.py", "web", "--port", str(self.ports[number]))
+
+    def _sweeper(self, machine: int) -> Process:
+        every = "3" if self.setup.on_machines else "1"  # five of them share the cores of one
+        return self._process(machine, "manage.py", "maintain", "--every", every)
+
+    def _worker(self, machine: int) -> Process:
+        return self._process(machine, *self._worker_command())
+
+    def _process(self, machine: int, *arguments: str) -> Process:
+        """Start a program on a machine; without several machines all have one home."""
+        home = self.homes[machine % len(self.homes)].folder
+        changes = {**self.environment, "MAILHUB_HOME": home}
+        process = Process(self.home, self._line(*arguments), **changes)
         process.start()
         return process
 
@@ -274,42 +293,37 @@ class Plant:
             ),
             seconds=COMMAND_SECONDS,
         )
-        self._heads_before = len(self._heads()) - 1
+        until(lambda: len({home.identity() for home in self.homes}) == 1, seconds=COMMAND_SECONDS)
+        for home in self.homes:
+            home.begin_after_restore()
         return replace(restore, ended=datetime.now(UTC))
 
     def _ready(self) -> Any:
         return request(f"{self.url}/readyz").json()
 
     def audit(self) -> list[str]:
-        """Return the findings of the audit chain's verifier.
-
-        The end that a restore has cut off is missing in fact, and the earlier heads will always
-        show it. So the verifier gets only the heads that were anchored since the last restore.
-        """
-        home = self.home / "verified"
-        home.mkdir()
-        for path in self._heads()[self._heads_before :]:
-            shutil.copy(path, home)
-        lines = self._run("manage.py", "verify_audit", check=False, MAILHUB_HOME=home).splitlines()
-        assert lines, "the verifier said nothing"
-        return [line for line in lines if "are what they were" not in line]
-
-    def _heads(self) -> list[Path]:
-        """Return the files of anchored heads, oldest first: audit-heads.jsonl, then those with a
-        number.
-        """
-        return sorted(self.kept.glob("audit-heads*.jsonl"), key=lambda path: path.stem)
+        """Return the findings of the audit chain's verifier on each machine."""
+        found: list[str] = []
+        for number, home in enumerate(self.homes):
+            folder = home.copy_heads(self.home / f"verified-{number}")
+            said = self._run("manage.py", "verify_audit", check=False, MAILHUB_HOME=folder)
+            assert said, "the verifier said nothing"
+            found += [line for line in said.splitlines() if "are what they were" not in line]
+        return found
 
     def answers(self) -> bool:
+        """Return True if each web server answers."""
         try:
-            return request(f"{self.url}/healthz").status == 200
+            answers = [request(f"http://127.0.0.1:{port}/healthz") for port in self.ports]
         except OSError:
             return False
+        return all(answer.status == 200 for answer in answers)
 
     def metrics(self) -> str:
-        return request(
-            f"{self.url}/metrics", headers={"Authorization": f"Bearer {self.metrics_token}"}
-        ).text
+        headers = {"Authorization": f"Bearer {self.metrics_token}"}
+        return "\n".join(
+            request(f"http://127.0.0.1:{port}/metrics", headers=headers).text for port in self.ports
+        )
 
     def log(self) -> str:
         path = self.home / "stderr"
@@ -324,11 +338,21 @@ class Plant:
     def new_worker(self, number: int) -> None:
         """Start a worker in place of another, which may still be alive."""
         self._ended.append(self.workers[number])
-        self.workers[number] = self._process(*self._worker_command())
+        self.workers[number] = self._worker(number)
 
-    def new_web(self) -> None:
-        self.web.kill()
-        self.web = self._process("manage.py", "web", "--port", self.url.rpartition(":")[2])
+    def new_web(self, number: int) -> None:
+        self.webs[number].kill()
+        self.webs[number] = self._web(number)
+
+    def kill_machine(self, machine: int) -> None:
+        """Kill all programs of one machine, and start them again."""
+        self.sweepers[machine].kill()
+        if machine < self.setup.workers:
+            self.workers[machine].kill()
+            self.new_worker(machine)
+        else:
+            self.new_web(machine - self.setup.workers)
+        self.sweepers[machine] = self._sweeper(machine)
 
     def notify(self, action_id: str) -> None:
         """Put one more job into the queue."""
@@ -367,19 +391,7 @@ class Plant:
         """Return everything in the broker, where it can be read."""
         if not isinstance(self.broker, Redis):
             return ""
-        redis = self._redis()
-        readers = {
-            b"string": redis.get,
-            b"hash": redis.hgetall,
-            b"set": redis.smembers,
-            b"list": lambda key: redis.lrange(key, 0, -1),
-            b"zset": lambda key: redis.zrange(key, 0, -1),
-            b"stream": redis.xrange,
-            b"none": lambda key: None,  # deleted meanwhile
-        }
-        return "\n".join(
-            f"{key}: {readers[redis.type(key)](key)}" for key in redis.scan_iter(count=1000)
-        )
+        return read_jobs(self._redis())
 
     def _redis(self) -> Any:
         return RedisClient.from_url(str(getattr(self.broker, "url", "")), socket_timeout=5)

@@ -30,6 +30,7 @@ def kept(report: Report) -> Report:
         pytest.param("database on SQLite", 7, EVERY_KIND, marks=pytest.mark.long),
         pytest.param("celery", 3, ("imap",), marks=pytest.mark.long),
         pytest.param("celery on RabbitMQ", 4, EVERY_KIND, marks=pytest.mark.long),
+        pytest.param("celery on five machines", 8, EVERY_KIND, marks=pytest.mark.long),
         pytest.param("database", 5, ("graph", "graph at once"), marks=pytest.mark.long),
         pytest.param("database", 6, ("gmail",), marks=pytest.mark.long),
     ],
