@@ -49,7 +49,9 @@ def prepare() -> None:
     for kind in settings.MAILHUB_KINDS:
         get_kind(kind)
     try:
-        for provider in Mailbox.objects.values_list("provider", flat=True).distinct().order_by():
+        used = set(Mailbox.objects.values_list("provider", flat=True).distinct().order_by())
+        # A mailbox of a provider that is not in the settings must not stop the others.
+        for provider in used & settings.MAILHUB_PROVIDERS.keys():
             import_string(settings.MAILHUB_PROVIDERS[provider])
         compiled_sql.make_all()
         # here, so that forked processes need not compare everything again
