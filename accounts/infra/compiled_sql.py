@@ -134,25 +134,10 @@ class Select(_Statement):
 def read_together(
     *asked: tuple[Select, Mapping[str, Any]],
 ) -> list[Sequence[tuple[Any, ...]]]:
-    """Return the rows of each select, which run one after the other; in a pipeline, after one wait.
+    """Return the rows of each select, which run one after the other, after one wait.
 
-    If one waits for a lock, the later ones see what was committed meanwhile.
-    """
-    with ExitStack() as cursors:
-        started = []
-        for select, values in asked:
-            cursor, sql = cursors.enter_context(connection.cursor()), select.get_sql()
-            sql.start(cursor, values)
-            started.append((sql, cursor))
-        return [sql.finish(cursor) for sql, cursor in started]
-
-
-def read_in_one_wait(
-    *asked: tuple[Select, Mapping[str, Any]],
-) -> list[Sequence[tuple[Any, ...]]]:
-    """Return the rows of each select, which run one after the other in a pipeline of their own.
-
-    It needs no transaction, so it is only for statements that read.
+    If one waits for a lock, the later ones see what was committed meanwhile. They join the pipeline
+    that is open, or have their own.
     """
     made = [(select.get_sql(), values) for select, values in asked]
     with ExitStack() as cursors:

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from django.db.models import Exists, OuterRef, QuerySet
 
-from accounts.infra.compiled_sql import Select, columns_of, instance, read_in_one_wait, slot
+from accounts.infra.compiled_sql import Select, columns_of, instance, read_together, slot
 from approvals.audit import chain
 from approvals.core.digest import digest_of
 from approvals.core.types import Remarks
@@ -44,9 +44,7 @@ def hash_of(action_id: UUID, remarks: Remarks) -> str:
 
 def remarks_of(action: PendingAction) -> Remarks:
     """Return what the proposer said; empty after a purge."""
-    found, pairs = read_in_one_wait(
-        (_note, {"action": action.pk}), (_metadata, {"action": action.pk})
-    )
+    found, pairs = read_together((_note, {"action": action.pk}), (_metadata, {"action": action.pk}))
     note = instance(ProposerNote, found[0]) if found else None
     return Remarks(
         reason=note.reason if note else "",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from django.http import HttpRequest
 from django.utils import timezone
 
-from accounts.infra.compiled_sql import Select, columns_of, instance, read_in_one_wait, slot
+from accounts.infra.compiled_sql import Select, columns_of, instance, read_together, slot
 from accounts.models import Mailbox, Membership, Role, User
 from approvals.audit import feed
 from approvals.core.states import Status
@@ -58,7 +58,7 @@ _views = Select(
 
 def read_frame(person: User) -> Frame:
     """Read the frame in one wait for PostgreSQL; templates then know if there is an audit to see."""
-    event, mailboxes, order, held, views, pause = read_in_one_wait(
+    event, mailboxes, order, held, views, pause = read_together(
         (feed.newest_event, {}),
         (listing.seen, {"person": person.pk}),
         (chosen_order, {"person": person.pk}),

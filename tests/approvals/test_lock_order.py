@@ -188,7 +188,7 @@ def test_failure_inside_a_callers_transaction_is_not_retried() -> None:
         ("conflict", lambda: PendingAction.objects.update(expires_at=Now())),
     ],
 )
-def test_approval_that_waited_is_judged_by_what_changed_meanwhile(
+def test_approval_that_waited_is_judged_by_the_present_state(
     code: str, change: Callable[[], object], api: Api, bob: User, mailbox: Mailbox
 ) -> None:
     ApprovalPolicy.objects.create(mailbox=mailbox)
