@@ -6,9 +6,9 @@ are in this file. Only `approvals.pauses.restored` reads it.
 """
 
 import contextlib
+import fcntl
 import json
 import os
-import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -21,7 +21,6 @@ from django.utils import timezone
 
 TAIL_BYTES = 16 * 1024  # holds some 100 lines: more than are handed over at the same moment
 ROTATE_BYTES = 64 * 1024 * 1024
-_rotating = threading.Lock()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,12 +85,21 @@ def marks() -> list[Mark]:
 
 
 def _last_lines() -> list[bytes]:
+    """Return the last lines, also those from just before the file was begun."""
+    path = journal_file()
+    tail = _tail(path)
+    if len(tail) < TAIL_BYTES:
+        tail = _tail(_older_path(path)) + b"\n" + tail
+    return tail.splitlines()
+
+
+def _tail(path: Path) -> bytes:
     try:
-        with journal_file().open("rb") as file:
+        with path.open("rb") as file:
             file.seek(max(file.seek(0, os.SEEK_END) - TAIL_BYTES, 0))
-            return file.read().splitlines()
+            return file.read()
     except FileNotFoundError:
-        return []
+        return b""
 
 
 def _all_lines() -> list[bytes]:
@@ -114,29 +122,47 @@ def _marks(lines: Iterable[bytes]) -> Iterator[Mark]:
 
 def _write(said: dict[str, Any]) -> None:
     path = journal_file()
-    new = not path.exists()
     line = json.dumps(said).encode() + b"\n"
-    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-    try:
+    with _opened_alone(path) as file:
         size = os.fstat(file).st_size
         # A power cut may have left half a line, so the next line starts with a line break.
         torn = size > 0 and os.pread(file, 1, size - 1) != b"\n"
         os.write(file, (b"\n" if torn else b"") + line)
         os.fsync(file)
-    finally:
-        os.close(file)
-    if new:
-        sync_folder(path.parent)
-    if size > ROTATE_BYTES:
-        _rotate(path)
-
-
-def _rotate(path: Path) -> None:
-    """Keep one older file, so that the journal does not grow without bound."""
-    with _rotating:
-        if path.stat().st_size > ROTATE_BYTES:
+        if (
+            size > ROTATE_BYTES
+        ):  # one older file is kept, so the journal does not grow without bound
             path.replace(_older_path(path))
+        if size == 0 or size > ROTATE_BYTES:
             sync_folder(path.parent)
+
+
+@contextlib.contextmanager
+def _opened_alone(path: Path) -> Iterator[int]:
+    """Open the journal while no other process or machine writes it or moves it away.
+
+    NFS appends at the end that the machine knows. With the lock, it asks for the end again.
+    """
+    while True:
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if _is_at(path, file):
+                yield file
+                return
+        finally:
+            # A process that is forked now has the file too, and closing it here would not unlock it.
+            with contextlib.suppress(OSError):
+                fcntl.flock(file, fcntl.LOCK_UN)
+            os.close(file)
+
+
+def _is_at(path: Path, file: int) -> bool:
+    """Return False if another process has moved the file away."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(file))
+    except FileNotFoundError:
+        return False
 
 
 def _older_path(path: Path) -> Path:

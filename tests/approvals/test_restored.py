@@ -2,7 +2,9 @@
 is sent.
 """
 
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -132,6 +134,31 @@ def test_spoiled_journal_line_hides_no_later_one(home: Path, spoiled: bytes) -> 
         (second, 2),
     ]
     assert journal.entries() == journal.newest()
+
+
+def test_lines_from_before_a_full_journal_are_compared(home: Path) -> None:
+    with journal.journal_file().open("wb") as full:
+        full.truncate(journal.ROTATE_BYTES + 1)
+    journal.append(before := uuid4(), 1)
+    journal.append(after := uuid4(), 1)
+    assert [entry.action_id for entry in journal.newest()] == [before, after]
+    assert before.hex not in journal.journal_file().read_text().replace("-", "")
+
+
+def test_writers_lose_no_line_when_the_journal_is_full(home: Path) -> None:
+    path, meet = journal.journal_file(), threading.Barrier(8, timeout=60)
+
+    def write(fence: int) -> None:
+        meet.wait()
+        journal.append(uuid4(), fence)
+
+    for _ in range(5):
+        with path.open("wb") as full:
+            full.truncate(journal.ROTATE_BYTES + 1)
+        with ThreadPoolExecutor(meet.parties) as writers:
+            list(writers.map(write, range(meet.parties)))
+        assert sorted(entry.fence for entry in journal.entries()) == list(range(meet.parties))
+        assert path.stat().st_size < journal.ROTATE_BYTES
 
 
 def test_reconciled_journal_lines_are_not_compared(home: Path) -> None:
