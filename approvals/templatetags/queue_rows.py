@@ -49,6 +49,16 @@ def queue_rows(context: Context, rows: Iterable[PendingAction]) -> SafeString:
     return format_html_join("\n", "{}", ((page.render(row),) for row in rows))
 
 
+@register.simple_tag
+def warning_tags(warnings: Iterable[Mapping[str, Any]]) -> SafeString:
+    """Return a tag with the short name of each warning."""
+    named = (
+        ("bad" if each.get("severity") == "risk" else "warn", _name_warning(each))
+        for each in warnings
+    )
+    return format_html_join(" ", '<span class="tag {}">{}</span>', named)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Rows:
     """The part of a page that its rows depend on, and its texts in the reader's language."""
@@ -158,14 +168,7 @@ class Rows:
         return format_html(
             '<div class="why"> {} {} </div>',
             format_html(returned, gettext("needs a new decision")) if row.returned else EMPTY,
-            format_html_join(
-                " ",
-                '<span class="tag {}">{}</span>',
-                (
-                    ("bad" if each.get("severity") == "risk" else "warn", _name_warning(each))
-                    for each in warnings
-                ),
-            ),
+            warning_tags(warnings),
         )
 
     def _meta(self, row: PendingAction, undo_for: int) -> SafeString:

@@ -1,6 +1,5 @@
 """The home of each machine of the proof, and the proxy in front of its web servers."""
 
-import contextlib
 import shutil
 import socket
 from collections.abc import Sequence
@@ -8,7 +7,7 @@ from itertools import cycle
 from pathlib import Path
 
 from tests.support.processes.programs import SECONDS
-from tests.support.servers.listening import Listening
+from tests.support.servers.listening import Listening, pass_on
 
 
 class Home:
@@ -60,15 +59,5 @@ class Proxy(Listening):
         address = ("127.0.0.1", next(self._ports))
         with socket.create_connection(address, timeout=SECONDS) as upstream:
             upstream.settimeout(None)
-            self._start(_pass_on, upstream, sock)
-            _pass_on(sock, upstream)
-
-
-def _pass_on(source: socket.socket, sink: socket.socket) -> None:
-    """Pass on everything, and end both connections with the first of them."""
-    with contextlib.suppress(OSError):
-        while content := source.recv(65536):
-            sink.sendall(content)
-    for end in (source, sink):
-        with contextlib.suppress(OSError):
-            end.shutdown(socket.SHUT_RDWR)
+            self._start(pass_on, upstream, sock)
+            pass_on(sock, upstream)

@@ -86,3 +86,13 @@ class Listening:
             with self._lock:
                 self._open.discard(sock)
             sock.close()
+
+
+def pass_on(source: socket.socket, sink: socket.socket) -> None:
+    """Pass on everything, and end both connections with the first of them."""
+    with contextlib.suppress(OSError):
+        while content := source.recv(65536):
+            sink.sendall(content)
+    for end in (source, sink):
+        with contextlib.suppress(OSError):
+            end.shutdown(socket.SHUT_RDWR)

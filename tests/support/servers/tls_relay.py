@@ -9,6 +9,8 @@ import threading
 from types import TracebackType
 from typing import Self
 
+from tests.support.servers.listening import pass_on
+
 SECONDS = 60.0
 
 
@@ -37,16 +39,8 @@ class TlsRelay:
             inside = self._context.wrap_socket(client, server_side=True)
             server = socket.create_connection(self._target, timeout=SECONDS)
             self._sockets += [inside, server]
-            threading.Thread(target=self._pump, args=(server, inside), daemon=True).start()
-            self._pump(inside, server)
-
-    def _pump(self, source: socket.socket, sink: socket.socket) -> None:
-        with contextlib.suppress(OSError):
-            while content := source.recv(65536):
-                sink.sendall(content)
-        for end in (source, sink):
-            with contextlib.suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
+            threading.Thread(target=pass_on, args=(server, inside), daemon=True).start()
+            pass_on(inside, server)
 
     def __enter__(self) -> Self:
         self._thread.start()
