@@ -125,21 +125,29 @@ class Select(_Statement):
         return next(iter(self._run(values)), None)
 
     def _make(self) -> _Sql:
-        compiler = self._rows().query.get_compiler(connection=connection)
-        text, parameters = compiler.as_sql()
-        columns = tuple(expression for expression, *_ in compiler.select[: compiler.col_count])
-        return _Sql(text=text, parameters=tuple(parameters), columns=columns)
+        return _select(self._rows())
 
 
-def read_together(
-    *asked: tuple[Select, Mapping[str, Any]],
-) -> list[Sequence[tuple[Any, ...]]]:
-    """Return the rows of each select, which run one after the other, after one wait.
+def _select(rows: QuerySet[Any, Any]) -> _Sql:
+    compiler = rows.query.get_compiler(connection=connection)
+    text, parameters = compiler.as_sql()
+    columns = tuple(expression for expression, *_ in compiler.select[: compiler.col_count])
+    return _Sql(text=text, parameters=tuple(parameters), columns=columns)
+
+
+Asked = tuple[_Statement | QuerySet[Any, Any], Mapping[str, Any]]
+
+
+def read_together(*asked: Asked) -> list[Sequence[tuple[Any, ...]]]:
+    """Return the rows of each statement, which run one after the other, after one wait.
 
     If one waits for a lock, the later ones see what was committed meanwhile. They join the pipeline
-    that is open, or have their own.
+    that is open, or have their own. A queryset of values is compiled each time.
     """
-    made = [(select.get_sql(), values) for select, values in asked]
+    made = [
+        (_select(each) if isinstance(each, QuerySet) else each.get_sql(), values)
+        for each, values in asked
+    ]
     with ExitStack() as cursors:
         started = [
             (sql, cursors.enter_context(connection.cursor()), values) for sql, values in made

@@ -14,7 +14,7 @@ from functools import wraps
 from typing import ParamSpec, TypeVar
 
 import structlog
-from django.db import DEFAULT_DB_ALIAS, OperationalError, connection, connections
+from django.db import DEFAULT_DB_ALIAS, OperationalError, connection, connections, transaction
 
 log = structlog.get_logger(__name__)
 
@@ -79,3 +79,18 @@ def pipeline() -> Iterator[None]:
         except PipelineAborted as aborted:
             # The statements after the one that failed are aborted, which hides its error.
             raise (aborted.__context__ or aborted) from None
+
+
+@contextmanager
+def pipelined_transaction() -> Iterator[None]:
+    """Run the block in a transaction and in a pipeline; COMMIT goes with the last writes.
+
+    Django then finds the transaction ended and sends nothing. Inside another transaction the block
+    is a savepoint.
+    """
+    is_outermost = not connection.in_atomic_block
+    with transaction.atomic(), pipeline():
+        yield
+        if is_outermost and connection.vendor == "postgresql":
+            with connection.cursor() as cursor:
+                cursor.execute("COMMIT")

@@ -1,19 +1,16 @@
 """Storage of a proposal until a person decides."""
 
 import hashlib
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
-from django.db.models import Exists
-from django.utils import timezone
 
 from accounts.access.caller import Caller
 from accounts.access.rate_limits import TOKENS_OF_A_PERSON
-from accounts.infra.compiled_sql import database_now
 from accounts.infra.problems import Problem, not_found
 from accounts.infra.texts import join, translatable
-from accounts.infra.transactions import pipeline, retry_if_rolled_back
+from accounts.infra.transactions import pipelined_transaction, retry_if_rolled_back
 from accounts.models import Mailbox, User
 from approvals.audit import chain
 from approvals.core.digest import digest_of
@@ -22,8 +19,9 @@ from approvals.core.states import SENTENCES, Status
 from approvals.core.types import Proposal, Remarks
 from approvals.lifecycle import notes, queries
 from approvals.lifecycle.revisions import insert_revision
+from approvals.lifecycle.standing import Standing, read_standing
 from approvals.models import ApprovalPolicy, Blob, IdempotencyRecord, PendingAction, Revision
-from approvals.rules.policy import lifetime_of, policy_of, refusal_by_lists
+from approvals.rules.policy import lifetime_of, refusal_by_lists
 
 WAIT_SECONDS = 60  # nobody knows when a person decides
 
@@ -64,23 +62,26 @@ def propose(
     request_digest: str,
     replaces: str | None = None,
     remarks: Remarks | None = None,
+    standing: Standing | None = None,
 ) -> tuple[PendingAction, bool]:
     """Store a proposal for a person to decide, and supersede the action that it replaces, if any.
 
-    `remarks` is what the proposer says about it.
+    `remarks` is what the proposer says about it, `standing` what was read for its preview.
 
     Returns the action, and True if the key had led to it before. Raises `policy_blocked` if the
     rules of the mailbox refuse one of its targets, and `rate_limited` if too many proposals of this
     caller wait already. Raises `not_found` or `conflict` if the other action cannot be replaced.
     """
-    policy = policy_of(mailbox)
-    if refusal := refusal_by_lists(policy, [target.address for target in proposal.preview.targets]):
+    if standing is None:
+        standing, _ = read_standing(caller, mailbox, proposal.preview.fingerprint)
+    targets = [target.address for target in proposal.preview.targets]
+    if refusal := refusal_by_lists(standing.policy, targets):
         raise refusal
     if replaces is None:
-        _refuse_when_full(caller, mailbox)
+        _refuse_when_full(caller, mailbox, standing.waiting)
     try:
         action = _store(
-            caller, mailbox, tool, proposal, policy, key, request_digest, replaces, remarks
+            caller, mailbox, tool, proposal, standing, key, request_digest, replaces, remarks
         )
     except (Problem, IntegrityError):
         # The same request may have been faster, and have replaced the earlier action.
@@ -94,13 +95,13 @@ def propose(
 
 
 @retry_if_rolled_back
-@transaction.atomic
+@pipelined_transaction()
 def _store(
     caller: Caller,
     mailbox: Mailbox,
     tool: str,
     proposal: Proposal,
-    policy: ApprovalPolicy,
+    standing: Standing,
     key: str | None,
     request_digest: str,
     replaces: str | None,
@@ -112,23 +113,22 @@ def _store(
         if replaces is None
         else replaceable(caller=caller, mailbox=mailbox, action_id=replaces)
     )
-    now, actor = database_now(), actor_of(caller)
-    with pipeline():
-        action = _insert(caller, mailbox, tool, proposal, policy, now, replaced)
-        _remember(action, caller, key, request_digest)
-        _store_content(action, proposal, author=caller.user, at=now)
-        said = notes.store(action, remarks) if remarks is not None else {}
-        if replaced is not None:
-            _supersede(replaced, action, actor=actor, at=now)
-        action.first_event = chain.record(
-            mailbox=mailbox,
-            event="created",
-            actor=actor,
-            action_id=action.id,
-            digest=action.digest,
-            tool=tool,
-            **said,
-        )
+    now, actor = standing.now(), actor_of(caller)
+    action = _insert(caller, mailbox, tool, proposal, standing.policy, now, replaced)
+    _remember(action, caller, key, request_digest)
+    _store_content(action, proposal, author=caller.user, at=now)
+    said = notes.store(action, remarks) if remarks is not None else {}
+    if replaced is not None:
+        _supersede(replaced, action, actor=actor, at=now)
+    action.first_event = chain.record(
+        mailbox=mailbox,
+        event="created",
+        actor=actor,
+        action_id=action.id,
+        digest=action.digest,
+        tool=tool,
+        **said,
+    )
     return action
 
 
@@ -210,11 +210,11 @@ def _supersede(replaced: PendingAction, action: PendingAction, *, actor: str, at
     )
 
 
-def _refuse_when_full(caller: Caller, mailbox: Mailbox) -> None:
+def _refuse_when_full(caller: Caller, mailbox: Mailbox, of_person: int) -> None:
     """Raise `rate_limited` if too many proposals of a token or its owner wait in a mailbox.
 
-    It is one count by an index. Proposals that arrive in the same moment may exceed the limit by
-    their number.
+    `of_person` counts those of the owner. Proposals that arrive in the same moment may exceed the
+    limit by their number.
     """
     if caller.token is None:
         return
@@ -222,7 +222,6 @@ def _refuse_when_full(caller: Caller, mailbox: Mailbox) -> None:
     waiting = PendingAction.objects.filter(
         mailbox=mailbox, status=Status.PENDING, proposer=caller.user
     ).order_by()
-    of_person = waiting[: most * TOKENS_OF_A_PERSON].count()
     if of_person < most:
         return
     if (
@@ -262,19 +261,6 @@ def replaceable(*, caller: Caller, mailbox: Mailbox, action_id: str) -> PendingA
             "A reviewer has already edited it and continues with that. Do not propose it again.",
         )
     return action
-
-
-def find_twins(*, mailbox: Mailbox, fingerprint: str, window: timedelta) -> tuple[bool, bool]:
-    """Return True if an action with this fingerprint was proposed here within the window, and True
-    if one is pending or approved, however old it is.
-    """
-    twins = PendingAction.objects.filter(mailbox=mailbox, fingerprint=fingerprint)
-    recent = twins.filter(created_at__gt=timezone.now() - window)
-    waiting = twins.filter(status__in=(Status.PENDING, Status.APPROVED))
-    # One statement for both; the mailbox is only its row.
-    asked = Mailbox.objects.filter(pk=mailbox.pk).values_list(Exists(recent), Exists(waiting))
-    found: tuple[bool, bool] = asked.get()
-    return found
 
 
 def actor_of(caller: Caller) -> str:

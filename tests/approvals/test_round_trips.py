@@ -32,8 +32,8 @@ TEXT = re.compile(r'^F\t\d+\t(?:Query\t|Parse\t "[^"]*") "(.*)"(?: \d+)*$', re.M
 WRITES = re.compile(r"\b(INSERT INTO|UPDATE|DELETE FROM)\b|FOR (NO KEY )?UPDATE")
 # The most round trips and durable commits of each step; the goals are beside them.
 LIMITS = {
-    "propose": (11, 1),  # 6, 1
-    "preview": (5, 0),  # 3, 0
+    "propose": (6, 1),  # 6, 1
+    "preview": (3, 0),  # 3, 0
     "approve": (12, 1),  # 8, 1
     "execute and settle": (23, 5),  # 14, 3
     "list_emails": (2, 0),  # 2, 0

@@ -5,10 +5,8 @@ No mail leaves here.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
-
-from django.conf import settings
+from datetime import datetime
+from typing import Any
 
 from accounts.access import rate_limits
 from accounts.access.caller import Caller
@@ -18,7 +16,8 @@ from accounts.models import Mailbox
 from approvals.core.digest import digest_of
 from approvals.core.types import Proposal
 from approvals.lifecycle import proposals
-from approvals.rules import policy
+from approvals.lifecycle.standing import Standing, read_standing
+from approvals.rules.policy import refusal_by_lists
 from tools.mail.message.compose import (
     OutgoingMessage,
     Request,
@@ -51,12 +50,9 @@ from tools.sending.purpose import describe_original
 from tools.sending.remarks import check_callback, read_remarks
 from tools.sending.send_time import check_send_time
 from tools.sending.snapshot import request_of_draft
-from tools.sending.surroundings import all_text, find_later, surroundings
+from tools.sending.surroundings import all_text, find_later, questions, surroundings
 from tools.sending.uploads import load_attachments
 from tools.warnings import Context, Later
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,9 +208,10 @@ def _propose(
     send_at = check_send_time(parameters.send_at)
     composed = compose()
     message = encode(composed.request)
+    context, standing = _look_around(caller, mailbox, composed, parameters)
     preview = previews.of_message(
         message,
-        _context(mailbox, composed, parameters),
+        context,
         around=describe_original(composed.original),
     )
     payload = _payload(message, mailbox, composed, send_at)
@@ -228,7 +225,9 @@ def _propose(
         send_at=send_at,
     )
     if not parameters.confirm:
-        policy.judge(mailbox, message.recipients)  # as `propose` does
+        # as `propose` does
+        if refusal := refusal_by_lists(standing.policy, message.recipients):
+            raise refusal
         return previews.as_result(
             message,
             preview,
@@ -246,6 +245,7 @@ def _propose(
         proposal=proposal,
         replaces=parameters.replaces,
         remarks=read_remarks(parameters),
+        standing=standing,
     )
     return build_proposed(action, caller, replayed=replayed)
 
@@ -321,8 +321,10 @@ def _without_copy(mailbox: Mailbox) -> None:
         )
 
 
-def _context(mailbox: Mailbox, composed: Composed, parameters: SendingParameters) -> Context:
-    """Return the facts around the message.
+def _look_around(
+    caller: Caller, mailbox: Mailbox, composed: Composed, parameters: SendingParameters
+) -> tuple[Context, Standing]:
+    """Return the facts around the message, and what its proposal is judged by.
 
     Only a preview without a key says that the same mail is already waiting, because there it may
     prevent a second proposal.
@@ -330,15 +332,12 @@ def _context(mailbox: Mailbox, composed: Composed, parameters: SendingParameters
     request = composed.request
     asking = not parameters.confirm and parameters.idempotency_key is None
     fingerprint = previews.fingerprint(request.to, request.subject, request.content.body)
-    recent, waiting = proposals.find_twins(
-        mailbox=mailbox,
-        fingerprint=fingerprint,
-        window=timedelta(seconds=settings.DUPLICATE_WINDOW_SECONDS),
-    )
-    return replace(
-        surroundings(mailbox, (*request.to, *request.cc, *request.bcc)),
-        recent_duplicate=recent,
-        open_twin=asking and waiting,
+    recipients = (*request.to, *request.cc, *request.bcc)
+    standing, known = read_standing(caller, mailbox, fingerprint, *questions(mailbox, recipients))
+    context = replace(
+        surroundings(mailbox, recipients, known),
+        recent_duplicate=standing.has_recent_twin,
+        open_twin=asking and standing.has_open_twin,
         reply_all=composed.reply_all,
         prompted_by=all_text(composed.original) if composed.original else "",
         asked_by=composed.original.from_address
@@ -348,6 +347,7 @@ def _context(mailbox: Mailbox, composed: Composed, parameters: SendingParameters
         later=composed.later,
         quote_by_provider=composed.quote_by_provider,
     )
+    return context, standing
 
 
 def request_digest(tool: str, parameters: SendingParameters) -> str:

@@ -4,12 +4,12 @@ All of it is read outside any transaction, and bounded: each recipient costs at 
 and only once.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from hashlib import sha256
-
-from django.db.models import Value
+from typing import Any
 
 from accounts.connect import mailbox_status
+from accounts.infra.compiled_sql import Asked, Select, read_together, slot
 from accounts.models import Mailbox
 from tools.mail.message.content import Original
 from tools.mail.message.markup import whole_text
@@ -25,14 +25,28 @@ ASKED = 5  # recipients that are looked up one by one
 LOOKED_AT = 5  # of the results for one: a search may find other addresses that contain this one
 
 
-def surroundings(mailbox: Mailbox, recipients: Iterable[str]) -> Context:
+_domains = Select(
+    lambda: (
+        Acquaintance.objects.filter(mailbox=slot(Acquaintance, "mailbox"))
+        .order_by()
+        .values_list("domain")
+        .distinct()
+    )
+)
+
+
+def surroundings(
+    mailbox: Mailbox,
+    recipients: Iterable[str],
+    found: Sequence[Sequence[tuple[Any, ...]]] | None = None,
+) -> Context:
     """Return the recipients that are new to this mailbox, and the domains that it knows.
 
-    A mailbox that does not answer delays no proposal; `unasked` then has the recipients that were
-    not looked up.
+    `found` are the answers to `questions`, if they were read with something else. A mailbox that
+    does not answer delays no proposal; `unasked` then has the recipients that were not looked up.
     """
-    everybody = tuple(dict.fromkeys(address.lower() for address in recipients))
-    unknown, domains = _look_up(mailbox, everybody)
+    everybody = _fold(recipients)
+    unknown, domains = _look_up(mailbox, everybody, found)
     strangers: list[str] = []
     try:
         if unknown and mailbox.status != Mailbox.Status.NEEDS_REAUTH:
@@ -114,21 +128,28 @@ def all_text(original: Original) -> str:
     return f"{original.subject}\n{original.text}\n{whole_text(original.html or '')}"
 
 
-def _look_up(mailbox: Mailbox, addresses: tuple[str, ...]) -> tuple[tuple[str, ...], set[str]]:
+def questions(mailbox: Mailbox, recipients: Iterable[str]) -> tuple[Asked, Asked]:
+    """Return what to ask the database for `surroundings`."""
+    # With its own address the list is never empty, which would be no SQL.
+    digests = [_digest(address) for address in (mailbox.address, *_fold(recipients))]
+    known = Acquaintance.objects.filter(mailbox=mailbox, digest__in=digests).order_by()
+    return (known.values_list("digest"), {}), (_domains, {"mailbox": mailbox.pk})
+
+
+def _look_up(
+    mailbox: Mailbox,
+    addresses: tuple[str, ...],
+    found: Sequence[Sequence[tuple[Any, ...]]] | None = None,
+) -> tuple[tuple[str, ...], set[str]]:
     """Return those of the addresses that the mailbox does not know, and all domains that it knows."""
-    wanted = {_digest(address): address for address in addresses}
-    of_mailbox = Acquaintance.objects.filter(mailbox=mailbox)
-    digests = of_mailbox.filter(digest__in=wanted).annotate(is_domain=Value(False))
-    domains = of_mailbox.annotate(is_domain=Value(True))
-    # One statement for both.
-    found = digests.values_list("is_domain", "digest").union(
-        domains.values_list("is_domain", "domain")
-    )
-    known: dict[bool, set[str]] = {False: {_digest(mailbox.address)}, True: set()}
-    for is_domain, value in found:
-        known[bool(is_domain)].add(value)
-    unknown = tuple(address for digest, address in wanted.items() if digest not in known[False])
-    return unknown, known[True]
+    digests, domains = found or read_together(*questions(mailbox, addresses))
+    known = {_digest(mailbox.address), *(digest for (digest,) in digests)}
+    unknown = tuple(address for address in addresses if _digest(address) not in known)
+    return unknown, {domain for (domain,) in domains}
+
+
+def _fold(addresses: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(address.lower() for address in addresses))
 
 
 def _is_in_sent(provider: MailProvider, address: str) -> bool:
