@@ -89,11 +89,11 @@ _visible = {
 
 def has_role(person: User, mailbox: Mailbox, role: Role) -> bool:
     """Return True if this person has this role on the mailbox, or one that covers it."""
-    held = _role.first(mailbox=mailbox.pk, user=person.pk)
+    held = role_rows.first(mailbox=mailbox.pk, user=person.pk)
     return held is not None and Role(held[0]).covers(role)
 
 
-_role = Select(
+role_rows = Select(
     lambda: Membership.objects.filter(
         mailbox=slot(Membership, "mailbox"), user=slot(Membership, "user")
     ).values_list("role")

@@ -7,7 +7,7 @@ same Q as everywhere else; only the values are filled in later, through slots.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -126,6 +126,34 @@ class Select(_Statement):
 
     def _make(self) -> _Sql:
         return _select(self._rows())
+
+
+class Rows(Select):
+    """The rows of a queryset of a model, each with the rows of its `related` foreign keys, which
+    are named in the order of the model's fields.
+    """
+
+    def __init__(
+        self, model: type[Model], rows: Callable[[], QuerySet[Any, Any]], *related: str
+    ) -> None:
+        super().__init__(lambda: rows().select_related(*related) if related else rows())
+        self._model = model
+        self._related = related
+
+    def load(self, found: Iterable[Sequence[Any]]) -> list[Any]:
+        """Return the instances for rows of this statement."""
+        return [self._load_row(values) for values in found]
+
+    def _load_row(self, values: Sequence[Any]) -> Model:
+        row = instance(self._model, values)
+        start = len(columns_of(self._model))
+        for name in self._related:
+            model = cast("type[Model]", self._model._meta.get_field(name).related_model)
+            # The primary key is the first column.
+            other = instance(model, values[start:]) if values[start] is not None else None
+            setattr(row, name, other)
+            start += len(columns_of(model))
+        return row
 
 
 def _select(rows: QuerySet[Any, Any]) -> _Sql:

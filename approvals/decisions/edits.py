@@ -1,11 +1,14 @@
 """Actions of a reviewer other than a decision: edit the content, or ask the proposer back."""
 
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
 from django.db import transaction
+from django.db.models import Exists, OuterRef
+from django.db.models.functions import Now
 
-from accounts.infra.compiled_sql import database_now
+from accounts.infra.compiled_sql import Select, slot
 from accounts.infra.problems import FieldError, Problem
 from accounts.infra.texts import join, translatable
 from accounts.infra.transactions import retry_if_rolled_back
@@ -21,9 +24,9 @@ from approvals.decisions.verdicts import STALE
 from approvals.lifecycle import changes as comparing
 from approvals.lifecycle import edited
 from approvals.lifecycle.queries import blob_of
-from approvals.lifecycle.reconcile import doubtful_attempts
+from approvals.lifecycle.reconcile import is_unproven
 from approvals.lifecycle.revisions import add_revision
-from approvals.models import Decision, PendingAction, Revision, Seen
+from approvals.models import Attempt, Decision, PendingAction, Revision, Seen
 from approvals.pauses import restored
 from approvals.rules.deputies import Right
 from approvals.rules.policy import judge
@@ -117,11 +120,18 @@ def edit_fields(action: PendingAction) -> tuple[EditField, ...]:
     return edited.fields_of(action, action.revision)
 
 
-def may_edit(right: Right | None, action: PendingAction) -> bool:
-    """Return True if a person with this right to decide may edit the action now."""
+def may_edit(
+    right: Right | None,
+    action: PendingAction,
+    found: Sequence[tuple[Any, ...]] | None = None,
+) -> bool:
+    """Return True if a person with this right to decide may edit the action now.
+
+    A page that has just read the rows of `editable_rows` gives them.
+    """
     return (
         right is not None
-        and _refusal_of_state(action, action.digest, action.revision) is None
+        and _refusal_of_state(action, action.digest, action.revision, found=found) is None
         and isinstance(get_kind(action.kind), Revises)
     )
 
@@ -184,9 +194,31 @@ def record_seen(*, action: PendingAction, person: User, revision: int) -> None:
 
 def last_seen(action: PendingAction, person: User) -> int | None:
     """Return the revision that this person saw last; None before the first."""
-    return (
-        Seen.objects.filter(action=action, person=person).values_list("revision", flat=True).first()
+    return seen_from(seen_rows(action=action.pk, person=person.pk))
+
+
+def seen_from(found: Sequence[tuple[Any, ...]]) -> int | None:
+    """Return the same for the rows of `seen_rows`."""
+    return found[0][0] if found else None
+
+
+seen_rows = Select(
+    lambda: Seen.objects.filter(
+        action=slot(Seen, "action"), person=slot(Seen, "person")
+    ).values_list("revision")
+)
+# The time by the database's clock, and two signs that the action may have left already.
+editable_rows = Select(
+    lambda: (
+        PendingAction.objects.filter(pk=slot(PendingAction, "id", "action"))
+        .order_by()
+        .values_list(
+            Now(),
+            Exists(Attempt.objects.filter(is_unproven(), action=OuterRef("pk"))),
+            Exists(restored.find_warnings(OuterRef("pk"))),
+        )
     )
+)
 
 
 def was_opened(action_id: UUID | str) -> bool:
@@ -224,19 +256,25 @@ def _refusal(
 
 
 def _refusal_of_state(
-    action: PendingAction, digest: str, revision: int, *, editing: bool = True
+    action: PendingAction,
+    digest: str,
+    revision: int,
+    *,
+    editing: bool = True,
+    found: Sequence[tuple[Any, ...]] | None = None,
 ) -> Problem | None:
     if action.status != Status.PENDING:
         return Problem(
             "conflict",
             join(translatable("It cannot be changed any more."), SENTENCES[Status(action.status)]),
         )
-    if action.expires_at <= database_now():
+    ((now, *doubts),) = editable_rows(action=action.pk) if found is None else found
+    if action.expires_at <= now:
         return Problem("conflict", "It has expired.")
     if action.digest != digest or action.revision != revision:
         return Problem("conflict", STALE)
     # The first content could still be found under its id and be taken for the edited one.
-    if editing and (doubtful_attempts(action.pk).exists() or restored.has_warning(action.pk)):
+    if editing and any(doubts):
         return Problem(
             "conflict",
             "This may have left already, so it cannot be edited. Ask for another proposal.",

@@ -1,9 +1,15 @@
 """The right to decide about an action: a right of one's own, or as deputy of a person on leave."""
 
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
 from accounts.access.roles import has_role
+from accounts.infra.compiled_sql import Rows, slot
 from accounts.infra.problems import Problem
 from accounts.infra.texts import translatable
-from accounts.models import Mailbox, Role, User
+from accounts.models import Mailbox, Membership, Role, User
 from approvals.decisions.records import approving_seats
 from approvals.models import ApprovalPolicy, PendingAction
 from approvals.rules.deputies import Right, lent_to
@@ -33,12 +39,46 @@ SAME_SEAT = translatable(
 )
 
 
-def find_right_to_decide(person: User, mailbox: Mailbox) -> Right | None:
-    """Return the right to reject, edit, ask back or undo; approving is checked separately."""
-    if has_role(person, mailbox, Role.APPROVER):
+@dataclass(frozen=True, kw_only=True)
+class Held:
+    """The role of a person on a mailbox, and the memberships there that people lend them."""
+
+    role: Role | None
+    lent: Sequence[Membership]
+
+    def covers(self, role: Role) -> bool:
+        return self.role is not None and self.role.covers(role)
+
+
+lent_rows = Rows(
+    Membership,
+    lambda: (
+        lent_to(slot(Membership, "user", "person"))
+        .filter(mailbox=slot(Membership, "mailbox"))
+        .order_by("pk")
+    ),
+    "user",
+)
+
+
+def held_from(role: Sequence[tuple[Any, ...]], lent: Iterable[tuple[Any, ...]]) -> Held:
+    """Return what is in the rows of `role_rows` and of `lent_rows`."""
+    return Held(role=Role(role[0][0]) if role else None, lent=lent_rows.load(lent))
+
+
+def find_right_to_decide(person: User, mailbox: Mailbox, held: Held | None = None) -> Right | None:
+    """Return the right to reject, edit, ask back or undo; approving is checked separately.
+
+    A page that has just read what the person holds gives it.
+    """
+    if held.covers(Role.APPROVER) if held else has_role(person, mailbox, Role.APPROVER):
         return Right(person=person)
-    lent = lent_to(person).filter(mailbox=mailbox).select_related("user").order_by("pk").first()
-    return Right(person=person, deputy_of=lent.user) if lent else None
+    lent = held.lent if held else _read_lent(person, mailbox.pk)
+    return Right(person=person, deputy_of=lent[0].user) if lent else None
+
+
+def _read_lent(person: User, mailbox_id: UUID) -> list[Membership]:
+    return lent_rows.load(lent_rows(person=person.pk, mailbox=mailbox_id))
 
 
 def right_to_decide(person: User, mailbox: Mailbox) -> Right:
@@ -59,21 +99,31 @@ def may_approve(person: User, action: PendingAction) -> bool:
 
 
 def refusal_to_approve(
-    person: User, action: PendingAction, policy: ApprovalPolicy | None = None
+    person: User,
+    action: PendingAction,
+    policy: ApprovalPolicy | None = None,
+    held: Held | None = None,
 ) -> Problem | None:
     """Return why this person may not approve the action, or None if they may.
 
-    A page that has just read the rules of the mailbox gives them.
+    A page that has just read the rules of the mailbox, and what the person holds, gives them.
     """
+    policy = policy or policy_of(action.mailbox)
+    has_role = person.is_active and held.covers(Role(policy.approver_role)) if held else None
     try:
-        right_to_approve(action, person, policy or policy_of(action.mailbox))
+        right_to_approve(action, person, policy, has_role=has_role, held=held)
     except Problem as refusal:
         return refusal
     return None
 
 
 def right_to_approve(
-    action: PendingAction, person: User, policy: ApprovalPolicy, *, has_role: bool | None = None
+    action: PendingAction,
+    person: User,
+    policy: ApprovalPolicy,
+    *,
+    has_role: bool | None = None,
+    held: Held | None = None,
 ) -> Right:
     """Return the right with which this person may approve; raises `forbidden` without one.
 
@@ -81,7 +131,7 @@ def right_to_approve(
     them, if that person may approve the action too. `has_role` says that the person has the role,
     if that was read under the same lock.
     """
-    rights = _rights_of(person, policy, has_role)
+    rights = _rights_of(person, policy, has_role, held)
     if not rights:
         raise Problem("forbidden", "You may not approve for this mailbox.")
     if asks_for_staff(action):
@@ -97,15 +147,15 @@ def right_to_approve(
     return rights[0]
 
 
-def _rights_of(person: User, policy: ApprovalPolicy, has_role: bool | None) -> list[Right]:
+def _rights_of(
+    person: User, policy: ApprovalPolicy, has_role: bool | None, held: Held | None
+) -> list[Right]:
     if may_approve_at_all(person, policy) if has_role is None else has_role:
         return [Right(person=person)]
-    lent = lent_to(person).filter(
-        mailbox=policy.mailbox_id, role__in=Role.at_least(Role(policy.approver_role))
-    )
     return [
         Right(person=person, deputy_of=each.user)
-        for each in lent.select_related("user").order_by("pk")
+        for each in (held.lent if held else _read_lent(person, policy.mailbox_id))
+        if Role(each.role).covers(Role(policy.approver_role))
     ]
 
 

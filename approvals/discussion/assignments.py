@@ -1,9 +1,12 @@
 """The person who takes care of an action. An assignment does not change who may decide."""
 
+from collections.abc import Sequence
+from typing import Any
+
 from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
-from accounts.infra.compiled_sql import database_now
+from accounts.infra.compiled_sql import Rows, database_now, slot
 from accounts.infra.problems import Problem
 from accounts.models import Membership, Role, User
 from approvals.audit import chain
@@ -12,7 +15,7 @@ from approvals.decisions.locked import lock_action
 from approvals.decisions.rights import may_decide
 from approvals.models import Assignment, PendingAction
 from approvals.notifications import outbox
-from approvals.rules.deputies import find_lent, lent_to
+from approvals.rules.deputies import deputies_on, lent_to
 
 
 @transaction.atomic
@@ -55,8 +58,12 @@ def assign(*, action: PendingAction, person: User, to: User | None) -> None:
 
 def find_assigned(action: PendingAction) -> User | None:
     """Return the person who takes care of an action; None if that person may no longer decide."""
-    found = current_assignments().filter(action=action).select_related("person").first()
-    return found.person if found else None
+    return assigned_from(assigned_rows(action=action.pk))
+
+
+def assigned_from(found: Sequence[tuple[Any, ...]]) -> User | None:
+    """Return the same for the rows of `assigned_rows`."""
+    return next((each.person for each in assigned_rows.load(found)), None)
 
 
 def current_assignments() -> QuerySet[Assignment]:
@@ -70,11 +77,24 @@ def current_assignments() -> QuerySet[Assignment]:
     return Assignment.objects.filter(Q(Exists(own)) | Q(Exists(lent)))
 
 
+assigned_rows = Rows(
+    Assignment,
+    lambda: current_assignments().filter(action=slot(Assignment, "action")),
+    "person",
+)
+
+
 def find_assignable(action: PendingAction) -> list[User]:
     """Return the people to whom an action can be assigned."""
-    own = Membership.objects.filter(
-        mailbox=action.mailbox_id, role__in=Role.at_least(Role.APPROVER)
-    )
-    deputies = [each.deputy_id for each in find_lent([action.mailbox_id])]
+    return assignable_rows.load(assignable_rows(mailbox=action.mailbox_id))
+
+
+def _may_be_assigned() -> QuerySet[User]:
+    mailbox = slot(Membership, "mailbox")
+    own = Membership.objects.filter(mailbox=mailbox, role__in=Role.at_least(Role.APPROVER))
+    deputies = deputies_on(mailbox).values("deputy")
     found = User.objects.filter(Q(pk__in=own.values("user")) | Q(pk__in=deputies), is_active=True)
-    return list(found.order_by("email"))
+    return found.order_by("email")
+
+
+assignable_rows = Rows(User, _may_be_assigned)

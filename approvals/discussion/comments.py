@@ -5,7 +5,7 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import Q
 
-from accounts.infra.compiled_sql import database_now
+from accounts.infra.compiled_sql import Rows, database_now, slot
 from accounts.infra.problems import FieldError, Problem
 from accounts.infra.texts import translatable
 from accounts.models import User
@@ -68,9 +68,14 @@ def add_comment(*, action: PendingAction, person: User, text: str) -> Comment:
     return comment
 
 
+comment_rows = Rows(
+    Comment, lambda: Comment.objects.filter(action=slot(Comment, "action")), "person"
+)
+
+
 def list_comments(action: PendingAction) -> list[Comment]:
     """Return the comments on an action with their authors, the oldest first."""
-    return list(Comment.objects.filter(action=action).select_related("person"))
+    return comment_rows.load(comment_rows(action=action.pk))
 
 
 def delete(action_id: UUID) -> None:

@@ -1,6 +1,6 @@
 """The words of a proposer about an action: stored with it, shown as a claim, and found again."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -44,7 +44,12 @@ def hash_of(action_id: UUID, remarks: Remarks) -> str:
 
 def remarks_of(action: PendingAction) -> Remarks:
     """Return what the proposer said; empty after a purge."""
-    found, pairs = read_together((_note, {"action": action.pk}), (_metadata, {"action": action.pk}))
+    of_action = {"action": action.pk}
+    return remarks_from(*read_together((note_rows, of_action), (metadata_rows, of_action)))
+
+
+def remarks_from(found: Sequence[tuple[Any, ...]], pairs: Sequence[tuple[Any, ...]]) -> Remarks:
+    """Return the same for the rows of `note_rows` and of `metadata_rows`."""
     note = instance(ProposerNote, found[0]) if found else None
     return Remarks(
         reason=note.reason if note else "",
@@ -53,12 +58,12 @@ def remarks_of(action: PendingAction) -> Remarks:
     )
 
 
-_note = Select(
+note_rows = Select(
     lambda: ProposerNote.objects.filter(action=slot(ProposerNote, "action")).values_list(
         *columns_of(ProposerNote)
     )
 )
-_metadata = Select(
+metadata_rows = Select(
     lambda: (
         MetadataPair.objects.filter(action=slot(MetadataPair, "action"))
         .order_by("pk")

@@ -1,13 +1,14 @@
 """Parts around every page of the gate: the mail that is leaving, and the switch for single keys."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from django.http import HttpRequest
 from django.utils import timezone
 
-from accounts.infra.compiled_sql import Select, columns_of, instance, read_together, slot
+from accounts.infra.compiled_sql import Asked, Select, columns_of, instance, read_together, slot
 from accounts.models import Mailbox, Membership, Role, User
 from approvals.audit import feed
 from approvals.core.states import Status
@@ -57,8 +58,13 @@ _views = Select(
 
 
 def read_frame(person: User) -> Frame:
-    """Read the frame in one wait for PostgreSQL; templates then know if there is an audit to see."""
-    event, mailboxes, order, held, views, pause = read_together(
+    """Read the frame in one wait for PostgreSQL."""
+    return load_frame(person, read_together(*reads_of_frame(person)))
+
+
+def reads_of_frame(person: User) -> tuple[Asked, ...]:
+    """Return what the frame reads; the last event comes first."""
+    return (
         (feed.newest_event, {}),
         (listing.seen, {"person": person.pk}),
         (chosen_order, {"person": person.pk}),
@@ -66,6 +72,11 @@ def read_frame(person: User) -> Frame:
         (_views, {"person": person.pk}),
         (restored.own_pause, {}),
     )
+
+
+def load_frame(person: User, found: Iterable[Sequence[tuple[Any, ...]]]) -> Frame:
+    """Return the frame from these rows; templates then know if there is an audit to see."""
+    event, mailboxes, order, held, views, pause = found
     roles = frozenset(role for (role,) in held)
     person.sees_audit = person.is_staff or Role.MANAGER in roles
     return Frame(

@@ -8,7 +8,7 @@ from django.shortcuts import redirect, render
 from accounts.access.signed_in import AuthenticatedRequest, signed_in_page
 from accounts.models import User
 from approvals.core.states import Status
-from approvals.decisions import edits, rights
+from approvals.decisions import rights
 from approvals.models import Decision, PendingAction
 from approvals.pages import listing
 from approvals.pages.frame import find_leaving
@@ -43,8 +43,7 @@ def advance(request: AuthenticatedRequest) -> HttpResponse:
 def page(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse:
     """Show one mail of the line: the review page, whose forms lead to the next mail."""
     action = visible_action(request, action_id)
-    seen = edits.last_seen(action, request.user)
-    return render_review(request, action, seen=seen, in_line=True)
+    return render_review(request, action, opened=True, in_line=True)
 
 
 def _read_after(request: AuthenticatedRequest) -> PendingAction | None:

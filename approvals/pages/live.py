@@ -9,10 +9,12 @@ import time
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
 from django.utils import timezone
 
+from accounts.infra.compiled_sql import Asked, Rows, slot
 from accounts.models import Mailbox, User
 from approvals.audit.feed import BATCH, rows_after
 from approvals.models import Presence
@@ -75,8 +77,36 @@ def find_present(
         action__mailbox__in=mailboxes,
         seen_at__gt=timezone.now() - PRESENT,
     )
+    return _names_from(fresh.exclude(person=but).select_related("person").order_by("person__email"))
+
+
+def reads_of_present(action_id: UUID, *, but: User) -> Asked:
+    """Return what `present_from` needs to be read about one action."""
+    since = timezone.now() - PRESENT
+    return _present, {"action": action_id, "person": but.pk, "seen_at": since}
+
+
+def present_from(found: Iterable[tuple[Any, ...]]) -> list[str]:
+    """Return the names of others who have the action open."""
+    return next(iter(_names_from(_present.load(found)).values()), [])
+
+
+_present = Rows(
+    Presence,
+    lambda: (
+        Presence.objects.filter(
+            action=slot(Presence, "action"), seen_at__gt=slot(Presence, "seen_at")
+        )
+        .exclude(person=slot(Presence, "person"))
+        .order_by("person__email")
+    ),
+    "person",
+)
+
+
+def _names_from(rows: Iterable[Presence]) -> dict[UUID, list[str]]:
     found: dict[UUID, list[str]] = {}
-    for row in fresh.exclude(person=but).select_related("person").order_by("person__email"):
+    for row in rows:
         found.setdefault(row.action_id, []).append(row.person.get_short_name() or str(row.person))
     return found
 

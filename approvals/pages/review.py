@@ -1,6 +1,6 @@
 """The review page: exactly the content that will leave, and the possible decisions."""
 
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 import structlog
@@ -19,15 +19,15 @@ from approvals.core.kinds import get_kind
 from approvals.core.states import Status
 from approvals.core.types import Rendered
 from approvals.decisions import edits, rights, rulings, verdicts
-from approvals.discussion import assignments, comments, review_texts
-from approvals.lifecycle import notes, queries, reconcile
+from approvals.discussion import review_texts
+from approvals.lifecycle import queries, reconcile
 from approvals.lifecycle.changes import FieldChange
 from approvals.models import PendingAction, ReviewText
-from approvals.pages import history, listing, live
-from approvals.pages.frame import find_leaving, read_frame, seconds_left
-from approvals.pages.track_record import find_track_record
+from approvals.pages import history, listing
+from approvals.pages.frame import Frame, find_leaving, seconds_left
+from approvals.pages.review_reads import ReviewReads, read_review
 from approvals.pauses import switch
-from approvals.rules.policy import count_needed, policy_of, undo_of
+from approvals.rules.policy import count_needed, undo_of
 
 VIEWS = ("preview", "text", "source", "changes", "history")
 # A longer text or source has its own address, so the page stays quick.
@@ -41,14 +41,15 @@ log = structlog.get_logger(__name__)
 def page(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse:
     action = visible_action(request, action_id)
     picked = review_texts.find_text(action.mailbox, request.GET.get("text", ""))
-    return render_review(request, action, seen=edits.last_seen(action, request.user), picked=picked)
+    return render_review(request, action, opened=True, picked=picked)
 
 
 @signed_in_page
 def peek(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse:
     """Show only the message and its decision, beside the queue."""
     action = visible_action(request, action_id)
-    context = {**review_context(request, action), "beside_queue": True, "view": "preview"}
+    reads = read_review(request.user, action, framed=False)
+    context = {**_about(request, action, reads), "beside_queue": True, "view": "preview"}
     return render(request, "approvals/peek.html", context)
 
 
@@ -66,39 +67,41 @@ def render_review(
     *,
     problem: Problem | None = None,
     shown: tuple[str, int] | None = None,
-    seen: int | None = None,
+    opened: bool = False,
     picked: ReviewText | None = None,
     typed_comment: str = "",
     in_line: bool = False,
 ) -> HttpResponse:
     """Render the page, with the problem on top and its status if a decision was refused.
 
-    `shown` is the digest and revision of the posted form, `seen` the revision that the person saw
-    last. The page shows how the present content differs from either. `picked` is a text for the
-    note of a decision, `typed_comment` a comment that was refused. `in_line` makes its forms lead
-    to the next mail, as a form that was posted from there does.
+    `shown` is the digest and revision of the posted form; `opened` is True if the person has just
+    opened the page. It shows how the present content differs from the form, or from the revision
+    that the person saw last. `picked` is a text for the note of a decision, `typed_comment` a
+    comment that was refused. `in_line` makes its forms lead to the next mail, as a form that was
+    posted from there does.
     """
-    person = request.user
-    frame = read_frame(person)
+    reads = read_review(request.user, action, framed=True)
+    frame = cast("Frame", reads.frame)
     mailboxes = frame.mailboxes
     changed_meanwhile = shown is not None and shown[0] != action.digest
+    known = reads.seen if opened else None
+    if shown is not None and changed_meanwhile:
+        known = shown[1]
     context = {
-        **review_context(request, action),
+        **_about(request, action, reads),
         "waiting": listing.count(mailboxes, (Status.PENDING,)),
         "several": len(mailboxes) > 1,
         "place": listing.place_of(mailboxes, action, order=frame.order)
         if action.status == Status.PENDING
         else None,
-        "others": live.find_present([action.pk], mailboxes=[action.mailbox], but=person).get(
-            action.pk, []
-        ),
+        "others": reads.others,
         "toast": find_leaving(mailboxes, but=action),
         "problem": problem,
         "picked": picked,
         "typed_comment": typed_comment,
         "in_line": in_line or request.POST.get("then") == "line",
         "changed_meanwhile": changed_meanwhile,
-        "difference": _difference(action, shown[1] if changed_meanwhile and shown else seen),
+        "difference": _difference(action, known),
         "event": frame.event,
         "own_pause": frame.own_pause,
     }
@@ -131,15 +134,17 @@ def render_refusal(
     return render_review(request, action, problem=problem, shown=shown)
 
 
-def review_context(request: AuthenticatedRequest, action: PendingAction) -> dict[str, Any]:
+def _about(
+    request: AuthenticatedRequest, action: PendingAction, reads: ReviewReads
+) -> dict[str, Any]:
     """Return the context for the message part of a page."""
     person = request.user
     view = request.GET.get("view")
     current = action.current
-    policy = policy_of(action.mailbox)
+    policy = reads.policy
     content = render_content(action, current.payload)
-    right = rights.find_right_to_decide(person, action.mailbox)
-    refusal = rights.refusal_to_approve(person, action, policy)
+    right = rights.find_right_to_decide(person, action.mailbox, reads.held)
+    refusal = rights.refusal_to_approve(person, action, policy, reads.held)
     if refusal is None and content is None:
         refusal = Problem("conflict", UNSEEN)
     return {
@@ -149,11 +154,11 @@ def review_context(request: AuthenticatedRequest, action: PendingAction) -> dict
         "content": content,
         "cut": SHOWN_CHARACTERS,
         "cut_slice": f":{SHOWN_CHARACTERS}",
-        "remarks": notes.remarks_of(action),
-        "track_record": find_track_record(action) if action.status == Status.PENDING else None,
+        "remarks": reads.remarks,
+        "track_record": reads.track_record,
         "kind_template": f"approvals/previews/{action.kind}.html",
         "aside_template": _aside_template(action) if content else None,
-        **_discussion(action, may_decide=right is not None),
+        **_discussion(action, reads, may_decide=right is not None),
         "view": view if view in VIEWS else "preview",
         "views": VIEWS,
         "domains": _domains(current.preview),
@@ -164,11 +169,11 @@ def review_context(request: AuthenticatedRequest, action: PendingAction) -> dict
         "by_passkey": refusal is None
         and is_risky(action)
         and Authenticator.Type.WEBAUTHN in factors_that_count(request),
-        "may_edit": content is not None and edits.may_edit(right, action),
+        "may_edit": content is not None and edits.may_edit(right, action, reads.editable),
         "changes": _difference(action, 1) if view == "changes" else (),
         "past": history.load_history(action) if view == "history" or not content else (),
-        "decisions": action.decisions.select_related("person", "deputy_of"),
-        "attempts": action.attempts.all(),
+        "decisions": reads.decisions,
+        "attempts": reads.attempts,
         "may_have_left": reconcile.may_have_left(action),
         "also_left": reconcile.find_unshown_send(action),
         "not_again": rulings.may_order_again(action, person)
@@ -182,18 +187,16 @@ def review_context(request: AuthenticatedRequest, action: PendingAction) -> dict
     }
 
 
-def _discussion(action: PendingAction, *, may_decide: bool) -> dict[str, Any]:
+def _discussion(action: PendingAction, reads: ReviewReads, *, may_decide: bool) -> dict[str, Any]:
     """Return the context for comments, assignment and texts for the notes."""
     may_assign = may_decide and not action.is_final
     return {
-        "comments": comments.list_comments(action),
+        "comments": reads.comments,
         "may_comment": may_decide and action.purged_at is None,
-        "assigned": assignments.find_assigned(action),
+        "assigned": reads.assigned,
         "may_assign": may_assign,
-        "assignable": assignments.find_assignable(action) if may_assign else (),
-        "texts": review_texts.group_by_purpose(action.mailbox)
-        if may_decide and action.status == Status.PENDING
-        else {},
+        "assignable": reads.assignable if may_assign else (),
+        "texts": reads.texts if may_decide and action.status == Status.PENDING else {},
     }
 
 

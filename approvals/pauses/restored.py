@@ -26,7 +26,7 @@ import structlog
 from django.conf import settings
 from django.db import transaction
 from django.db.backends.signals import connection_created
-from django.db.models import Q
+from django.db.models import OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from accounts.infra.compiled_sql import Select, database_now
@@ -129,8 +129,13 @@ def find_missing(entries: list[journal.Entry]) -> list[journal.Entry]:
 
 def has_warning(action_id: UUID) -> bool:
     """Return True if a restore left a warning on this action: it may have been sent as it is."""
+    return find_warnings(action_id).exists()
+
+
+def find_warnings(action_id: UUID | OuterRef) -> QuerySet[AuditEvent]:
+    """Return the events of such a warning on this action."""
     events = AuditEvent.objects.filter(action_id=action_id, event__in=("noticed", "returned"))
-    return events.filter(data__code=WARNED).exists()
+    return events.filter(data__code=WARNED)
 
 
 def note(*handed_over: tuple[UUID, int]) -> None:

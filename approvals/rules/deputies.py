@@ -61,18 +61,31 @@ def may_open(deputy: User | OuterRef | Slot | int) -> Q:
     return Q(role=Role.MANAGER) | Q(Exists(of_deputy))
 
 
+def _lendable() -> QuerySet[Membership]:
+    return Membership.objects.filter(
+        role__in=Role.at_least(Role.APPROVER),
+        user__is_active=True,
+    )
+
+
 def lent_to(deputy: User | OuterRef | Slot | int) -> QuerySet[Membership]:
     """Return the memberships whose right to decide this person has now as a deputy.
 
     A reference is one to a query that is two levels further out.
     """
     lends = Deputyship.objects.filter(in_force(), person=OuterRef("user"), deputy=deputy)
-    return Membership.objects.filter(
+    return _lendable().filter(
         Exists(lends),
         may_open(deputy),
-        role__in=Role.at_least(Role.APPROVER),
-        user__is_active=True,
     )
+
+
+def deputies_on(mailbox: Slot | UUID) -> QuerySet[Deputyship]:
+    """Return the deputyships that give a right to decide on this mailbox now."""
+    lent = _lendable().filter(
+        may_open(OuterRef(OuterRef("deputy"))), user=OuterRef("person"), mailbox=mailbox
+    )
+    return Deputyship.objects.filter(in_force(), Exists(lent), deputy__is_active=True)
 
 
 def find_lent(mailboxes: Iterable[UUID] | None = None) -> list[Lent]:

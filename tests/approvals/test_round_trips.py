@@ -39,7 +39,7 @@ LIMITS = {
     "list_emails": (2, 0),  # 2, 0
     "search_emails": (3, 0),  # 2, 0
     "queue page": (8, 0),  # 8, 0
-    "review page": (25, 0),  # 10, 0
+    "review page": (8, 0),  # 10, 0
 }
 
 

@@ -1,0 +1,118 @@
+"""The rows that the review page needs about an action, read in one wait for PostgreSQL.
+
+Each part is read and understood by the module of its subject.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from accounts.access.roles import role_rows
+from accounts.infra.compiled_sql import Asked, Rows, read_together, slot
+from accounts.models import User
+from approvals.core.states import Status
+from approvals.core.types import Remarks
+from approvals.decisions import edits, rights
+from approvals.discussion import assignments, comments, review_texts
+from approvals.lifecycle import notes
+from approvals.models import (
+    ApprovalPolicy,
+    Attempt,
+    Comment,
+    Decision,
+    PendingAction,
+    ReviewText,
+    Revision,
+)
+from approvals.pages import live
+from approvals.pages.frame import Frame, load_frame, reads_of_frame
+from approvals.pages.track_record import TrackRecord, record_from, record_rows, values_of_record
+from approvals.rules.policy import policy_from, policy_rows
+
+_revision = Rows(
+    Revision,
+    lambda: Revision.objects.filter(
+        action=slot(Revision, "action"), number=slot(Revision, "number")
+    ),
+)
+_decisions = Rows(
+    Decision,
+    lambda: Decision.objects.filter(action=slot(Decision, "action")),
+    "person",
+    "deputy_of",
+)
+_attempts = Rows(Attempt, lambda: Attempt.objects.filter(action=slot(Attempt, "action")))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReviewReads:
+    """The rows around an action, for one person.
+
+    `seen` is the revision that the person saw last, `editable` the rows of `edits.editable_rows`.
+    `frame` is empty for a part of a page.
+    """
+
+    frame: Frame | None
+    seen: int | None
+    policy: ApprovalPolicy
+    held: rights.Held
+    editable: Sequence[tuple[Any, ...]]
+    remarks: Remarks
+    track_record: TrackRecord | None
+    comments: list[Comment]
+    assigned: User | None
+    assignable: list[User]
+    texts: dict[str, list[ReviewText]]
+    decisions: list[Decision]
+    attempts: list[Attempt]
+    others: list[str]
+
+
+def read_review(person: User, action: PendingAction, *, framed: bool) -> ReviewReads:
+    """Read all of it, and the present revision of the action."""
+    frame = reads_of_frame(person) if framed else ()
+    asked = _reads_about(person, action)
+    rows = read_together(*frame, *asked.values())
+    found = dict(zip(asked, rows[len(frame) :], strict=True))
+    (action.current,) = _revision.load(found["revision"])
+    return ReviewReads(
+        frame=load_frame(person, rows[: len(frame)]) if frame else None,
+        seen=edits.seen_from(found["seen"]),
+        policy=policy_from(found["policy"], action.mailbox),
+        held=rights.held_from(found["role"], found["lent"]),
+        editable=found["editable"],
+        remarks=notes.remarks_from(found["note"], found["metadata"]),
+        track_record=record_from(found["record"]) if "record" in found else None,
+        comments=comments.comment_rows.load(found["comments"]),
+        assigned=assignments.assigned_from(found["assigned"]),
+        assignable=assignments.assignable_rows.load(found["assignable"]),
+        texts=review_texts.group_by_purpose(found["texts"]),
+        decisions=_decisions.load(found["decisions"]),
+        attempts=_attempts.load(found["attempts"]),
+        others=live.present_from(found["present"]),
+    )
+
+
+def _reads_about(person: User, action: PendingAction) -> dict[str, Asked]:
+    of_action = {"action": action.pk}
+    of_mailbox = {"mailbox": action.mailbox_id}
+    asked: dict[str, Asked] = {
+        "seen": (edits.seen_rows, of_action | {"person": person.pk}),
+        "revision": (_revision, of_action | {"number": action.revision}),
+        "policy": (policy_rows, of_mailbox),
+        "role": (role_rows, of_mailbox | {"user": person.pk}),
+        "lent": (rights.lent_rows, of_mailbox | {"person": person.pk}),
+        "editable": (edits.editable_rows, of_action),
+        "note": (notes.note_rows, of_action),
+        "metadata": (notes.metadata_rows, of_action),
+        "comments": (comments.comment_rows, of_action),
+        "assigned": (assignments.assigned_rows, of_action),
+        "assignable": (assignments.assignable_rows, of_mailbox),
+        "texts": (review_texts.text_rows, of_mailbox),
+        "decisions": (_decisions, of_action),
+        "attempts": (_attempts, of_action),
+        "present": live.reads_of_present(action.pk, but=person),
+    }
+    if action.status == Status.PENDING and action.proposer_name:
+        asked["record"] = (record_rows, values_of_record(action))
+    return asked
