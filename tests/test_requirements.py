@@ -21,6 +21,8 @@ USED_ELSEWHERE = {
     "pytest-xdist": ("bin/test", '"-n"'),
     "pytest-timeout": ("pyproject.toml", "timeout ="),
     "pytest-django": ("pyproject.toml", "DJANGO_SETTINGS_MODULE"),
+    "flask": ("tests/support/servers/s3.py", "flask"),  # of moto's server
+    "flask-cors": ("tests/support/servers/s3.py", "flask_cors"),
     "langchain-anthropic": ("docs/use/agent.md", "anthropic:"),
 }
 STUBS = ("types-", "django-stubs")
