@@ -24,6 +24,7 @@ from mailhub.endpoints import mail_settings as mail_settings
 from mailhub.environment_agent import AgentEnvironment
 from mailhub.environment_api import ApiEnvironment
 from mailhub.environment_people import PeopleEnvironment
+from mailhub.environment_storage import StorageEnvironment
 from mailhub.home import KEY_BYTES, close_to_others, env_file, lock_home, new_key
 
 DATABASE_SCHEMES = ("sqlite:///", "postgres://", "postgresql://")
@@ -31,7 +32,7 @@ REDIS_SCHEMES = ("redis://", "rediss://")
 AMQP_SCHEMES = ("amqp://", "amqps://")
 
 
-class Environment(AgentEnvironment, ApiEnvironment, PeopleEnvironment):
+class Environment(AgentEnvironment, ApiEnvironment, PeopleEnvironment, StorageEnvironment):
     """One field for each variable; the field's description is the line in `.env.example`."""
 
     model_config = SettingsConfigDict(case_sensitive=True, extra="ignore", env_ignore_empty=True)

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 import dj_database_url
 from csp.constants import NONE, SELF
 
-from mailhub import environment, logs
+from mailhub import environment, environment_storage, logs
 
 ENV = environment.load()
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -260,6 +260,9 @@ else:
             else {"options": "-c statement_timeout=15min -c jit=off"}
         ),
     } | _given
+
+STORAGES = environment_storage.list_storages(ENV)
+MAILHUB_CONTENT_STORE = ENV.MAILHUB_CONTENT_STORE
 
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 AUTH_USER_MODEL = "accounts.User"

@@ -13,6 +13,7 @@ from accounts.infra.problems import FieldError, Problem
 from accounts.infra.texts import join, translatable
 from accounts.infra.transactions import retry_if_rolled_back
 from accounts.models import User
+from approvals import blobs
 from approvals.audit import chain
 from approvals.core.kinds import get_kind
 from approvals.core.states import SENTENCES, Status
@@ -44,7 +45,7 @@ def edit(
 
     Raises `forbidden`, and `conflict` if the stored content is not the shown one or is decided.
     Raises `policy_blocked` if the rules refuse a target, and `invalid_input` with the names of the
-    fields.
+    fields. Raises `transient` if the object storage does not answer.
     """
     action = PendingAction.objects.select_related("mailbox").get(pk=action_id)
     _refuse(action, person, digest, revision, event="edit_refused")
@@ -59,11 +60,12 @@ def edit(
         return action
     first = action.revisions.get(number=1)
     changed = [one.name for one in comparing.compare_fields(kind.fields(first.payload), fields)]
+    prepared = blobs.prepare(proposal.blobs, action_id=action_id)
     with transaction.atomic():
         action = lock_action(action_id)
         refusal = _refusal(action, person, digest, revision)
         if refusal is None:
-            _store_edit(action, person, proposal, changed)
+            _store_edit(action, person, proposal, prepared, changed)
     if refusal:
         raise refusal
     return action
@@ -86,7 +88,11 @@ def _compose(action: PendingAction, current: Revision, kind: Revises, changes: C
 
 
 def _store_edit(
-    action: PendingAction, person: User, proposal: Proposal, changed: list[str]
+    action: PendingAction,
+    person: User,
+    proposal: Proposal,
+    prepared: blobs.Prepared,
+    changed: list[str],
 ) -> None:
     right = right_to_decide(person, action.mailbox)
     add_revision(
@@ -96,7 +102,7 @@ def _store_edit(
         payload=proposal.payload,
         preview=proposal.preview.as_json(),
         changed=changed,
-        blobs=proposal.blobs,
+        blobs=prepared,
         send_at=proposal.send_at,
         approval_round=action.approval_round + 1,
     )

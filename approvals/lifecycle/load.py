@@ -1,6 +1,5 @@
 """An action with its approved content, read in one query."""
 
-import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +9,7 @@ from django.db.models import F
 
 from accounts.infra.compiled_sql import Select, columns_of, instance, slot
 from accounts.infra.credentials import CannotDecrypt
+from approvals import blobs
 from approvals.core.at_rest import open_part
 from approvals.core.digest import digest_of
 from approvals.core.types import ApprovedAction, LeaseLost
@@ -34,7 +34,7 @@ _with_content = Select(
 _blob = Select(
     lambda: Blob.objects.filter(
         action=slot(Blob, "action"), sha256=slot(Blob, "sha256")
-    ).values_list("content")
+    ).values_list("content", "stored_as")
 )
 
 
@@ -89,13 +89,9 @@ class Read:
         found = _blob.first(action=self.action.pk, sha256=sha256)
         if found is None:
             raise KeyError(sha256)
-        row = Blob(action_id=self.action.pk, sha256=sha256, content=found[0])
-        content = bytes(row.content)
-        # The digest names the bytes by their hash, so bytes that are only stored under that name
-        # need this check.
-        if hashlib.sha256(content).hexdigest() != sha256:
-            raise ValueError("the bytes are not the ones that were approved")
-        return content
+        content, stored_as = found
+        row = Blob(action_id=self.action.pk, sha256=sha256, content=content, stored_as=stored_as)
+        return blobs.read(row)
 
 
 def read_action(action_id: UUID) -> Read | None:

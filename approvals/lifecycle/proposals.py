@@ -1,7 +1,7 @@
 """Storage of a proposal until a person decides."""
 
-import hashlib
 from datetime import datetime
+from uuid import UUID
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
@@ -12,6 +12,7 @@ from accounts.infra.problems import Problem, not_found
 from accounts.infra.texts import join, translatable
 from accounts.infra.transactions import pipelined_transaction, retry_if_rolled_back
 from accounts.models import Mailbox, User
+from approvals import blobs
 from approvals.audit import chain
 from approvals.core.digest import digest_of
 from approvals.core.risk import rank_risk
@@ -20,7 +21,7 @@ from approvals.core.types import Proposal, Remarks
 from approvals.lifecycle import notes, queries
 from approvals.lifecycle.revisions import insert_revision
 from approvals.lifecycle.standing import Standing, read_standing
-from approvals.models import ApprovalPolicy, Blob, IdempotencyRecord, PendingAction, Revision
+from approvals.models import ApprovalPolicy, IdempotencyRecord, PendingAction, Revision
 from approvals.rules.policy import lifetime_of, refusal_by_lists
 
 WAIT_SECONDS = 60  # nobody knows when a person decides
@@ -70,7 +71,8 @@ def propose(
 
     Returns the action, and True if the key had led to it before. Raises `policy_blocked` if the
     rules of the mailbox refuse one of its targets, and `rate_limited` if too many proposals of this
-    caller wait already. Raises `not_found` or `conflict` if the other action cannot be replaced.
+    caller wait already. Raises `not_found` or `conflict` if the other action cannot be replaced,
+    and `transient` if the bucket does not take the bytes.
     """
     if standing is None:
         standing, _ = read_standing(caller, mailbox, proposal.preview.fingerprint)
@@ -79,9 +81,19 @@ def propose(
         raise refusal
     if replaces is None:
         _refuse_when_full(caller, mailbox, standing.waiting)
+    prepared = blobs.prepare(proposal.blobs)
     try:
         action = _store(
-            caller, mailbox, tool, proposal, standing, key, request_digest, replaces, remarks
+            caller,
+            mailbox,
+            tool,
+            proposal,
+            prepared,
+            standing,
+            key,
+            request_digest,
+            replaces,
+            remarks,
         )
     except (Problem, IntegrityError):
         # The same request may have been faster, and have replaced the earlier action.
@@ -101,6 +113,7 @@ def _store(
     mailbox: Mailbox,
     tool: str,
     proposal: Proposal,
+    prepared: blobs.Prepared,
     standing: Standing,
     key: str | None,
     request_digest: str,
@@ -114,9 +127,12 @@ def _store(
         else replaceable(caller=caller, mailbox=mailbox, action_id=replaces)
     )
     now, actor = standing.now(), actor_of(caller)
-    action = _insert(caller, mailbox, tool, proposal, standing.policy, now, replaced)
+    action = _insert(
+        prepared.action_id, caller, mailbox, tool, proposal, standing.policy, now, replaced
+    )
     _remember(action, caller, key, request_digest)
     _store_content(action, proposal, author=caller.user, at=now)
+    prepared.save()
     said = notes.store(action, remarks) if remarks is not None else {}
     if replaced is not None:
         _supersede(replaced, action, actor=actor, at=now)
@@ -133,6 +149,7 @@ def _store(
 
 
 def _insert(
+    action_id: UUID,
     caller: Caller,
     mailbox: Mailbox,
     tool: str,
@@ -142,6 +159,7 @@ def _insert(
     replaced: PendingAction | None,
 ) -> PendingAction:
     return PendingAction.objects.create(
+        id=action_id,
         kind=proposal.kind,
         tool=tool,
         mailbox=mailbox,
@@ -189,13 +207,6 @@ def _store_content(
     )
     insert_revision(revision)
     action.current = revision
-    Blob.objects.bulk_create(
-        (
-            Blob(action=action, sha256=hashlib.sha256(content).hexdigest(), content=content)
-            for content in proposal.blobs
-        ),
-        ignore_conflicts=True,  # without ids in the answer, nothing waits for it
-    )
 
 
 def _supersede(replaced: PendingAction, action: PendingAction, *, actor: str, at: datetime) -> None:

@@ -17,6 +17,7 @@ from accounts.access.caller import Caller
 from accounts.infra.credentials import CannotDecrypt
 from accounts.infra.texts import without_sources
 from accounts.models import Mailbox, User
+from approvals import blobs
 from approvals.core.at_rest import open_part
 from approvals.core.cursors import foreign_cursor, read_cursor, write_cursor
 from approvals.core.kinds import get_kind
@@ -229,11 +230,14 @@ def after_cursor(cursor: str | None, *, newest_first: bool, by: str = "created_a
 
 
 def blob_of(action: PendingAction, sha256: str) -> bytes:
-    """Return bytes that the action's payload names; raises KeyError if they have been purged."""
+    """Return bytes that the action's payload names; raises KeyError if they have been purged.
+
+    Raises ContentUnavailable and CannotDecrypt. It may wait for the bucket.
+    """
     blob = Blob.objects.filter(action=action, sha256=sha256).first()
     if blob is None:
         raise KeyError(sha256)
-    return bytes(blob.content)
+    return blobs.read(blob)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,16 +1,16 @@
 """New revisions of a pending action: the row and its blobs; earlier decisions become void."""
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from accounts.infra.compiled_sql import Insert, database_now
 from accounts.models import User
+from approvals.blobs import Prepared
 from approvals.core import at_rest
 from approvals.core.digest import digest_of
 from approvals.core.risk import rank_risk
 from approvals.core.types import PreviewWarning
-from approvals.models import Blob, PendingAction, Revision
+from approvals.models import PendingAction, Revision
 
 _insert = Insert(
     Revision,
@@ -45,7 +45,7 @@ def add_revision(
     payload: Mapping[str, Any],
     preview: Mapping[str, Any],
     changed: Sequence[str],
-    blobs: Iterable[bytes] = (),
+    blobs: Prepared | None = None,
     **more: Any,
 ) -> None:
     """Replace the present content by new content, or add findings to the same content.
@@ -65,13 +65,8 @@ def add_revision(
         digest=digest,
         created_at=database_now(),
     )
-    Blob.objects.bulk_create(
-        (
-            Blob(action=action, sha256=hashlib.sha256(content).hexdigest(), content=content)
-            for content in blobs
-        ),
-        ignore_conflicts=True,  # the same bytes as before
-    )
+    if blobs is not None:
+        blobs.save()
     PendingAction.objects.filter(pk=action.pk).update(
         revision=number,
         digest=digest,

@@ -1,6 +1,12 @@
 """The tables of the gate. Only approvals imports them."""
 
-from approvals.models.action import Blob, IdempotencyRecord, PendingAction, Revision
+from approvals.models.action import (
+    Blob,
+    IdempotencyRecord,
+    PendingAction,
+    Revision,
+    UnusedObject,
+)
 from approvals.models.audit import AuditChain, AuditEvent
 from approvals.models.deputies import Deputyship
 from approvals.models.discussion import Assignment, Comment, ReviewText
@@ -51,6 +57,7 @@ __all__ = [
     "Revision",
     "SavedView",
     "Seen",
+    "UnusedObject",
     "Webhook",
     "WebhookCursor",
     "WebhookDelivery",

@@ -1,5 +1,6 @@
 """Addresses for a message's content: HTML for the sandboxed frame, whole text and source."""
 
+from contextlib import suppress
 from typing import Literal
 from uuid import UUID
 
@@ -9,6 +10,8 @@ from django.shortcuts import render
 from django.views.decorators.clickjacking import xframe_options_sameorigin
 
 from accounts.access.signed_in import AuthenticatedRequest, signed_in_page
+from approvals.blobs import ContentUnavailable
+from approvals.core.types import Rendered
 from approvals.pages.review import render_content, visible_action
 
 # The message may bring inline styles and pictures of its own; nothing is fetched and nothing runs.
@@ -31,9 +34,8 @@ BODY_POLICY = {
 @csp_replace(BODY_POLICY)  # type: ignore[arg-type]  # its types know views without arguments only
 def body(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse:
     """Return only the HTML of the message, for the sandboxed frame of the review page."""
-    action = visible_action(request, action_id)
-    content = render_content(action, action.current.payload)
-    if content is None or content.html is None:
+    content = _read(request, action_id)
+    if content.html is None:
         raise Http404
     return render(request, "approvals/body.html", {"html": content.html})
 
@@ -43,12 +45,19 @@ def download_whole(
     request: AuthenticatedRequest, action_id: UUID, part: Literal["text", "source"]
 ) -> HttpResponse:
     """Return the whole text or source, as a file that no browser interprets."""
-    action = visible_action(request, action_id)
-    content = render_content(action, action.current.payload)
-    if content is None:
-        raise Http404
+    content = _read(request, action_id)
     response = HttpResponse(getattr(content, part), content_type="text/plain; charset=utf-8")
-    name = f"{action.pk}.{'txt' if part == 'text' else 'eml'}"
+    name = f"{action_id}.{'txt' if part == 'text' else 'eml'}"
     response["Content-Disposition"] = f'attachment; filename="{name}"'
     response["X-Content-Type-Options"] = "nosniff"
     return response
+
+
+def _read(request: AuthenticatedRequest, action_id: UUID) -> Rendered:
+    """Return the content; raises Http404 if it is gone or cannot be read now, as its page says."""
+    action = visible_action(request, action_id)
+    with suppress(ContentUnavailable):
+        content = render_content(action, action.current.payload)
+        if content is not None:
+            return content
+    raise Http404

@@ -15,6 +15,7 @@ from accounts.infra.credentials import CannotDecrypt
 from accounts.infra.problems import Problem
 from accounts.infra.texts import translatable
 from accounts.people.step_up import factors_that_count
+from approvals.blobs import ContentUnavailable
 from approvals.core.kinds import get_kind
 from approvals.core.states import Status
 from approvals.core.types import Rendered
@@ -142,7 +143,11 @@ def _about(
     view = request.GET.get("view")
     current = action.current
     policy = reads.policy
-    content = render_content(action, current.payload)
+    content, unavailable = None, None
+    try:
+        content = render_content(action, current.payload)
+    except ContentUnavailable as error:
+        unavailable = error
     right = rights.find_right_to_decide(person, action.mailbox, reads.held)
     refusal = rights.refusal_to_approve(person, action, policy, reads.held)
     if refusal is None and content is None:
@@ -152,6 +157,7 @@ def _about(
         "preview": current.preview,
         "payload": current.payload,
         "content": content,
+        "unavailable": unavailable,
         "cut": SHOWN_CHARACTERS,
         "cut_slice": f":{SHOWN_CHARACTERS}",
         "remarks": reads.remarks,
@@ -218,13 +224,18 @@ def _difference(action: PendingAction, revision: int | None) -> tuple[FieldChang
 
 
 def render_content(action: PendingAction, payload: Any) -> Rendered | None:
-    """Return the content for the page; None if it has been purged, or cannot be read here."""
+    """Return the content for the page; None if it has been purged, or cannot be read here.
+
+    Raises ContentUnavailable.
+    """
     if not payload:
         return None
     try:
         return get_kind(action.kind).render(payload, lambda sha256: queries.blob_of(action, sha256))
     except CannotDecrypt:  # the bytes; the page says so
         return None
+    except ContentUnavailable:
+        raise
     except Problem:  # another version stored it; the page says so
         log.exception("content_unreadable", action=str(action.pk))
         return None

@@ -30,10 +30,11 @@ from django.db.models.functions import Now
 
 from accounts.infra.compiled_sql import Select, Update, database_now, slot
 from accounts.infra.texts import translatable
+from approvals.blobs import ContentUnavailable
 from approvals.core.kinds import get_kind
 from approvals.core.queue import queue
 from approvals.core.states import Status
-from approvals.core.types import LeaseLost, Outcome, Rechecks
+from approvals.core.types import LeaseLost, Outcome, Rechecks, Verdict
 from approvals.lifecycle.load import Read, read_action
 from approvals.lifecycle.outcomes import SENT_AFTER_ALL, close_as_sent, record_outcome
 from approvals.lifecycle.reconcile import NotLookedAt, SentAlready, find_in_sent, settle_doubts
@@ -253,6 +254,9 @@ def _run(claim: Claim, read: Read) -> Outcome:
         return Outcome(verdict="not_sent", code=SENT_AFTER_ALL)
     except NotLookedAt:
         return Outcome(verdict="not_sent", code=NOT_LOOKED_AT["code"], detail=NOT_LOOKED_IN_SENT)
+    except ContentUnavailable as error:
+        verdict: Verdict = "unknown" if claim.on_wire.is_set() else "not_sent"
+        return Outcome(verdict=verdict, code=error.reason, detail=error.detail)
     # A provider's library may raise anything. It must end as an outcome, never as a lost attempt.
     except Exception as error:
         lost = isinstance(error, LeaseLost)

@@ -14,14 +14,7 @@ from uuid import UUID
 import structlog
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, transaction
-from django.db.models import (
-    DurationField,
-    ExpressionWrapper,
-    F,
-    OuterRef,
-    Q,
-    QuerySet,
-)
+from django.db.models import DurationField, ExpressionWrapper, F, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 from django.utils.module_loading import import_string
 
@@ -29,6 +22,7 @@ from accounts.access import request_log
 from accounts.infra.compiled_sql import Questions, Select, Slot, Update, slot
 from accounts.infra.texts import translatable
 from accounts.models import Mailbox
+from approvals import blobs
 from approvals.audit import anchors, chain
 from approvals.core.kinds import get_kind
 from approvals.core.queue import queue
@@ -39,7 +33,7 @@ from approvals.lifecycle import notes
 from approvals.lifecycle.backoff import PROBES, lookup_wait, retry_wait
 from approvals.lifecycle.load import load_approved, read_action
 from approvals.lifecycle.outcomes import record_outcome
-from approvals.models import Attempt, Blob, Decision, PendingAction, Preparation, Revision
+from approvals.models import Attempt, Decision, PendingAction, Preparation, Revision
 from approvals.rules import conditions
 from approvals.rules.policy import advance_windows, find_closed
 from approvals.webhooks import courier, outbox
@@ -60,7 +54,7 @@ def sweep(*, resident: bool = False) -> datetime | None:
     """Run one round of all tasks, and return when the next waiting approved action may leave.
 
     The tasks: expire, end dead leases, open the next send windows, send back void approvals,
-    reconcile, settle, tidy, purge, notify workers, deliver webhooks, notify
+    reconcile, settle, tidy, purge, notify workers, deliver webhooks, remove unused objects, notify
     people. One statement asks which work exists, and asks again after each task. One failing task
     does not stop the others.
 
@@ -327,7 +321,7 @@ def _purge(action_id: UUID) -> None:
     Revision.objects.filter(action=action_id).update(
         payload={}, preview={}, sealed_payload=None, sealed_preview=None
     )
-    Blob.objects.filter(action=action_id).delete()
+    blobs.discard(action_id)
     Preparation.objects.filter(action=action_id).delete()
     Decision.objects.filter(action=action_id).exclude(note="").update(note="")
     notes.delete(action_id)
@@ -362,13 +356,18 @@ CLEAN_UP = Background(
     ),
     preparation.tidy,
 )
+OBJECTS = Background(
+    "objects",
+    lambda: blobs.find_unused().order_by("remove_at").values_list("pk", "pk")[:LISTED],
+    blobs.remove_unused,
+)
 reconcile, settle, tidy = LOOKS.finish, SENT_COPIES.finish, CLEAN_UP.finish
 # In this order, because a later task may find work that an earlier one made.
 CHORES: dict[str, Callable[[], object] | Background] = {
     "late": expire, "dead": end_dead_leases, "closed": advance_windows, "void": void.send_back, "to_probe": LOOKS,
     "to_settle": SENT_COPIES, "to_tidy": CLEAN_UP, "old": purge, "to_forget": request_log.forget_old, "due": _notify,
     "to_tell": outbox.gather, "to_deliver": courier.deliver_beside,
-    **notification_chores.CHORES,
+    "unused": OBJECTS, **notification_chores.CHORES,
 }  # fmt: skip
 _questions = Questions(
     lambda: {
@@ -384,6 +383,7 @@ _questions = Questions(
         "due": dispatch.find_free(dispatch.find_unpaused()),
         "to_tell": outbox.find_behind(),
         "to_deliver": courier.due(),
+        "unused": blobs.find_unused(),
         **notification_chores.questions(),
     },
     _find_not_yet_due,

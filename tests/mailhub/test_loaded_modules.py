@@ -17,7 +17,7 @@ HEAVY = (
     *("fido2", "lxml", "inscriptis", "turbohtml", "tinycss2", "prometheus_client", "pypdf", "docx"),
     *("openpyxl", "icalendar", "apprise", "pywebpush", "zxcvbn", "ninja", "accounts.admin"),
     *("allauth.account.forms", "django.contrib.auth.forms", "tools.providers.gmail"),
-    "tools.providers.graph",
+    *("tools.providers.graph", "boto3", "botocore", "storages"),
 )
 # The library of MCP brings httpx2, starlette and uvicorn itself.
 ONLY_MCP = ("mcp", "httpx2", "starlette", "uvicorn", "rq", "celery", "redis")

@@ -128,6 +128,7 @@ def test_damaged_bytes_are_shown_as_missing_and_never_sent(
 ) -> None:
     action_id = api.propose()
     content = Blob.objects.values_list("content", flat=True).get()
+    assert content is not None
     Blob.objects.update(content=bytes(content)[:-1] + b"x")
     assert reviewer.page(action_id).status_code == 200
     reviewer.decide(action_id, "approve")
@@ -179,6 +180,7 @@ def test_all_content_moves_to_the_first_key(
     settings.MAILHUB_ENCRYPTION_KEYS = [NEW_KEY]
 
     for record in Blob.objects.values_list("content", flat=True):
+        assert record is not None
         assert is_encrypted(bytes(record))
         assert bytes(record)[8:12] == first_key_id()
     assert f"The {CANARY}." in reviewer.page(action_id).content.decode()
