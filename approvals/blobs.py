@@ -174,12 +174,11 @@ def rewrite(row: Blob, *, in_bucket: bool) -> bool:
     Return False if the row has changed meanwhile. Raises ContentUnavailable and CannotDecrypt.
     """
     content = read(row)
-    mine = Blob.objects.filter(pk=row.pk, stored_as=row.stored_as)
-    if not row.stored_as:
-        mine = mine.filter(content=row.__dict__["content"])
     record = _column().encrypt_value(content, row)
     name = _put(record) if in_bucket else ""
     with transaction.atomic():
+        # The bytes never change, but another process may have moved or deleted them.
+        mine = Blob.objects.filter(pk=row.pk, stored_as=row.stored_as)
         changed = mine.update(content=None if name else record, stored_as=name)
         if changed:
             _take_into_use([name])
@@ -214,7 +213,8 @@ def _take_into_use(names: Iterable[str]) -> None:
 
 def _leave_unused(names: Iterable[str], *, after: timedelta = timedelta()) -> None:
     UnusedObject.objects.bulk_create(
-        UnusedObject(name=name, remove_at=Now() + after) for name in names
+        (UnusedObject(name=name, remove_at=Now() + after) for name in names),
+        ignore_conflicts=True,
     )
 
 

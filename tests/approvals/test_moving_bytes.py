@@ -2,6 +2,7 @@
 
 import base64
 import io
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,10 +10,12 @@ from django.core.management import CommandError, call_command
 from django.db import IntegrityError, transaction
 
 from accounts.infra.keys import first_key_id, is_on_first_key
+from approvals.blobs import rewrite
 from approvals.lifecycle.queries import blob_of
 from approvals.models import Blob, PendingAction, UnusedObject
 from tests.approvals.bucket import bucket, s3
 from tests.conftest import Api
+from tests.support.processes.programs import manage, this_test
 from tests.support.servers.s3 import TestBucket
 
 __all__ = ["bucket", "s3"]
@@ -54,6 +57,31 @@ def test_content_moves_to_the_bucket_and_back(api: Api, bucket: TestBucket, sett
     assert contents() == before
 
 
+@pytest.mark.process
+def test_variables_of_the_environment_name_the_bucket(
+    api: Api, bucket: TestBucket, settings: Any, tmp_path: Path
+) -> None:
+    settings.MAILHUB_CONTENT_STORE = "database"
+    api.propose()
+    before = contents()
+    variables: dict[str, object] = {
+        **this_test(),
+        "MAILHUB_CONTENT_STORE": "s3",
+        "MAILHUB_S3_BUCKET": bucket.name,
+        "MAILHUB_S3_ENDPOINT_URL": bucket.options["endpoint_url"],
+        "MAILHUB_S3_REGION": bucket.options["region_name"],
+        "MAILHUB_S3_ACCESS_KEY_ID": bucket.options["access_key"],
+        "MAILHUB_S3_SECRET_ACCESS_KEY": bucket.options["secret_key"],
+    }
+    moved = manage(tmp_path, "move_content", **variables)
+    assert "Moved: 1. All bytes are in the bucket." in moved.stdout, moved.stderr
+    assert bucket.names() == [Blob.objects.get().stored_as]
+    assert contents() == before
+
+    nowhere = manage(tmp_path, "check", **{**variables, "MAILHUB_S3_BUCKET": ""})
+    assert "MAILHUB_CONTENT_STORE=s3 needs MAILHUB_S3_BUCKET" in nowhere.stderr
+
+
 def test_move_that_was_interrupted_goes_on(api: Api, bucket: TestBucket, settings: Any) -> None:
     settings.MAILHUB_CONTENT_STORE = "database"
     for number in range(3):
@@ -68,6 +96,20 @@ def test_move_that_was_interrupted_goes_on(api: Api, bucket: TestBucket, setting
     bucket.proxy.fail.clear()
     assert run("move_content") == "Moved: 3. All bytes are in the bucket."
     assert contents() == before
+
+
+def test_second_process_that_moves_the_same_row_leaves_it(
+    api: Api, bucket: TestBucket, settings: Any
+) -> None:
+    settings.MAILHUB_CONTENT_STORE = "database"
+    api.propose()
+    first, second = Blob.objects.get(), Blob.objects.get()
+    settings.MAILHUB_CONTENT_STORE = "s3"
+    assert rewrite(first, in_bucket=True)
+    assert not rewrite(second, in_bucket=True)
+    unused = set(UnusedObject.objects.values_list("name", flat=True))
+    assert set(bucket.names()) == unused | {Blob.objects.get().stored_as}
+    assert len(unused) == 1
 
 
 def test_move_back_names_what_is_lost_and_moves_the_rest(
