@@ -4,11 +4,12 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-from django.db.models import QuerySet
+from django.db.models import Exists, QuerySet
 from django.db.models.functions import Lower
 
 from accounts.access.caller import Caller
 from accounts.infra.compiled_sql import Select, Slot, columns_of, instance, slot
+from accounts.infra.own_sender import own_sender
 from accounts.infra.problems import FieldError, Problem, not_found
 from accounts.infra.texts import translatable
 from accounts.models import ApiToken, Mailbox, Membership, Role, User
@@ -20,6 +21,12 @@ def mailboxes(caller: Caller, *, need: Role = Role.VIEWER) -> QuerySet[Mailbox]:
     """
     found = _filter_by_role(caller.user, need)
     return found if caller.token is None else found.filter(tokens=caller.token)
+
+
+def connected_as(address: str | Slot) -> QuerySet[Mailbox]:
+    """Return the connected mailbox with this address in lower case, by the index over addresses."""
+    connected = Mailbox.objects.exclude(status=Mailbox.Status.DISCONNECTED)
+    return connected.annotate(folded=Lower("address")).filter(folded=address)
 
 
 def _filter_by_role(user: User | Slot, need: Role = Role.VIEWER) -> QuerySet[Mailbox]:
@@ -37,7 +44,9 @@ def get_mailbox(caller: Caller, ref: str | None, *, need: Role) -> Mailbox:
     """
     by = "" if ref is None else "id" if _is_uuid(ref) else "address"
     token = caller.token.pk if caller.token else None
-    found = _visible[token is not None, by](user=caller.user.pk, token=token, ref=ref)
+    found = _visible[token is not None, by](
+        user=caller.user.pk, token=token, ref=ref, sender=own_sender()
+    )
     if ref is None and len(found) != 1:
         raise Problem(
             "invalid_input",
@@ -51,7 +60,8 @@ def get_mailbox(caller: Caller, ref: str | None, *, need: Role) -> Mailbox:
         )
     if not found:
         raise not_found("The mailbox does not exist, or you may not see it.")
-    mailbox, role = instance(Mailbox, found[0]), Role(found[0][-1])
+    mailbox, role = instance(Mailbox, found[0]), Role(found[0][-2])
+    mailbox.sender_is_mailbox = bool(found[0][-1])
     if not role.covers(need):
         raise Problem(
             "forbidden",
@@ -77,7 +87,8 @@ def _select_visible(of_token: bool, by: str) -> QuerySet[Mailbox, Any]:
             found = found.annotate(folded=Lower("address")).filter(
                 folded=Lower(slot(Mailbox, "address", "ref"))
             )
-    return found.values_list(*columns_of(Mailbox), "memberships__role")[:2]
+    sender = Exists(connected_as(slot(Mailbox, "address", "sender")))
+    return found.values_list(*columns_of(Mailbox), "memberships__role", sender)[:2]
 
 
 _visible = {

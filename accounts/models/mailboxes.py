@@ -16,7 +16,10 @@ class Mailbox(models.Model):
     """A connected mailbox.
 
     `credentials` is a record of `accounts.infra.credentials`, bound to this row.
+    `sender_is_mailbox` is `own_mail.sender_is_mailbox`, if it was read with the row.
     """
+
+    sender_is_mailbox: bool | None = None
 
     class Provider(models.TextChoices):
         IMAP = "imap", "IMAP"

@@ -11,16 +11,16 @@ import secrets
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from email.utils import parseaddr
 from functools import cache
 
 import structlog
 from django.conf import settings
 from django.db import connections
 
+from accounts.access.roles import connected_as
 from accounts.infra.keys import sign_values, verify_values
 from accounts.infra.own_header import OWN_HEADER
-from accounts.models import Mailbox
+from accounts.infra.own_sender import own_sender
 
 log = structlog.get_logger(__name__)
 
@@ -81,23 +81,14 @@ def is_mark(value: str) -> bool:
     return found is not None and verify_values(found[2], found[1], purpose=PURPOSE)
 
 
-def sender() -> str:
-    """Return the address that own mail comes from, in lower case."""
-    return parseaddr(settings.DEFAULT_FROM_EMAIL)[1].lower()
-
-
 def possible_senders() -> frozenset[str]:
-    """Return `sender()` and the account at the mail server, because some servers write their
+    """Return `own_sender()` and the account at the mail server, because some servers write their
     account into From.
     """
     account = settings.EMAIL_HOST_USER.lower()
-    return frozenset({sender(), account} if "@" in account else {sender()})
+    return frozenset({own_sender(), account} if "@" in account else {own_sender()})
 
 
 def sender_is_mailbox() -> bool:
     """Return True if own mail comes from the address of a mailbox that is connected here."""
-    return (
-        Mailbox.objects.filter(address__iexact=sender())
-        .exclude(status=Mailbox.Status.DISCONNECTED)
-        .exists()
-    )
+    return connected_as(own_sender()).exists()

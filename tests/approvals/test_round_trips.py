@@ -37,7 +37,7 @@ LIMITS = {
     "approve": (12, 1),  # 8, 1
     "execute and settle": (23, 5),  # 14, 3
     "list_emails": (2, 0),  # 2, 0
-    "search_emails": (3, 0),  # 2, 0
+    "search_emails": (2, 0),  # 2, 0
     "queue page": (8, 0),  # 8, 0
     "review page": (8, 0),  # 10, 0
 }

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from accounts.access.caller import Caller
+from accounts.infra.own_sender import own_sender
 from accounts.infra.problems import Problem
 from accounts.infra.texts import translatable
 from accounts.models import Mailbox
@@ -43,7 +44,9 @@ def provider_of(caller: Caller, mailbox: Mailbox) -> MailProvider:
     mail.
     """
     provider = provider_for(mailbox)
-    return provider if caller.is_person else cast(MailProvider, ProviderForPrograms(provider))
+    return (
+        provider if caller.is_person else cast(MailProvider, ProviderForPrograms(provider, mailbox))
+    )
 
 
 def is_gmail(provider: object) -> bool:
@@ -58,11 +61,12 @@ def is_gmail(provider: object) -> bool:
 class ProviderForPrograms:
     """A provider without own mail. Calls that read no mail go to the provider unchanged."""
 
-    def __init__(self, provider: MailProvider) -> None:
+    def __init__(self, provider: MailProvider, mailbox: Mailbox) -> None:
         self._provider = provider
         # Ids of checked messages: a forward checks once for all its files.
         self._allowed: set[str] = set()
-        self._hides_sender: bool | None = None
+        known = mailbox.sender_is_mailbox
+        self._hides_sender = None if known is None else not known
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._provider, name)
@@ -211,9 +215,7 @@ class ProviderForPrograms:
         )
 
     def _is_hidden_sender(self, address: str) -> bool:
-        return (
-            bool(address) and address.lower() == own_mail.sender() and bool(self._hidden_sender())
-        )
+        return bool(address) and address.lower() == own_sender() and bool(self._hidden_sender())
 
     def _hidden_sender(self) -> str:
         """Return the sender address of own mail; empty if a connected mailbox uses it for ordinary
@@ -221,4 +223,4 @@ class ProviderForPrograms:
         """
         if self._hides_sender is None:
             self._hides_sender = not own_mail.sender_is_mailbox()
-        return own_mail.sender() if self._hides_sender else ""
+        return own_sender() if self._hides_sender else ""
