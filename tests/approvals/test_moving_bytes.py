@@ -73,12 +73,13 @@ def test_variables_of_the_environment_name_the_bucket(
         "MAILHUB_S3_ACCESS_KEY_ID": bucket.options["access_key"],
         "MAILHUB_S3_SECRET_ACCESS_KEY": bucket.options["secret_key"],
     }
-    moved = manage(tmp_path, "move_content", **variables)
+    moved = manage(tmp_path, "move_content", stdin="", **variables)
     assert "Moved: 1. All bytes are in the bucket." in moved.stdout, moved.stderr
     assert bucket.names() == [Blob.objects.get().stored_as]
     assert contents() == before
 
-    nowhere = manage(tmp_path, "check", **{**variables, "MAILHUB_S3_BUCKET": ""})
+    variables["MAILHUB_S3_BUCKET"] = ""
+    nowhere = manage(tmp_path, "check", stdin="", **variables)
     assert "MAILHUB_CONTENT_STORE=s3 needs MAILHUB_S3_BUCKET" in nowhere.stderr
 
 
