@@ -7,16 +7,19 @@ Each object has a row of `UnusedObject` whenever no committed Blob names it. A c
 steps therefore leaves no object that nobody removes.
 """
 
+from __future__ import annotations
+
 import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import TYPE_CHECKING, cast
 from uuid import UUID, uuid4
 
 import structlog
 from django.conf import settings
 from django.core.files.base import ContentFile
-from django.core.files.storage import Storage, storages
+from django.core.files.storage import storages
 from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
@@ -27,6 +30,9 @@ from accounts.infra.keys import first_key_id
 from accounts.infra.problems import Problem
 from accounts.infra.texts import translatable
 from approvals.models import Blob, UnusedObject
+
+if TYPE_CHECKING:  # it loads boto3
+    from accounts.infra.bucket import Bucket
 
 log = structlog.get_logger(__name__)
 
@@ -130,8 +136,16 @@ def _get(row: Blob) -> bytes:
 def discard(action_id: UUID) -> None:
     """Delete the rows of an action in the caller's transaction; a later sweep removes objects."""
     rows = Blob.objects.filter(action=action_id)
-    _leave_unused(rows.exclude(stored_as="").values_list("stored_as", flat=True))
+    leave_unused(rows.exclude(stored_as="").values_list("stored_as", flat=True))
     rows.delete()
+
+
+def leave_unused(names: Iterable[str], *, after: timedelta = timedelta()) -> None:
+    """Let the sweep remove these objects, in the caller's transaction."""
+    UnusedObject.objects.bulk_create(
+        (UnusedObject(name=name, remove_at=Now() + after) for name in names),
+        ignore_conflicts=True,
+    )
 
 
 def find_unused() -> QuerySet[UnusedObject]:
@@ -148,6 +162,17 @@ def remove_unused(key: UUID) -> None:
     if not Blob.objects.filter(stored_as=name).exists():
         _bucket().delete(name)
     UnusedObject.objects.filter(pk=key).delete()
+
+
+def list_unnamed() -> Iterator[str]:
+    """Yield the names of objects that no row names, such as after a restored backup, in slices."""
+    last = ""
+    while names := _bucket().list_after(last):
+        last = names[-1]
+        # In this order, because an object that comes into use meanwhile is in the second table then.
+        known = {*UnusedObject.objects.filter(name__in=names).values_list("name", flat=True)}
+        known |= {*Blob.objects.filter(stored_as__in=names).values_list("stored_as", flat=True)}
+        yield from (name for name in names if name not in known)
 
 
 def list_misplaced() -> Iterator[Blob]:
@@ -182,7 +207,7 @@ def rewrite(row: Blob, *, in_bucket: bool) -> bool:
         changed = mine.update(content=None if name else record, stored_as=name)
         if changed:
             _take_into_use([name])
-            _leave_unused([row.stored_as] if row.stored_as else [], after=READ_AT_MOST)
+            leave_unused([row.stored_as] if row.stored_as else [], after=READ_AT_MOST)
     return bool(changed)
 
 
@@ -211,15 +236,8 @@ def _take_into_use(names: Iterable[str]) -> None:
         UnusedObject.objects.filter(name__in=used).delete()
 
 
-def _leave_unused(names: Iterable[str], *, after: timedelta = timedelta()) -> None:
-    UnusedObject.objects.bulk_create(
-        (UnusedObject(name=name, remove_at=Now() + after) for name in names),
-        ignore_conflicts=True,
-    )
-
-
-def _bucket() -> Storage:
-    return storages[BUCKET]
+def _bucket() -> Bucket:
+    return cast("Bucket", storages[BUCKET])
 
 
 def _column() -> EncryptedBinaryField:

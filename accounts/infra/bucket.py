@@ -83,6 +83,11 @@ class Bucket(S3Storage):
         self.client.put_object(Bucket=self.bucket_name, Key=name, Body=content.read())
         return name
 
+    def list_after(self, name: str) -> list[str]:
+        """Return the next names in the order of the bucket, at most 1,000."""
+        answer = self.client.list_objects_v2(Bucket=self.bucket_name, StartAfter=name)
+        return [each["Key"] for each in answer.get("Contents", ())]
+
     def delete(self, name: str) -> None:
         """Delete an object; one that does not exist is no error."""
         self.client.delete_object(Bucket=self.bucket_name, Key=name)

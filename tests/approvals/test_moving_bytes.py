@@ -13,8 +13,9 @@ from accounts.infra.keys import first_key_id, is_on_first_key
 from approvals.blobs import rewrite
 from approvals.lifecycle.queries import blob_of
 from approvals.models import Blob, PendingAction, UnusedObject
+from approvals.worker import maintenance
 from tests.approvals.bucket import bucket, s3
-from tests.conftest import Api
+from tests.conftest import HELLO, Api
 from tests.support.processes.programs import manage, this_test
 from tests.support.servers.s3 import TestBucket
 
@@ -124,6 +125,27 @@ def test_move_back_names_what_is_lost_and_moves_the_rest(
         run("move_content")
     assert Blob.objects.get(action__pk=lost).stored_as
     assert Blob.objects.filter(stored_as="").count() == 1
+
+
+def test_objects_of_a_newer_database_are_found_and_removed(api: Api, bucket: TestBucket) -> None:
+    """After a restored backup, its database does not know the newest objects."""
+    api.propose()
+    named = Blob.objects.get().stored_as
+    bucket.proxy.fail["PUT"] = "lost"
+    api.tool("send_email", **HELLO, confirm=True)
+    newer = {"00000000/a", "ffffffff/z"}
+    for name in newer:
+        bucket.write(name, b"x")
+
+    listed = run("remove_unnamed_objects").splitlines()
+    assert (set(listed[:-1]), listed[-1]) == (newer, "Objects that no row names: 2.")
+    maintenance.sweep()
+    assert newer < set(bucket.names())
+
+    call_command("remove_unnamed_objects", "--remove", stdout=io.StringIO())
+    maintenance.sweep()
+    (waiting,) = UnusedObject.objects.values_list("name", flat=True)
+    assert set(bucket.names()) == {named, waiting}
 
 
 @pytest.mark.parametrize("store", ["database", "s3"])
