@@ -1,34 +1,16 @@
 """Rules that the database enforces for every client: one rule for each trigger."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from accounts.infra.fields import TEXT_MARK
 from accounts.infra.keys import MAGIC
 from approvals.core.at_rest import READABLE
 from approvals.core.states import FINAL, TRANSITIONS
-
-
-@dataclass(frozen=True, kw_only=True)
-class Rule:
-    """A change that the database refuses.
-
-    `refused_when` is SQL over OLD and NEW. The names in braces are words of the database's dialect.
-    """
-
-    name: str
-    table: str
-    event: str
-    refused_when: str
-    says: str
+from approvals.guard_rule import Rule, forbid, is_changed
 
 
 def _join_values(values: Sequence[str]) -> str:
     return ", ".join(f"'{value}'" for value in values)
-
-
-def _is_changed(*columns: str) -> str:
-    return " OR ".join(f"NEW.{column} {{differs}} OLD.{column}" for column in columns)
 
 
 _ALLOWED = " OR ".join(
@@ -111,26 +93,21 @@ def _is_in_clear(column: str) -> str:
 _IN_NO_OR_BOTH = "(NEW.content IS NULL) <> (NEW.stored_as <> '')"  # places of a Blob
 
 
-def _forbid(table: str, event: str) -> Rule:
-    did = {"UPDATE": "changed", "DELETE": "deleted"}[event]
-    return Rule(
-        name=f"{table}_never_{did}",
-        table=f"approvals_{table}",
-        event=event,
-        refused_when="1 = 1",
-        says=f"this is never {did}",
-    )
-
-
 _ENDED = f"a.status IN ({_join_values(FINAL)})"
 
 
 # Evidence of the provider replaces a person's ruling, and the proof that a lookup seemed to give.
 _CORRECTED = (
     "OLD.verdict = 'not_sent' AND OLD.evidence IN ('person', 'probe') AND NEW.evidence IN ('answer', 'probe')"
-    f" AND NOT ({_is_changed('phase', 'wire_started_at')})"
+    f" AND NOT ({is_changed('phase', 'wire_started_at')})"
     " AND (NEW.verdict IN ('accepted', 'not_sent') OR (NEW.verdict = 'refused' AND OLD.evidence = 'person'))"
 )
+
+
+_ARCHIVED = ("archived", "archived_hash", "archived_seal")
+_NAMED = """EXISTS (
+    SELECT 1 FROM approvals_auditevent AS e
+    WHERE e.chain_id = NEW.id AND e.sequence = NEW.archived AND e.hash = NEW.archived_hash)"""
 
 
 _CLAIMED = "a.status = 'executing' AND a.fence = NEW.fence"
@@ -146,7 +123,7 @@ RULES = (
     ),
     _action(
         "action_frozen",
-        _is_changed(
+        is_changed(
             "id",
             "kind",
             "tool",
@@ -162,7 +139,7 @@ RULES = (
     ),
     _action(
         "action_send_time",
-        f"{_is_changed('send_at')} AND NEW.revision = OLD.revision",
+        f"{is_changed('send_at')} AND NEW.revision = OLD.revision",
         "the time at which it leaves changes only by a new revision",
     ),
     _action(
@@ -203,7 +180,7 @@ RULES = (
     ),
     _action(
         "action_receipt_final",
-        f"OLD.status = 'succeeded' AND ({_is_changed('receipt')})",
+        f"OLD.status = 'succeeded' AND ({is_changed('receipt')})",
         "a receipt is final",
     ),
     _action("action_never_deleted", "1 = 1", "this is never deleted", event="DELETE"),
@@ -223,21 +200,21 @@ RULES = (
         # An encrypted column may take another record, because only the holder of a key can make one
         # that opens. A row keeps one content for ever, so the new record is the same content under
         # another key, or damage. Damaged content never leaves.
-        refused_when=_is_changed(
+        refused_when=is_changed(
             *"id action_id number author_id deputy_of_id changed digest created_at".split()
         )
-        + f" OR (({_is_changed('payload')}) AND (NEW.payload <> '{{{{}}}}' OR"
+        + f" OR (({is_changed('payload')}) AND (NEW.payload <> '{{{{}}}}' OR"
         f" (NEW.sealed_payload IS NULL AND {_child('NEW', _ENDED)})))"
-        + f" OR (({_is_changed('preview')}) AND NOT ({_is_only_encrypted()}) AND"
+        + f" OR (({is_changed('preview')}) AND NOT ({_is_only_encrypted()}) AND"
         f" (NEW.preview <> '{{{{}}}}' OR {_child('NEW', _ENDED)}))"
         + "".join(
             f" OR (OLD.{column} IS NOT NULL AND NEW.{column} IS NULL AND {_child('NEW', _ENDED)})"
-            + f" OR (({_is_changed(column)}) AND {_is_in_clear(column)})"
+            + f" OR (({is_changed(column)}) AND {_is_in_clear(column)})"
             for column in ("sealed_payload", "sealed_preview")
         ),
         says="a revision is never changed, only encrypted, and emptied after the end",
     ),
-    _forbid("revision", "DELETE"),
+    forbid("revision", "DELETE"),
     Rule(
         name="blob_of_pending",
         table="approvals_blob",
@@ -249,8 +226,8 @@ RULES = (
         name="blob_never_changed",
         table="approvals_blob",
         event="UPDATE",
-        refused_when=_is_changed("id", "action_id", "sha256")
-        + f" OR (({_is_changed('content')}) AND {_is_in_clear('content')}) OR {_IN_NO_OR_BOTH}",
+        refused_when=is_changed("id", "action_id", "sha256")
+        + f" OR (({is_changed('content')}) AND {_is_in_clear('content')}) OR {_IN_NO_OR_BOTH}",
         says="bytes are never changed, only encrypted, or moved between the row and the bucket",
     ),
     Rule(
@@ -284,14 +261,14 @@ RULES = (
         name="proposernote_never_changed",
         table="approvals_proposernote",
         event="UPDATE",
-        refused_when=_is_changed("action_id")
+        refused_when=is_changed("action_id")
         + "".join(
-            f" OR (({_is_changed(column)}) AND substr(NEW.{column}, 1, {len(TEXT_MARK)}) <> '{TEXT_MARK}')"
+            f" OR (({is_changed(column)}) AND substr(NEW.{column}, 1, {len(TEXT_MARK)}) <> '{TEXT_MARK}')"
             for column in ("reason", "callback_url")
         ),
         says="the words of the proposer are never changed, only encrypted",
     ),
-    _forbid("metadatapair", "UPDATE"),
+    forbid("metadatapair", "UPDATE"),
     Rule(
         name="decision_of_what_is_there",
         table="approvals_decision",
@@ -315,7 +292,7 @@ RULES = (
         name="decision_final",
         table="approvals_decision",
         event="UPDATE",
-        refused_when=_is_changed(
+        refused_when=is_changed(
             "id",
             "action_id",
             "person_id",
@@ -328,23 +305,23 @@ RULES = (
             "method",
         )
         # A signature may be replaced by one of another key. A decision without one never gets one.
-        + f" OR (({_is_changed('seal')}) AND (OLD.seal = '' OR NEW.seal = ''))"
-        + f" OR (({_is_changed('note')}) AND substr(NEW.note, 1, {len(TEXT_MARK)}) <> '{TEXT_MARK}'"
+        + f" OR (({is_changed('seal')}) AND (OLD.seal = '' OR NEW.seal = ''))"
+        + f" OR (({is_changed('note')}) AND substr(NEW.note, 1, {len(TEXT_MARK)}) <> '{TEXT_MARK}'"
         f" AND (NEW.note <> '' OR {_child('NEW', _ENDED)}))",
         says="a decision is never changed, only its note emptied after the end",
     ),
-    _forbid("decision", "DELETE"),
+    forbid("decision", "DELETE"),
     Rule(
         name="deputyship_only_ends",
         table="approvals_deputyship",
         event="UPDATE",
-        refused_when=_is_changed(
+        refused_when=is_changed(
             "id", "person_id", "deputy_id", "starts_at", "ends_at", "created_at"
         )
         + " OR OLD.ended_at IS NOT NULL OR NEW.ended_at IS NULL",
         says="a deputyship only ends, and only once",
     ),
-    _forbid("deputyship", "DELETE"),
+    forbid("deputyship", "DELETE"),
     Rule(
         name="attempt_of_a_claim",
         table="approvals_attempt",
@@ -357,12 +334,12 @@ RULES = (
         name="attempt_forward",
         table="approvals_attempt",
         event="UPDATE",
-        refused_when=_is_changed("id", "action_id", "fence", "worker", "started_at")
+        refused_when=is_changed("id", "action_id", "fence", "worker", "started_at")
         + " OR (OLD.phase = 'wire_started' AND NEW.phase <> 'wire_started')"
         + f" OR (NEW.phase <> OLD.phase AND {_child('NEW', _CLAIMED)})"
         + " OR (OLD.verdict IS NOT NULL AND NEW.verdict IS NULL)"
-        + f" OR (({_is_changed('notes')}) AND NOT (OLD.phase = 'prepared' AND NEW.phase = 'wire_started'))"
-        + f" OR (OLD.ruled_at IS NOT NULL AND ({_is_changed('ruled_at')}))",
+        + f" OR (({is_changed('notes')}) AND NOT (OLD.phase = 'prepared' AND NEW.phase = 'wire_started'))"
+        + f" OR (OLD.ruled_at IS NOT NULL AND ({is_changed('ruled_at')}))",
         says="an attempt only goes on",
     ),
     Rule(
@@ -370,7 +347,7 @@ RULES = (
         table="approvals_attempt",
         event="UPDATE",
         refused_when="OLD.verdict <> 'unknown' AND ("
-        + _is_changed("verdict", "phase", "code", "evidence", "ended_at", "wire_started_at")
+        + is_changed("verdict", "phase", "code", "evidence", "ended_at", "wire_started_at")
         + f") AND NOT ({_CORRECTED})",
         says="a definite verdict is final",
     ),
@@ -384,15 +361,30 @@ RULES = (
         " OR (other.fence > NEW.fence AND NEW.ruled_at IS NULL)))",
         says="a second copy leaves only by order of a person",
     ),
-    _forbid("attempt", "DELETE"),
-    _forbid("auditevent", "UPDATE"),
-    _forbid("auditevent", "DELETE"),
+    forbid("attempt", "DELETE"),
+    forbid("auditevent", "UPDATE"),
+    Rule(
+        name="auditevent_archived_first",
+        table="approvals_auditevent",
+        event="DELETE",
+        refused_when="OLD.sequence > (SELECT c.archived FROM approvals_auditchain AS c WHERE c.id = OLD.chain_id)",
+        says="an event is deleted only after its chain names it as archived",
+    ),
     Rule(
         name="auditchain_grows",
         table="approvals_auditchain",
         event="UPDATE",
-        refused_when=_is_changed("id", "mailbox_id") + " OR NEW.length <> OLD.length + 1",
+        refused_when=is_changed("id", "mailbox_id")
+        + f" OR (NOT ({is_changed(*_ARCHIVED)}) AND NEW.length <> OLD.length + 1)",
         says="a chain only grows",
     ),
-    _forbid("auditchain", "DELETE"),
+    Rule(
+        name="auditchain_archived_forward",
+        table="approvals_auditchain",
+        event="UPDATE",
+        refused_when=f"({is_changed(*_ARCHIVED)}) AND (({is_changed('length', 'head')})"
+        f" OR NEW.archived <= OLD.archived OR NEW.archived >= NEW.length OR NOT {_NAMED})",
+        says="the end of the archive only moves forward, to an event before the last one",
+    ),
+    forbid("auditchain", "DELETE"),
 )

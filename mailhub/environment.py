@@ -30,6 +30,7 @@ from mailhub.home import KEY_BYTES, close_to_others, env_file, lock_home, new_ke
 DATABASE_SCHEMES = ("sqlite:///", "postgres://", "postgresql://")
 REDIS_SCHEMES = ("redis://", "rediss://")
 AMQP_SCHEMES = ("amqp://", "amqps://")
+DELIVERIES_KEPT_DAYS = 31  # webhooks can be delivered again for 30 days, from the audit events
 
 
 class Environment(AgentEnvironment, ApiEnvironment, PeopleEnvironment, StorageEnvironment):
@@ -98,6 +99,14 @@ class Environment(AgentEnvironment, ApiEnvironment, PeopleEnvironment, StorageEn
     MAILHUB_AUDIT_ANCHORS_COPY: str = Field(
         "",
         description="A folder on another disk or machine that gets a copy of the audit's anchors; empty: none",
+    )
+    MAILHUB_AUDIT_RETENTION_DAYS: int = Field(
+        0,
+        ge=0,
+        description="How long audit events stay in the database, 31 or more; then they are archived; 0: for ever",
+    )
+    MAILHUB_AUDIT_ARCHIVE: str = Field(
+        "", description="The folder of archived audit events; empty: audit-archive in MAILHUB_HOME"
     )
     DUPLICATE_WINDOW_SECONDS: int = Field(
         120, ge=0, description="Same recipients, subject, text: warn within"
@@ -210,6 +219,13 @@ class Environment(AgentEnvironment, ApiEnvironment, PeopleEnvironment, StorageEn
         if not decoded or any(len(key) != KEY_BYTES for key in decoded):
             raise ValueError(f"needs at least one key, each of {KEY_BYTES} bytes in base64")
         return keys
+
+    @field_validator("MAILHUB_AUDIT_RETENTION_DAYS")
+    @classmethod
+    def _is_longer_than_deliveries(cls, days: int) -> int:
+        if 0 < days < DELIVERIES_KEPT_DAYS:
+            raise ValueError(f"must be 0, or at least {DELIVERIES_KEPT_DAYS}")
+        return days
 
     @field_validator("DATABASE_URL")
     @classmethod

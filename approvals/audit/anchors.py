@@ -9,7 +9,7 @@ ANCHOR_SECONDS, and copies every line to MAILHUB_AUDIT_ANCHORS_COPY.
 
 A full file is followed by a new one with the next number, which begins with the head of each chain.
 So the newest file is enough to know the required content of each chain, and a reader remembers its
-position in it.
+position in it. Before events are removed from the database, a line says that they are archived.
 """
 
 import fcntl
@@ -21,7 +21,7 @@ import time
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 from uuid import UUID
 
 from django.conf import settings
@@ -43,14 +43,25 @@ NAME = re.compile(r"audit-heads(?:-(\d{6}))?\.jsonl")
 
 @dataclass(frozen=True, kw_only=True)
 class Head:
-    """The length of a chain at some time, and the hash of its last event then."""
+    """The length of a chain at some time, and the hash of its last event then.
+
+    With `archived`, these events are in the archive and may be missing in the database.
+    """
 
     chain: UUID
     length: int
     hash: str
+    archived: bool = False
 
     def line(self, at: str) -> str:
-        said = {"at": at, "chain": str(self.chain), "length": self.length, "head": self.hash}
+        said: dict[str, Any] = {
+            "at": at,
+            "chain": str(self.chain),
+            "length": self.length,
+            "head": self.hash,
+        }
+        if self.archived:
+            said["archived"] = True
         return json.dumps({**said, "seal": keyed_hash(json.dumps(said, sort_keys=True))})
 
 
@@ -194,10 +205,16 @@ class Reader:
         for line in whole.decode(errors="replace").splitlines():
             head, genuine = _head_of(line, None)
             if head is not None and genuine:
-                before = self._read.heads.get(head.chain)
+                heads = self._read.archived if head.archived else self._read.heads
+                before = heads.get(head.chain)
                 if before is None or before.length <= head.length:
-                    self._read.heads[head.chain] = head
+                    heads[head.chain] = head
         return dict(self._read.heads)
+
+    def archived(self) -> dict[UUID, Head]:
+        """Return the end of the archived events of each chain that the newest file names."""
+        self.newest()
+        return dict(self._read.archived)
 
 
 @dataclass(kw_only=True)
@@ -206,6 +223,7 @@ class _Read:
     beginning: bytes = b""  # its first line, which has a time and a signature
     offset: int = 0
     heads: dict[UUID, Head] = field(default_factory=dict)
+    archived: dict[UUID, Head] = field(default_factory=dict)
 
 
 READER = Reader()
@@ -216,7 +234,12 @@ def _head_of(line: str, only: Collection[UUID] | None) -> tuple[Head | None, boo
     try:
         said = json.loads(line)
         head, at = (
-            Head(chain=UUID(said["chain"]), length=int(said["length"]), hash=said["head"]),
+            Head(
+                chain=UUID(said["chain"]),
+                length=int(said["length"]),
+                hash=said["head"],
+                archived=said.get("archived") is True,
+            ),
             said["at"],
         )
     except (
@@ -264,7 +287,7 @@ def begin_another() -> None:
 def _begin_another_if_full(heads: dict[UUID, Head]) -> None:
     path = heads_file()
     if path.exists() and path.stat().st_size >= FULL_BYTES + BYTES_A_CHAIN * len(heads):
-        _begin_another(heads.values())
+        _begin_another([*heads.values(), *READER.archived().values()])
 
 
 def _begin_another(heads: Iterable[Head]) -> None:

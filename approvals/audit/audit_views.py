@@ -78,6 +78,7 @@ def index(request: AuthenticatedRequest) -> HttpResponse:
         "rows": rows,
         "logged": logged,
         "chains": chains,
+        "archived": log.count_archived(form.chains),
         "window": log.WINDOW,
         "formats": [("csv", "CSV"), ("jsonl", "JSON Lines")],
     }
@@ -95,6 +96,7 @@ def verify(request: AuthenticatedRequest) -> HttpResponse:
         {
             "mailbox": chains[each.chain],
             "checked": each,
+            "skipped": each.skipped - each.archived,
             "wrong": [
                 (WRONG[one.wrong] % {"n": one.sequence}, one.detail)
                 for one in each.findings[:SHOWN]

@@ -15,3 +15,7 @@ class Finding:
     sequence: int
     wrong: Wrong
     detail: str
+
+
+def make_finding(chain: UUID, sequence: int, wrong: Wrong, detail: str) -> Finding:
+    return Finding(chain=chain, sequence=sequence, wrong=wrong, detail=detail)

@@ -15,11 +15,14 @@ from django.utils.translation import ngettext
 
 from approvals.audit import anchors
 from approvals.audit.anchors import Head, anchor, heads_file
-from approvals.audit.chain import Link, hash_of
-from approvals.audit.findings import Finding, Wrong
-from approvals.audit.orders import History, unclaimed_attempts, unsigned_decisions
-from approvals.audit.verified import BEGINNING, End, Verified
+from approvals.audit.beginnings import Beginning
+from approvals.audit.chain import Link
+from approvals.audit.findings import Finding, make_finding
+from approvals.audit.orders import unclaimed_attempts, unsigned_decisions
+from approvals.audit.verified import End, Verified
+from approvals.audit.walk import Walk, contradicts, other_head
 from approvals.models import Attempt, AuditChain, AuditEvent, Decision
+from approvals.models.audit import NO_MAILBOX
 
 __all__ = [
     "Checked",
@@ -41,11 +44,15 @@ READ_AGAIN = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class Checked:
-    """The findings in a chain, the numbers of checked and of skipped older events, and its end."""
+    """The findings in a chain, the numbers of checked and of skipped older events, and its end.
+
+    The first `archived` events are not in the database.
+    """
 
     chain: UUID
     looked_at: int
     skipped: int
+    archived: int
     findings: list[Finding]
     end: End
 
@@ -64,13 +71,18 @@ def verify() -> list[Finding]:
     return examine().findings
 
 
-def examine(after: Verified | None = None) -> Verification:
+def examine(after: Verified | None = None, *, archive: bool = False) -> Verification:
     """Check every chain, decision and attempt; with `after`, only what was added since then.
 
     What was changed before that place is then not found, except by the newest anchor of its chain.
+    With `archive`, the archived events are checked too.
     """
     newest = {model: _newest_key(model) for model in (Decision, Attempt)}
-    checked = check_chains() if after is None else _check_new_events(after)
+    checked = (
+        check_chains(archive=archive)
+        if after is None
+        else _check_new_events(after, archive=archive)
+    )
     findings = [
         *(finding for chain in checked for finding in chain.findings),
         *unsigned_decisions(after.decisions if after else 0),
@@ -96,20 +108,20 @@ def compare_with_anchors() -> list[Finding]:
     the start of a process.
     """
     known = anchors.READER.newest()  # before the chains are read: they only grow
-    chains = {
-        pk: (length, head)
-        for pk, length, head in AuditChain.objects.values_list("pk", "length", "head")
-    }
+    chains = _read_chains(AuditChain.objects.all())
     found, older = [], []
     for head in known.values():
-        length, last = chains.get(head.chain, (0, BEGINNING))
-        if length < head.length:
-            missing = _missing_at_the_end(head.length - length)
-            found.append(_finding(head.chain, length + 1, "cut", missing))
-        elif length > head.length:
+        end, beginning = chains.get(head.chain, NO_CHAIN)
+        found += _check_beginning(beginning, [head])
+        if end.length < head.length:
+            missing = _missing_at_the_end(head.length - end.length)
+            found.append(make_finding(head.chain, end.length + 1, "cut", missing))
+        elif head.length <= beginning.length:
+            continue  # that event is in the archive
+        elif end.length > head.length:
             older.append(head)
-        elif last != head.hash:
-            found.append(_other_head(head))
+        elif end.hash != head.hash:
+            found.append(other_head(head))
     for first in range(0, len(older), LOOKED_UP):
         some = older[first : first + LOOKED_UP]
         links = AuditEvent.objects.filter(
@@ -120,22 +132,18 @@ def compare_with_anchors() -> list[Finding]:
             for chain, sequence, said in links.values_list("chain", "sequence", "hash")
         }
         found += [
-            _other_head(head) for head in some if hashes.get((head.chain, head.length)) != head.hash
+            other_head(head) for head in some if hashes.get((head.chain, head.length)) != head.hash
         ]
     return found
 
 
-def _other_head(head: Head) -> Finding:
-    return _finding(head.chain, head.length, "rewritten", _("another event was anchored here"))
-
-
 def check_chains(
-    only: Collection[UUID] | None = None, *, newest: int | None = None
+    only: Collection[UUID] | None = None, *, newest: int | None = None, archive: bool = False
 ) -> list[Checked]:
     """Return each chain, or each of these, with its defects.
 
-    With `newest` it checks only so many events of each. It takes no lock, and events may arrive
-    meanwhile.
+    With `newest` it checks only so many events of each; with `archive` also the archived events. It
+    takes no lock, and events may arrive meanwhile.
     """
     ours: dict[UUID, list[Head]] = {}
     strange: dict[UUID, list[Finding]] = {}
@@ -143,7 +151,7 @@ def check_chains(
         if genuine:
             ours.setdefault(head.chain, []).append(head)
         else:
-            found = _finding(
+            found = make_finding(
                 head.chain,
                 head.length,
                 "altered",
@@ -151,82 +159,131 @@ def check_chains(
             )
             strange.setdefault(head.chain, []).append(found)
     rows = AuditChain.objects.all() if only is None else AuditChain.objects.filter(pk__in=only)
-    chains = _ends_of(rows)
+    chains = _read_chains(rows)
     wanted = chains.keys() | ours.keys() | strange.keys() if only is None else only
     found_in = []
     for each in sorted(wanted, key=str):
-        end = chains.get(each, NOTHING)
-        skipped = 0 if newest is None else max(end.length - newest, 0)
+        row = chains.get(each, NO_CHAIN)
+        skipped = 0 if newest is None else max(row[0].length - newest, 0)
         start = End(length=skipped, hash=None) if skipped else NOTHING
-        checked = _check_chain(each, end, ours.get(each, []), start)
+        checked = _check_chain(each, row, ours.get(each, []), start, archive=archive)
         found_in.append(replace(checked, findings=strange.get(each, []) + checked.findings))
     return found_in
 
 
-def _check_new_events(after: Verified) -> list[Checked]:
+def _check_new_events(after: Verified, *, archive: bool) -> list[Checked]:
     """Return the chains that are not as they were, checked from their verified ends."""
     known = anchors.READER.newest()  # before the chains are read: they only grow
-    chains = _ends_of(AuditChain.objects.all())
+    archived = anchors.READER.archived()
+    chains = _read_chains(AuditChain.objects.all())
     found = []
     for each in sorted(chains.keys() | known.keys() | after.ends.keys(), key=str):
-        start, head = after.ends.get(each, NOTHING), chains.get(each, NOTHING)
-        anchored = [known[each]] if each in known else []
-        is_same = (start.length, start.hash) == (head.length, head.hash)
+        start, row = after.ends.get(each, NOTHING), chains.get(each, NO_CHAIN)
+        anchored = [heads[each] for heads in (known, archived) if each in heads]
+        is_same = (start.length, start.hash) == (row[0].length, row[0].hash)
+        is_same = is_same and not _check_beginning(row[1], anchored)
         if not is_same or any(
-            line.length > start.length or _contradicts(line, start) for line in anchored
+            line.length > start.length or contradicts(line, start) for line in anchored
         ):
-            found.append(_check_chain(each, head, anchored, start))
+            found.append(_check_chain(each, row, anchored, start, archive=archive))
     return found
 
 
-def _ends_of(rows: QuerySet[AuditChain]) -> dict[UUID, End]:
-    heads = rows.values_list("pk", "length", "head")
-    return {chain: End(length=length, hash=last) for chain, length, last in heads}
+Row = tuple[End, Beginning]
+NO_CHAIN: Row = (NOTHING, Beginning(chain=NO_MAILBOX))
 
 
-def _contradicts(anchored: Head, end: End) -> bool:
-    return anchored.length == end.length and end.hash not in (None, anchored.hash)
+def _read_chains(rows: QuerySet[AuditChain]) -> dict[UUID, Row]:
+    """Return where each chain ends, and where it begins in the database."""
+    columns = ("pk", "length", "head", "archived", "archived_hash", "archived_seal")
+    return {
+        chain: (
+            End(length=length, hash=last),
+            Beginning(chain=chain, length=archived, hash=archived_hash, seal=seal),
+        )
+        for chain, length, last, archived, archived_hash, seal in rows.values_list(*columns)
+    }
 
 
-def _check_chain(chain_id: UUID, head: End, anchored: list[Head], start: End) -> Checked:
-    """Check one chain from `start`; `head` is its end as the chain's row names it.
+def _check_beginning(beginning: Beginning, anchored: list[Head]) -> list[Finding]:
+    """Return the finding that mailhub did not archive all events before the beginning."""
+    said = [head for head in anchored if head.archived]
+    is_ours = beginning.is_ours and not any(
+        head.length == beginning.length and head.hash != beginning.hash for head in anchored
+    )
+    # Only the home that archives has such lines.
+    if is_ours and (not said or beginning.length <= max(head.length for head in said)):
+        return []
+    detail = _("mailhub did not archive all events up to here")
+    return [make_finding(beginning.chain, beginning.length, "removed", detail)]
+
+
+def _check_chain(
+    chain_id: UUID, row: Row, anchored: list[Head], start: End, *, archive: bool
+) -> Checked:
+    """Check one chain from `start`, or from its beginning in the database if that is later.
 
     1. Each link fits its hash, and the one before it.
     2. The chain ends where its head says.
     3. The anchors agree.
+
+    With `archive` the links before the beginning are read from the archive.
     """
-    length, last = head.length, head.hash
-    sequence, previous = start.length, start.hash
-    wanted = _hashes_by_length(anchored, after=start.length)
-    found = _find_two_anchors(chain_id, wanted)
-    found += [_other_head(line) for line in anchored if _contradicts(line, start)]
-    looked_at = 0
-    history = History(chain_id, whole=start.hash is not None, approved=start.approved)
-    for link, length, last in _links(chain_id, after=start.length):  # noqa: B007
-        looked_at += 1
-        found += _check_link(link, sequence, previous)
-        found += history.add_event(link)
-        hashes = wanted.pop(link.sequence, {link.hash})
-        if link.hash not in hashes:
-            found.append(
-                _finding(chain_id, link.sequence, "rewritten", _("another event was anchored here"))
-            )
-        sequence, previous = link.sequence, link.hash
-    longest = max([length, *wanted])
+    checked = _walk_chain(chain_id, row, anchored, start, archive=archive)
+    if not checked.findings:
+        return checked
+    # Events that were archived meanwhile are no finding.
+    now = _read_chains(AuditChain.objects.filter(pk=chain_id)).get(chain_id, NO_CHAIN)
+    if now[1] == row[1]:
+        return checked
+    return _walk_chain(chain_id, now, anchored, start, archive=archive)
+
+
+def _walk_chain(
+    chain_id: UUID, row: Row, anchored: list[Head], start: End, *, archive: bool
+) -> Checked:
+    (length, last), beginning = (row[0].length, row[0].hash), row[1]
+    before = _check_beginning(beginning, anchored) + _check_leftover(beginning)
+    whole = archive or start.length >= beginning.length
+    if not whole:
+        start = End(length=beginning.length, hash=beginning.hash)
+    walk = Walk(chain_id, start, anchored, whole=whole)
+    if start.length < beginning.length:
+        walk.through_archive(beginning)
+    for link, length, last in _links(chain_id, after=walk.sequence):  # noqa: B007
+        walk.add(link)
+    found = before + walk.findings
+    sequence, previous = walk.sequence, walk.previous
+    longest = max([length, *walk.wanted])
     if longest > sequence:
         missing = _missing_at_the_end(longest - sequence)
-        found.append(_finding(chain_id, sequence + 1, "cut", missing))
+        found.append(make_finding(chain_id, sequence + 1, "cut", missing))
     elif length < start.length:
         missing = _missing_at_the_end(start.length - length)
-        found.append(_finding(chain_id, length + 1, "cut", missing))
+        found.append(make_finding(chain_id, length + 1, "cut", missing))
     elif (length, last) != (sequence, previous or last):
-        found.append(
-            _finding(chain_id, sequence, "rewritten", _("the head of the chain names another end"))
-        )
-    end = End(length=sequence, hash=previous, approved=frozenset(history.approved))
+        detail = _("the head of the chain names another end")
+        found.append(make_finding(chain_id, sequence, "rewritten", detail))
     return Checked(
-        chain=chain_id, looked_at=looked_at, skipped=start.length, findings=found, end=end
+        chain=chain_id,
+        looked_at=walk.looked_at,
+        skipped=start.length,
+        archived=beginning.length,
+        findings=found,
+        end=End(length=sequence, hash=previous, approved=frozenset(walk.history.approved)),
     )
+
+
+def _check_leftover(beginning: Beginning) -> list[Finding]:
+    """Return a finding if the database has an event before the beginning: somebody added it."""
+    if beginning.length == 0:
+        return []
+    early = AuditEvent.objects.filter(chain=beginning.chain, sequence__lte=beginning.length)
+    first = early.order_by("sequence").values_list("sequence", flat=True).first()
+    if first is None:
+        return []
+    detail = _("this event is in the archive, and again in the database")
+    return [make_finding(beginning.chain, first, "altered", detail)]
 
 
 def _missing_at_the_end(count: int) -> str:
@@ -234,39 +291,6 @@ def _missing_at_the_end(count: int) -> str:
         "%(n)s event is missing at the end", "%(n)s events are missing at the end", count
     )
     return words % {"n": count}
-
-
-def _hashes_by_length(anchored: list[Head], *, after: int) -> dict[int, set[str]]:
-    """Return the anchored hashes for each length of the chain beyond `after`."""
-    found: dict[int, set[str]] = {}
-    for head in anchored:
-        if head.length > after:
-            found.setdefault(head.length, set()).add(head.hash)
-    return found
-
-
-def _find_two_anchors(chain_id: UUID, wanted: dict[int, set[str]]) -> list[Finding]:
-    """Return a finding for each length with two different anchored hashes."""
-    return [
-        _finding(chain_id, at, "rewritten", _("two different events were anchored here"))
-        for at, hashes in wanted.items()
-        if len(hashes) > 1
-    ]
-
-
-def _check_link(link: Link, sequence: int, previous: str | None) -> Iterator[Finding]:
-    """Yield the defects of a link after the one with this sequence number and hash."""
-    if link.sequence != sequence + 1:
-        count = link.sequence - sequence - 1
-        missing = ngettext("%(n)s event is missing", "%(n)s events are missing", count)
-        missing %= {"n": count}
-        yield _finding(link.chain_id, sequence + 1, "removed", missing)
-    if hash_of(link) != link.hash:
-        detail = _("it does not match its hash")
-        yield _finding(link.chain_id, link.sequence, "altered", detail)
-    elif link.sequence == sequence + 1 and previous not in (None, link.previous):
-        detail = _("it does not follow the event before it")
-        yield _finding(link.chain_id, link.sequence, "rewritten", detail)
 
 
 def _links(chain_id: UUID, *, after: int) -> Iterator[tuple[Link, int, str]]:
@@ -284,7 +308,3 @@ def _links(chain_id: UUID, *, after: int) -> Iterator[tuple[Link, int, str]]:
             yield Link._make(columns), length, head
         full = len(batch) == BATCH  # else the end was reached, even if events are still added
         after = batch[-1][1] if full else after
-
-
-def _finding(chain: UUID, sequence: int, wrong: Wrong, detail: str) -> Finding:
-    return Finding(chain=chain, sequence=sequence, wrong=wrong, detail=detail)

@@ -89,7 +89,7 @@ class WebhookDelivery(models.Model):
     webhook = models.ForeignKey(Webhook, models.CASCADE, related_name="deliveries")
     event = models.CharField(max_length=60)
     action = models.ForeignKey(PendingAction, models.CASCADE, null=True, related_name="+")
-    link = models.ForeignKey(AuditEvent, models.CASCADE, null=True, related_name="+")
+    link = models.ForeignKey(AuditEvent, models.PROTECT, null=True, related_name="+")
     at = models.DateTimeField()
     tries = models.PositiveSmallIntegerField(default=0)
     next_at = models.DateTimeField(null=True)

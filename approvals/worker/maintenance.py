@@ -39,6 +39,7 @@ from approvals.rules.policy import advance_windows, find_closed
 from approvals.webhooks import courier, outbox
 from approvals.worker import dead_letters, dispatch, notification_chores, preparation, void
 from approvals.worker.background import Background
+from approvals.worker.retention_chore import archive_events
 
 log = structlog.get_logger(__name__)
 
@@ -73,6 +74,7 @@ def sweep(*, resident: bool = False) -> datetime | None:
         _run(chore)
         there_is, next_due = _questions(kept=kept)
     _run(_anchor)
+    _run(archive_events)
     if time.monotonic() >= _others_due():
         _run(purge_others)
     return next_due
