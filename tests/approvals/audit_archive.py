@@ -9,14 +9,17 @@ from typing import Any
 import pytest
 import time_machine
 from django.core.management import CommandError, call_command
+from django.db import connection
 from django.utils import timezone
 
 from accounts.models import Mailbox
+from approvals import guards
 from approvals.audit import archive, chain
 from approvals.models import AuditChain, AuditEvent, NotificationCursor, PendingAction
 from tests.support.work import work
 
 DAYS = 40
+FINE = "are what they were."
 
 
 @pytest.fixture(autouse=True)
@@ -85,3 +88,9 @@ def numbers_of(mailbox: Mailbox) -> list[int]:
 
 def files_of(mailbox: Mailbox) -> list[Path]:
     return [part.path for part in archive.parts_of(mailbox.pk)]
+
+
+def by_force(change: Callable[[], Any]) -> None:
+    """Change the database without its guards, as an attacker with access to it."""
+    with guards.lift_guards(connection):
+        change()
