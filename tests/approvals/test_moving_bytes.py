@@ -65,15 +65,7 @@ def test_variables_of_the_environment_name_the_bucket(
     settings.MAILHUB_CONTENT_STORE = "database"
     api.propose()
     before = contents()
-    variables: dict[str, object] = {
-        **this_test(),
-        "MAILHUB_CONTENT_STORE": "s3",
-        "MAILHUB_S3_BUCKET": bucket.name,
-        "MAILHUB_S3_ENDPOINT_URL": bucket.options["endpoint_url"],
-        "MAILHUB_S3_REGION": bucket.options["region_name"],
-        "MAILHUB_S3_ACCESS_KEY_ID": bucket.options["access_key"],
-        "MAILHUB_S3_SECRET_ACCESS_KEY": bucket.options["secret_key"],
-    }
+    variables = {**this_test(), **bucket.variables}
     moved = manage(tmp_path, "move_content", stdin="", **variables)
     assert "Moved: 1. All bytes are in the bucket." in moved.stdout, moved.stderr
     assert bucket.names() == [Blob.objects.get().stored_as]

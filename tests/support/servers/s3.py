@@ -2,19 +2,21 @@
 
 import contextlib
 import http.client
-import os
 import re
 import socket
 import subprocess
 import sys
+import tempfile
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any, Literal
 
 from boto3.session import Session
 
+from tests.support.processes.programs import until
 from tests.support.servers.listening import SECONDS, Listening
 
 KEY, SECRET, REGION = "key", "secret", "eu-central-1"
@@ -110,6 +112,18 @@ class TestBucket:
             "seconds": 5,
         }
 
+    @property
+    def variables(self) -> dict[str, object]:
+        """Return the variables of the environment for a process of mailhub."""
+        return {
+            "MAILHUB_CONTENT_STORE": "s3",
+            "MAILHUB_S3_BUCKET": self.name,
+            "MAILHUB_S3_ENDPOINT_URL": self.options["endpoint_url"],
+            "MAILHUB_S3_REGION": REGION,
+            "MAILHUB_S3_ACCESS_KEY_ID": KEY,
+            "MAILHUB_S3_SECRET_ACCESS_KEY": SECRET,
+        }
+
     def names(self) -> list[str]:
         listed = self.client.list_objects_v2(Bucket=self.name)
         return [each["Key"] for each in listed.get("Contents", [])]
@@ -133,16 +147,21 @@ def session() -> Session:
 def serve_s3() -> Iterator[int]:
     """Run moto's server, and yield its port."""
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"]
-    with subprocess.Popen(
-        command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env={**os.environ}
-    ) as process:
-        assert process.stderr is not None
+    # A file, because nobody reads a pipe for the whole time, and it would fill.
+    with (
+        tempfile.NamedTemporaryFile() as log,
+        subprocess.Popen(command, stderr=log, stdout=subprocess.DEVNULL) as process,
+    ):
+
+        def find_port() -> int | None:
+            assert process.poll() is None, "moto did not start"
+            found = re.search(r"http://127\.0\.0\.1:(\d+)", Path(log.name).read_text())
+            return int(found[1]) if found else None
+
         try:
-            found = None
-            while found is None and (line := process.stderr.readline()):
-                found = re.search(r"http://127\.0\.0\.1:(\d+)", line)
-            assert found, "moto did not start"
-            yield int(found[1])
+            port = until(find_port)
+            assert port is not None
+            yield port
         finally:
             process.kill()
 
