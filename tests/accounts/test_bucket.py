@@ -9,7 +9,7 @@ import pytest
 from django.core.files.base import ContentFile
 
 from accounts.infra.bucket import Bucket
-from tests.support.servers.s3 import TestBucket, make_bucket, serve_s3
+from tests.support.servers.s3 import QuickBucket, TestBucket, make_bucket, serve_s3
 
 IN_TIME = 4  # seconds: one wait, on a busy machine
 CONTENT = os.urandom(300_000)
@@ -29,7 +29,7 @@ def bucket(port: int) -> Iterator[TestBucket]:
 
 @pytest.fixture
 def storage(bucket: TestBucket) -> Iterator[Bucket]:
-    storage = Bucket(**{**bucket.options, "seconds": 1})
+    storage = QuickBucket(**{**bucket.options, "seconds": 1})
     assert storage.client  # made before a test measures the time
     yield storage
     storage.client.close()
@@ -107,6 +107,14 @@ def test_failed_change_ends_in_time_and_is_not_repeated(
     assert type(raised.value).__name__ == error
     assert time.monotonic() - began < IN_TIME
     assert bucket.proxy.seen == [method]
+
+
+def test_forked_process_makes_a_client_of_its_own(
+    storage: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = storage.client
+    monkeypatch.setattr(os, "getpid", lambda: 1)
+    assert storage.client is not before
 
 
 def test_threads_share_one_client(bucket: TestBucket, storage: Bucket) -> None:

@@ -10,17 +10,13 @@ from django.core.files.base import File
 from django.core.files.storage import storages
 from django.db import connection
 
-from accounts.infra.bucket import Bucket
-from tests.support.servers.s3 import TestBucket, make_bucket, serve_s3, session
+from tests.support.servers.s3 import QuickBucket, TestBucket, make_bucket, serve_s3
 
 __all__ = ["bucket", "s3"]
 
 
-class Guarded(Bucket):
+class Guarded(QuickBucket):
     """The bucket of mailhub, for tests that hold no transaction themselves."""
-
-    def _create_session(self) -> Any:
-        return session()  # each new one reads the descriptions of AWS again
 
     def _open(self, name: str, mode: str = "rb") -> Any:
         _refuse_in_transaction()

@@ -67,7 +67,7 @@ def test_mail_goes_its_whole_way_with_its_bytes_in_the_bucket(
     assert (bucket.names(), Blob.objects.count(), UnusedObject.objects.count()) == ([], 0, 0)
 
 
-@pytest.mark.parametrize("fault", ["500", "cut", "slow"])
+@pytest.mark.parametrize("fault", ["500", "cut"])
 def test_mail_waits_while_its_bytes_cannot_be_read(
     api: Api, reviewer: Reviewer, server: MemoryServer, bucket: TestBucket, fault: Fault
 ) -> None:

@@ -71,10 +71,6 @@ def test_variables_of_the_environment_name_the_bucket(
     assert bucket.names() == [Blob.objects.get().stored_as]
     assert contents() == before
 
-    variables["MAILHUB_S3_BUCKET"] = ""
-    nowhere = manage(tmp_path, "check", stdin="", **variables)
-    assert "MAILHUB_CONTENT_STORE=s3 needs MAILHUB_S3_BUCKET" in nowhere.stderr
-
 
 def test_move_that_was_interrupted_goes_on(api: Api, bucket: TestBucket, settings: Any) -> None:
     settings.MAILHUB_CONTENT_STORE = "database"

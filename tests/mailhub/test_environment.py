@@ -69,6 +69,13 @@ def test_invalid_value_stops_the_start_with_one_line(
     assert not value or value not in line, "what was given may be a secret"
 
 
+def test_content_in_s3_needs_a_bucket(bare: pytest.MonkeyPatch) -> None:
+    for name, value in (KEYS | {"MAILHUB_CONTENT_STORE": "s3"}).items():
+        bare.setenv(name, value)
+    with pytest.raises(SystemExit, match="MAILHUB_CONTENT_STORE=s3 needs MAILHUB_S3_BUCKET"):
+        load()
+
+
 @pytest.mark.process
 def test_each_command_stops_and_names_all_errors_at_once(tmp_path: Path) -> None:
     done = manage(tmp_path, "check", PORT="eighty", MAILHUB_QUEUE="carrier-pigeon")

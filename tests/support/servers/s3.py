@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from boto3.session import Session
 
+from accounts.infra.bucket import Bucket
 from tests.support.processes.programs import until
 from tests.support.servers.listening import SECONDS, Listening
 
@@ -141,6 +142,13 @@ class TestBucket:
 @cache
 def session() -> Session:
     return Session(aws_access_key_id=KEY, aws_secret_access_key=SECRET)
+
+
+class QuickBucket(Bucket):
+    """mailhub's storage with one session for all tests: each new one reads long descriptions."""
+
+    def _create_session(self) -> Session:
+        return session()
 
 
 @contextlib.contextmanager
