@@ -189,6 +189,21 @@ def read_together(*asked: Asked) -> list[Sequence[tuple[Any, ...]]]:
         return [sql.finish(cursor) for sql, cursor, _ in started]
 
 
+class _CommitSoon(_Statement):
+    """Let the transaction commit without waiting for the disk: a crash of the machine within a
+    second takes it back. SQLite always waits.
+    """
+
+    def _make(self) -> _Sql:
+        # Local: https://www.postgresql.org/docs/current/functions-admin.html#FUNCTIONS-ADMIN-SET
+        text = "SELECT set_config('synchronous_commit', 'off', true)"
+        return _Sql(text=text if connection.vendor == "postgresql" else "SELECT 1", parameters=())
+
+
+# The first of the statements of `read_together`, outside a transaction.
+commit_soon: Asked = (_CommitSoon(), {})
+
+
 class Questions(_Statement):
     """Several questions in one statement: for each queryset whether it has rows, and the first
     value of another queryset.
@@ -313,6 +328,14 @@ def update_row(
 ) -> bool:
     """Update the row if all conditions hold, and copy its new values to `row`; return False if they
     do not hold.
+    """
+    return start_update(row, *conditions, where=where, changes=changes)()
+
+
+def start_update(
+    row: Model, *conditions: Q, where: Mapping[str, Any], changes: Mapping[str, Any]
+) -> Callable[[], bool]:
+    """Send the UPDATE of `update_row`, and return what finishes it; a pipeline need not wait.
 
     The SQL is compiled once for changes of the same columns, as long as the expressions among them
     are the same.
@@ -326,11 +349,21 @@ def update_row(
     }
     make = _update_of_row.__wrapped__ if conditions else _update_of_row
     made = make(type(row), conditions, tuple(wanted), tuple(given), computed, connection.vendor)
-    changed = made.run(given | {f"if {name}": value for name, value in wanted.items()})
-    for values in changed:
-        for name, value in zip(columns_of(type(row)), values, strict=True):
-            setattr(row, name, value)
-    return bool(changed)
+    cursor = connection.cursor()
+    made.start(cursor, given | {f"if {name}": value for name, value in wanted.items()})
+
+    def finish() -> bool:
+        with cursor:
+            changed = made.finish(cursor)
+        for values in changed:
+            for name, value in zip(columns_of(type(row)), values, strict=True):
+                setattr(row, name, value)
+        return bool(changed)
+
+    if connection.vendor == "postgresql":
+        return finish
+    done = finish()  # SQLite cannot commit before the rows are fetched
+    return lambda: done
 
 
 @lru_cache(maxsize=64)

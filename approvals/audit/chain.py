@@ -3,6 +3,8 @@
 import hashlib
 import hmac
 import json
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -15,13 +17,24 @@ from django.utils import timezone
 from accounts.infra.compiled_sql import Insert, Select, Update, slot
 from accounts.infra.transactions import pipeline
 from accounts.models import Mailbox
-from approvals.models import AuditChain, AuditEvent
+from approvals.models import AuditChain, AuditEvent, PendingAction
 from approvals.models.audit import NO_MAILBOX, PEOPLE
 
-_end_of_chain = Select(
+end_of_chain = Select(
     lambda: (
         AuditChain.objects.select_for_update(no_key=True)
         .filter(pk=slot(AuditChain, "id", "pk"))
+        .values_list("length", "head")
+    )
+)
+end_of_action = Select(
+    lambda: (
+        AuditChain.objects.select_for_update(no_key=True)
+        .filter(
+            pk__in=PendingAction.objects.filter(pk=slot(PendingAction, "id", "action")).values(
+                "mailbox"
+            )
+        )
         .values_list("length", "head")
     )
 )
@@ -31,6 +44,14 @@ _move_head = Update(
     lambda: {"length": slot(AuditChain, "length"), "head": slot(AuditChain, "head")},
     returning="",
 )
+
+
+@dataclass(kw_only=True)
+class End:
+    """The end of a chain whose row this transaction has locked; `record` moves it on."""
+
+    length: int
+    head: str
 
 
 def record_from_accounts(
@@ -54,27 +75,29 @@ def record(
     actor: str,
     action_id: UUID | None = None,
     of_people: bool = False,
+    end: End | None = None,
     **data: Any,
 ) -> AuditEvent:
     """Append one event to the chain of the mailbox, and return it.
 
     Without a mailbox it goes to the chain of people or of the server. `actor` is `user:<id>`,
-    `token:<id>`, `worker` or `command`; `data` holds ids, codes, counts and hashes.
+    `token:<id>`, `worker` or `command`; `data` holds ids, codes, counts and hashes. `end` is the
+    end of this chain, if it was locked with something else.
     """
     mailbox_id = mailbox.id if isinstance(mailbox, Mailbox) else mailbox
     chain_id = mailbox_id or (PEOPLE if of_people else NO_MAILBOX)
     with transaction.atomic(savepoint=False):  # the event and the change are committed together
-        length, head = _lock_end(chain_id, mailbox_id)
+        end = end or _lock_end(chain_id, mailbox_id)
         link = AuditEvent(
             chain_id=chain_id,
             mailbox_id=mailbox_id,
-            sequence=length + 1,
+            sequence=end.length + 1,
             at=timezone.now(),
             event=event,
             action_id=action_id,
             actor=actor,
             data=data,
-            previous=head,
+            previous=end.head,
         )
         link.hash = hash_of(link)
         with pipeline():
@@ -87,27 +110,32 @@ def record(
                 action_id=action_id,
                 actor=actor,
                 data=data,
-                previous=head,
+                previous=end.head,
                 hash=link.hash,
             )
             _move_head(pk=chain_id, length=link.sequence, head=link.hash)
+    end.length, end.head = link.sequence, link.hash
     return link
 
 
-def _lock_end(chain_id: UUID, mailbox_id: UUID | None) -> tuple[int, str]:
-    """Return the length and the head of a chain, locked, so that it cannot fork.
+def read_end(rows: Sequence[tuple[Any, ...]]) -> End | None:
+    """Return the end in these rows of `end_of_chain` or `end_of_action`; None if the chain has not begun."""
+    return End(length=rows[0][0], head=rows[0][1]) if rows else None
+
+
+def _lock_end(chain_id: UUID, mailbox_id: UUID | None) -> End:
+    """Return the end of a chain, locked, so that it cannot fork.
 
     On PostgreSQL the row is locked. On SQLite the transaction has the write lock already.
     """
-    found = _end_of_chain.first(pk=chain_id)
-    if found is None:
+    end = read_end(end_of_chain(pk=chain_id))
+    if end is None:
         # Another transaction may create it too. No savepoint, because a pipeline may be open.
         first = AuditChain(pk=chain_id, mailbox_id=mailbox_id)
         AuditChain.objects.bulk_create([first], ignore_conflicts=True)
-        found = _end_of_chain.first(pk=chain_id)
-        assert found is not None
-    length, head = found
-    return length, head
+        end = read_end(end_of_chain(pk=chain_id))
+        assert end is not None
+    return end
 
 
 class Link(NamedTuple):

@@ -10,6 +10,7 @@ from django.db.models.functions import Now
 from accounts.infra.compiled_sql import Select, columns_of, instance, read_together, slot
 from accounts.infra.problems import not_found
 from accounts.models import Mailbox, Membership, Role, User
+from approvals.audit import chain
 from approvals.decisions.records import approvals_of, approving, check_approvals, describe_approved
 from approvals.models import ApprovalPolicy, PendingAction, Revision
 from approvals.rules.policy import policy_from, policy_rows
@@ -47,8 +48,8 @@ _person = Select(
 
 @dataclass(frozen=True, kw_only=True)
 class Ballot:
-    """A locked action with its rules, who approved it, the time by the database's clock, and if the
-    person has the role to approve, without a deputy's right.
+    """A locked action with its rules, who approved it, the time by the database's clock, if the
+    person has the role to approve, without a deputy's right, and the locked end of its audit chain.
     """
 
     action: PendingAction
@@ -56,6 +57,7 @@ class Ballot:
     approvals: dict[int, bool]
     now: datetime
     has_role: bool
+    end: chain.End | None
 
 
 def lock_action(action_id: UUID) -> PendingAction:
@@ -68,12 +70,13 @@ def lock_ballot(seen: PendingAction, person: User) -> Ballot:
     All of it is read under the lock. `seen` only says what to ask for, so that one wait is enough.
     """
     approved = describe_approved(seen)
-    locked, policy, role, revision, approvals = read_together(
+    locked, policy, role, revision, approvals, end = read_together(
         (_locked, {"pk": seen.pk}),
         (policy_rows, {"mailbox": seen.mailbox_id}),
         (_person, {"pk": person.pk, "mailbox": seen.mailbox_id}),
         (_revision, {"action": seen.pk, "number": seen.revision}),
         (approving, approved),
+        (chain.end_of_chain, {"pk": seen.mailbox_id}),
     )
     action = _from_row(next(iter(locked), None))
     if action.revision == seen.revision:
@@ -90,6 +93,7 @@ def lock_ballot(seen: PendingAction, person: User) -> Ballot:
         ),
         now=now,
         has_role=is_active and own in Role.at_least(Role(rules.approver_role)),
+        end=chain.read_end(end),
     )
 
 

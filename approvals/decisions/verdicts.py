@@ -14,7 +14,7 @@ from django.utils import timezone
 from accounts.access.caller import Caller
 from accounts.infra.problems import Problem, not_found
 from accounts.infra.texts import join, translatable
-from accounts.infra.transactions import pipeline, retry_if_rolled_back
+from accounts.infra.transactions import pipeline, pipelined_transaction, retry_if_rolled_back
 from accounts.models import Mailbox, User
 from approvals.audit import anchors, chain
 from approvals.core.kinds import get_kind
@@ -45,21 +45,29 @@ NEWS = translatable("Something has happened since you opened this. Look at it ag
 
 @retry_if_rolled_back
 def approve(
-    *, action_id: UUID, person: User, digest: str, revision: int, method: str = ""
+    *,
+    action_id: UUID,
+    person: User,
+    digest: str,
+    revision: int,
+    method: str = "",
+    seen: PendingAction | None = None,
 ) -> PendingAction:
     """Store the approval of a signed-in person for exactly the shown content.
 
-    `method` is how they had signed in. Raises `forbidden` if they may not approve. Raises
-    `conflict` if the stored content is not the shown one, or if it is too late. Raises `conflict`
-    too if the kind finds something new about it, which the page then shows as a warning. A second
-    approval by the same person changes nothing.
+    `method` is how they had signed in, `seen` the action if it was read just now. Raises
+    `forbidden` if they may not approve. Raises `conflict` if the stored content is not the shown
+    one, or if it is too late. Raises `conflict` too if the kind finds something new about it, which
+    the page then shows as a warning. A second approval by the same person changes nothing.
     """
-    read = read_action(action_id)
-    if read is None:
-        raise not_found("The action does not exist, or you may not see it.")
-    _recheck(read, person, digest, revision)
-    with transaction.atomic(), pipeline():
-        ballot = lock_ballot(read.action, person)
+    if seen is None or isinstance(get_kind(seen.kind), Rechecks):
+        read = read_action(action_id)
+        if read is None:
+            raise not_found("The action does not exist, or you may not see it.")
+        _recheck(read, person, digest, revision)
+        seen = read.action
+    with pipelined_transaction():
+        ballot = lock_ballot(seen, person)
         action, policy, now = ballot.action, ballot.policy, ballot.now
         refusal = None
         try:
@@ -72,6 +80,7 @@ def approve(
                 event="approval_refused",
                 actor=f"user:{person.pk}",
                 action_id=action.id,
+                end=ballot.end,
                 code=refusal.code,
                 shown=digest[:64],
                 stored=action.digest,
@@ -81,7 +90,14 @@ def approve(
             if action.status == Status.PENDING and person.pk not in seats:
                 given = len({*seats.values(), right.seat})
                 count_approval(
-                    action, right, policy, ballot.approvals, given=given, method=method, at=now
+                    action,
+                    right,
+                    policy,
+                    ballot.approvals,
+                    given=given,
+                    method=method,
+                    at=now,
+                    end=ballot.end,
                 )
     # Raised outside the transaction, so that the audit event of the refusal is kept.
     if refusal:
@@ -141,13 +157,15 @@ def count_approval(
     given: int,
     method: str,
     at: datetime,
+    end: chain.End | None = None,
 ) -> None:
     """Store the approval by a right to give it; the last one needed moves the action.
 
-    `approvals` are the people who approved it before, read under the same lock.
+    `approvals` are the people who approved it before, `end` the end of the audit chain of the
+    mailbox, both read under the same lock.
     """
     if right.person.pk in approvals:
-        _begin_round(action, right.person)
+        _begin_round(action, right.person, end)
         given = 1
     needed = count_needed(action, policy)
     with pipeline():
@@ -173,6 +191,7 @@ def count_approval(
             event="approved",
             actor=f"user:{right.person.pk}",
             action_id=action.id,
+            end=end,
             digest=action.digest,
             revision=action.revision,
             given=given,
@@ -184,7 +203,7 @@ def count_approval(
     transaction.on_commit(lambda: anchors.append(head), robust=True)
 
 
-def _begin_round(action: PendingAction, person: User) -> None:
+def _begin_round(action: PendingAction, person: User, end: chain.End | None) -> None:
     """Begin another round for a person who left the mailbox and came back.
 
     Their stale approval no longer counts, but it still occupies the unique constraint of its round.
@@ -197,6 +216,7 @@ def _begin_round(action: PendingAction, person: User) -> None:
         event="approvals_void",
         actor=f"user:{person.pk}",
         action_id=action.id,
+        end=end,
         revision=action.revision,
     )
 

@@ -14,6 +14,7 @@ from django.urls import reverse
 
 from accounts.access import roles
 from accounts.access.caller import Caller
+from accounts.infra.compiled_sql import Slot
 from accounts.infra.credentials import CannotDecrypt
 from accounts.infra.texts import without_sources
 from accounts.models import Mailbox, User
@@ -33,7 +34,7 @@ log = structlog.get_logger(__name__)
 RULE_CHANGES = 20
 
 
-def visible_to(person: User) -> QuerySet[PendingAction]:
+def visible_to(person: User | Slot) -> QuerySet[PendingAction]:
     """Return the actions of mailboxes that this person sees, as a member or as a deputy."""
     return PendingAction.objects.filter(mailbox__in=seen_mailboxes(person).values("pk"))
 

@@ -70,6 +70,7 @@ def approve(request: AuthenticatedRequest) -> HttpResponse:
                 digest=each.digest,
                 revision=each.revision,
                 method=method,
+                seen=each.action,
             )
             results.append((each, None))
         except Problem as problem:

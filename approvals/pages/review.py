@@ -26,7 +26,7 @@ from approvals.lifecycle.changes import FieldChange
 from approvals.models import PendingAction, ReviewText
 from approvals.pages import history, listing
 from approvals.pages.frame import Frame, find_leaving, seconds_left
-from approvals.pages.review_reads import ReviewReads, read_review
+from approvals.pages.review_reads import ReviewReads, read_review, read_visible
 from approvals.pauses import switch
 from approvals.rules.policy import count_needed, undo_of
 
@@ -40,7 +40,7 @@ log = structlog.get_logger(__name__)
 
 @signed_in_page
 def page(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse:
-    action = visible_action(request, action_id)
+    action = action_with_content(request, action_id)
     picked = review_texts.find_text(action.mailbox, request.GET.get("text", ""))
     return render_review(request, action, opened=True, picked=picked)
 
@@ -48,7 +48,7 @@ def page(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse:
 @signed_in_page
 def peek(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse:
     """Show only the message and its decision, beside the queue."""
-    action = visible_action(request, action_id)
+    action = action_with_content(request, action_id)
     reads = read_review(request.user, action, framed=False)
     context = {**_about(request, action, reads), "beside_queue": True, "view": "preview"}
     return render(request, "approvals/peek.html", context)
@@ -57,6 +57,14 @@ def peek(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse:
 def visible_action(request: AuthenticatedRequest, action_id: UUID) -> PendingAction:
     """Return an action of this person's mailboxes; raises 404 for foreign and missing ones."""
     action = queries.find(queries.visible_to(request.user), action_id)
+    if action is None:
+        raise Http404
+    return action
+
+
+def action_with_content(request: AuthenticatedRequest, action_id: UUID) -> PendingAction:
+    """Return the same action with its present revision, read in one wait."""
+    action = read_visible(request.user, action_id)
     if action is None:
         raise Http404
     return action

@@ -5,16 +5,20 @@ Each part is read and understood by the module of its subject.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
+from uuid import UUID
+
+from django.db.models import F
 
 from accounts.access.roles import role_rows
 from accounts.infra.compiled_sql import Asked, Rows, read_together, slot
-from accounts.models import User
+from accounts.models import Membership, User
 from approvals.core.states import Status
 from approvals.core.types import Remarks
 from approvals.decisions import edits, rights
 from approvals.discussion import assignments, comments, review_texts
 from approvals.lifecycle import notes
+from approvals.lifecycle.queries import visible_to
 from approvals.models import (
     ApprovalPolicy,
     Attempt,
@@ -29,11 +33,17 @@ from approvals.pages.frame import Frame, load_frame, reads_of_frame
 from approvals.pages.track_record import TrackRecord, record_from, record_rows, values_of_record
 from approvals.rules.policy import policy_from, policy_rows
 
-_revision = Rows(
-    Revision,
-    lambda: Revision.objects.filter(
-        action=slot(Revision, "action"), number=slot(Revision, "number")
+_visible = Rows(
+    PendingAction,
+    lambda: visible_to(slot(Membership, "user", "person")).filter(
+        pk=slot(PendingAction, "id", "action")
     ),
+    "mailbox",
+    "proposer",
+)
+_present = Rows(
+    Revision,
+    lambda: Revision.objects.filter(action=slot(Revision, "action"), number=F("action__revision")),
 )
 _decisions = Rows(
     Decision,
@@ -68,13 +78,23 @@ class ReviewReads:
     others: list[str]
 
 
+def read_visible(person: User, action_id: UUID) -> PendingAction | None:
+    """Read an action of this person's mailboxes with its present revision; None for any other."""
+    found, present = read_together(
+        (_visible, {"person": person.pk, "action": action_id}), (_present, {"action": action_id})
+    )
+    for action in _visible.load(found):
+        (action.current,) = _present.load(present)
+        return cast("PendingAction", action)
+    return None
+
+
 def read_review(person: User, action: PendingAction, *, framed: bool) -> ReviewReads:
-    """Read all of it, and the present revision of the action."""
+    """Read all of it."""
     frame = reads_of_frame(person) if framed else ()
     asked = _reads_about(person, action)
     rows = read_together(*frame, *asked.values())
     found = dict(zip(asked, rows[len(frame) :], strict=True))
-    (action.current,) = _revision.load(found["revision"])
     return ReviewReads(
         frame=load_frame(person, rows[: len(frame)]) if frame else None,
         seen=edits.seen_from(found["seen"]),
@@ -98,7 +118,6 @@ def _reads_about(person: User, action: PendingAction) -> dict[str, Asked]:
     of_mailbox = {"mailbox": action.mailbox_id}
     asked: dict[str, Asked] = {
         "seen": (edits.seen_rows, of_action | {"person": person.pk}),
-        "revision": (_revision, of_action | {"number": action.revision}),
         "policy": (policy_rows, of_mailbox),
         "role": (role_rows, of_mailbox | {"user": person.pk}),
         "lent": (rights.lent_rows, of_mailbox | {"person": person.pk}),

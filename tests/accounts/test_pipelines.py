@@ -5,7 +5,9 @@ from contextlib import AbstractContextManager, contextmanager
 
 import pytest
 from django.db import IntegrityError, connection, transaction
+from django.db.models import CharField, Func, Value
 
+from accounts.infra.compiled_sql import commit_soon, read_together
 from accounts.infra.transactions import pipeline, pipelined_transaction
 from accounts.models import Mailbox, Membership, QuotaUse, Role, User
 
@@ -130,3 +132,18 @@ def test_work_after_the_commit_runs_after_it_and_a_refused_commit_runs_none(alic
     run(user=alice.pk)
     assert done == [True]
     assert Membership.objects.filter(mailbox=mailbox).count() == 1
+
+
+@pytest.mark.postgres_only
+def test_commit_that_need_not_wait_is_the_only_one(alice: User) -> None:
+    setting = Func(
+        Value("synchronous_commit"), function="current_setting", output_field=CharField()
+    )
+    shown = User.objects.order_by().values_list(setting)
+    with connection.cursor() as cursor:
+        cursor.execute("SET synchronous_commit = on")
+        try:
+            assert read_together(commit_soon, (shown, {}))[1] == [("off",)]
+            assert read_together((shown, {})) == [[("on",)]]
+        finally:
+            cursor.execute("RESET synchronous_commit")
