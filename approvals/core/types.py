@@ -3,10 +3,14 @@
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 from uuid import UUID
 
 from accounts.infra.texts import dump_texts
+
+if TYPE_CHECKING:
+    # Processes that read hostile content import this module without Django's models.
+    from accounts.models import Mailbox
 
 Severity = Literal["notice", "risk"]
 
@@ -103,7 +107,7 @@ class ApprovedAction:
 
     id: UUID
     kind: str
-    mailbox_id: UUID
+    mailbox: "Mailbox"
     payload: Mapping[str, Any]
     digest: str
     message_id: str

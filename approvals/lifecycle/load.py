@@ -1,6 +1,6 @@
 """An action with its approved content, read in one query."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -9,13 +9,14 @@ from django.db.models import F
 
 from accounts.infra.compiled_sql import Select, columns_of, instance, slot
 from accounts.infra.credentials import CannotDecrypt
+from accounts.models import Mailbox
 from approvals import blobs
 from approvals.core.at_rest import open_part
 from approvals.core.digest import digest_of
 from approvals.core.types import ApprovedAction, LeaseLost
 from approvals.models import Blob, PendingAction
 
-_with_content = Select(
+with_content = Select(
     lambda: (
         PendingAction.objects.filter(
             pk=slot(PendingAction, "id", "pk"), revisions__number=F("revision")
@@ -23,6 +24,7 @@ _with_content = Select(
         .order_by()
         .values_list(
             *columns_of(PendingAction),
+            *columns_of(Mailbox, "mailbox__"),
             "revisions__payload",
             "revisions__sealed_payload",
             "revisions__digest",
@@ -73,7 +75,7 @@ class Read:
         return ApprovedAction(
             id=action.pk,
             kind=action.kind,
-            mailbox_id=action.mailbox_id,
+            mailbox=action.mailbox,
             payload=self.payload,
             digest=self.digest,
             message_id=action.message_id,
@@ -96,11 +98,17 @@ class Read:
 
 def read_action(action_id: UUID) -> Read | None:
     """Return the action as it is now, or None if it does not exist."""
-    found = _with_content.first(pk=action_id)
-    if found is None:
+    return read_from(with_content(pk=action_id))
+
+
+def read_from(rows: Sequence[tuple[Any, ...]]) -> Read | None:
+    """Return the action in these rows of `with_content`."""
+    if not rows:
         return None
+    found = rows[0]
     *_, payload, sealed, digest, notes, prepared_for = found
     action = instance(PendingAction, found)
+    action.mailbox = instance(Mailbox, found[len(columns_of(PendingAction)) :])
     if sealed is not None:
         try:
             payload = open_part("payload", payload, sealed, action.pk, action.revision)

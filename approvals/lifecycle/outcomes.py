@@ -12,7 +12,7 @@ from django.db.models.functions import Greatest, Now
 
 from accounts.infra.compiled_sql import Select, instance, read_together, slot
 from accounts.infra.texts import dump_texts
-from accounts.infra.transactions import pipeline
+from accounts.infra.transactions import pipelined_transaction
 from approvals.audit import chain
 from approvals.core.states import OPEN, Status
 from approvals.core.types import Outcome
@@ -69,8 +69,6 @@ def close_as_sent(action_id: UUID, outcome: Outcome, *, worker: str, actor: str)
     return record_outcome(action.pk, action.fence, outcome, evidence="probe", actor=actor)
 
 
-@transaction.atomic
-@pipeline()
 def record_outcome(
     action_id: UUID,
     fence: int,
@@ -87,36 +85,42 @@ def record_outcome(
     `unknown` into it. An "accepted" that comes later still closes the action, whatever was ordered
     meanwhile. `audited` goes into the audit event, `changes` go with the move.
     """
-    found, tried = read_together(
-        (_locked, {"pk": action_id}), (_tried, {"action": action_id, "fence": fence})
-    )
-    if not found or not tried:
-        return False
-    action, attempt = instance(PendingAction, found[0]), instance(Attempt, tried[0])
-    if action.fence != fence or action.status not in (Status.EXECUTING, Status.UNKNOWN):
-        return _record_late(action, attempt, outcome, evidence)
-    source = Status(action.status)
-    if source is Status.UNKNOWN and outcome.verdict == "unknown":
-        return False
-    # The number of attempts only matters for the wait before a retry.
-    following = backoff.next_state(
-        outcome, tries=action.attempts.count() if outcome.verdict == "not_sent" else 1
-    )
-    _write(attempt, outcome, evidence)
-    moved = action.move(source, following.status, **{**_changes(outcome, following), **changes})
-    if following.rest is not None:
-        _start_cool_down(action, following)
-    chain.record(
-        mailbox=action.mailbox_id,
-        event=f"outcome_{outcome.verdict}",
-        actor=actor,
-        action_id=action_id,
-        fence=fence,
-        code=outcome.code,
-        evidence=evidence,
-        **(audited or {}),
-    )
-    return moved
+    with pipelined_transaction():
+        found, tried, end = read_together(
+            (_locked, {"pk": action_id}),
+            (_tried, {"action": action_id, "fence": fence}),
+            (chain.end_of_action, {"action": action_id}),
+        )
+        if not found or not tried:
+            return False
+        action, attempt = instance(PendingAction, found[0]), instance(Attempt, tried[0])
+        if action.fence != fence or action.status not in (Status.EXECUTING, Status.UNKNOWN):
+            return _record_late(action, attempt, outcome, evidence)
+        source = Status(action.status)
+        if source is Status.UNKNOWN and outcome.verdict == "unknown":
+            return False
+        # The number of attempts only matters for the wait before a retry.
+        following = backoff.next_state(
+            outcome, tries=action.attempts.count() if outcome.verdict == "not_sent" else 1
+        )
+        _write(attempt, outcome, evidence)
+        moved = action.start_move(
+            source, following.status, **{**_changes(outcome, following), **changes}
+        )
+        if following.rest is not None:
+            _start_cool_down(action, following)
+        chain.record(
+            mailbox=action.mailbox_id,
+            event=f"outcome_{outcome.verdict}",
+            actor=actor,
+            action_id=action_id,
+            end=chain.read_end(end),
+            fence=fence,
+            code=outcome.code,
+            evidence=evidence,
+            **(audited or {}),
+        )
+    return moved()
 
 
 def _changes(outcome: Outcome, following: backoff.Next) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from accounts.infra import compiled_sql
 from accounts.models import Mailbox
 from approvals.core.kinds import get_kind
 from approvals.pauses import restored
-from approvals.worker import maintenance
+from approvals.worker import settling
 from approvals.worker.execution import execute
 
 log = structlog.get_logger(__name__)
@@ -73,7 +73,7 @@ def carry_out(action_id: UUID, *, settle: bool = True) -> bool:
         if not execute(action_id, worker=worker_name()):
             return False
         if settle:
-            maintenance.settle_one(action_id)
+            settling.settle_one(action_id)
     except Exception:
         log.exception("carrying_out_failed", action=str(action_id))
         return False

@@ -34,15 +34,6 @@ def number_that_counts() -> Coalesce:
     return Coalesce(Subquery(count), 0)
 
 
-def approval_count() -> Coalesce:
-    """Return how many approvals are written, for an action of the outer query.
-
-    Such rows are only ever added, so the same number means the same rows.
-    """
-    rows = _stored_of_outer().order_by().values("action")
-    return Coalesce(Subquery(rows.annotate(n=Count("pk")).values("n")), 0)
-
-
 def stored_approvals(
     *, action: Any, revision: Any, digest: Any, approval_round: Any
 ) -> QuerySet[Decision]:

@@ -6,27 +6,34 @@ from datetime import timedelta
 from uuid import UUID
 
 from django.conf import settings
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError
 from django.db.models import (
     DurationField,
     F,
-    IntegerField,
     Q,
     QuerySet,
 )
 from django.db.models.functions import Now
-from django.db.models.lookups import Exact
 
-from accounts.infra.compiled_sql import Insert, Slot, Update, slot
-from accounts.infra.transactions import pipeline
+from accounts.infra.compiled_sql import (
+    Insert,
+    Select,
+    Slot,
+    Update,
+    columns_of,
+    instance,
+    read_together,
+    slot,
+)
+from accounts.infra.transactions import pipelined_transaction
+from accounts.models import Mailbox
 from approvals.audit import chain
 from approvals.core.signatures import verify_order
 from approvals.core.states import Status
-from approvals.decisions.records import approvals_of
+from approvals.decisions.records import approving, check_approvals, describe_approved
 from approvals.lifecycle.returns import return_unproven
 from approvals.models import Attempt, PendingAction
 from approvals.rules.conditions import may_execute
-from approvals.rules.quorum import approval_count
 
 
 def _free() -> QuerySet[PendingAction]:
@@ -36,7 +43,6 @@ def _free() -> QuerySet[PendingAction]:
     )
     return PendingAction.objects.filter(
         may_execute(),
-        Exact(approval_count(), Slot("approvals", IntegerField())),
         digest=slot(PendingAction, "digest"),
         approval_round=slot(PendingAction, "approval_round"),
         fence=slot(PendingAction, "fence", "claimed_before"),
@@ -55,6 +61,13 @@ _claim = Update(
 )
 
 
+_mailbox = Select(
+    lambda: (
+        Mailbox.objects.filter(pk=slot(Mailbox, "id", "pk"))
+        .order_by()
+        .values_list(*columns_of(Mailbox))
+    )
+)
 _attempt = Insert(Attempt, "action fence worker", started_at=Now())
 
 
@@ -73,6 +86,10 @@ class Claim:
         return Q(pk=self.action_id, fence=self.fence)
 
 
+class _Unproven(Exception):
+    """An approval that the claim counted has no valid signature."""
+
+
 def another_leaves(error: IntegrityError) -> bool:
     return "action_one_leaving_a_mailbox" in str(
         error
@@ -82,44 +99,54 @@ def another_leaves(error: IntegrityError) -> bool:
 def take_claim(action: PendingAction, worker: str) -> Claim | None:
     """Claim the action with one conditional UPDATE, and write the attempt in the same transaction.
 
-    Both happen before any call. First the signatures of the order to leave and of every approval
-    are checked, and the UPDATE holds for exactly the checked rows. Return None if another worker
-    was faster, with this action or with another one of the same mailbox. Return None too if a
-    signature is not valid: then the action goes back to a person.
+    Both happen before any call. First the signature of the order to leave is checked. Approvals are
+    only ever added, so all that the UPDATE counted are among those that are read after it, and the
+    signature of each is checked. Return None if another worker was faster, with this action or with
+    another one of the same mailbox. Return None too if a signature is not valid: then the action
+    goes back to a person. `action.mailbox` is then the mailbox as the claim found it.
     """
     if not verify_order(action):
         return_unproven(action)
         return None
-    lease = timedelta(seconds=settings.MAILHUB_LEASE_SECONDS)
+    approved = describe_approved(action)
     try:
-        with transaction.atomic():
-            approvals = approvals_of(action)
-            if not all(approvals.values()):
-                return_unproven(action)
-                return None
+        with pipelined_transaction():
             # The claim is for the round that was rechecked, not a later one.
-            claimed = _claim(
-                pk=action.pk,
-                digest=action.digest,
-                approval_round=action.approval_round,
-                lease=lease,
-                claimed_before=action.fence,
-                approvals=len(approvals),
+            claimed, approvals, mailbox, end = read_together(
+                (
+                    _claim,
+                    {
+                        "pk": action.pk,
+                        "digest": action.digest,
+                        "approval_round": action.approval_round,
+                        "lease": timedelta(seconds=settings.MAILHUB_LEASE_SECONDS),
+                        "claimed_before": action.fence,
+                    },
+                ),
+                (approving, approved),
+                (_mailbox, {"pk": action.mailbox_id}),
+                (chain.end_of_chain, {"pk": action.mailbox_id}),
             )
             if not claimed:
                 return None
+            if not all(check_approvals(approvals, approved).values()):
+                raise _Unproven
             ((fence,),) = claimed
-            with pipeline():
-                _attempt(action=action.pk, fence=fence, worker=worker)
-                chain.record(
-                    mailbox=action.mailbox_id,
-                    event="claimed",
-                    actor="worker",
-                    action_id=action.pk,
-                    fence=fence,
-                )
+            _attempt(action=action.pk, fence=fence, worker=worker)
+            chain.record(
+                mailbox=action.mailbox_id,
+                event="claimed",
+                actor="worker",
+                action_id=action.pk,
+                end=chain.read_end(end),
+                fence=fence,
+            )
+    except _Unproven:  # the claim was rolled back
+        return_unproven(action)
+        return None
     except IntegrityError as error:
         if another_leaves(error):
             return None
         raise
+    action.mailbox = instance(Mailbox, mailbox[0])
     return Claim(action_id=action.pk, fence=fence)

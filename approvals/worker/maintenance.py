@@ -13,13 +13,13 @@ from uuid import UUID
 
 import structlog
 from django.conf import settings
-from django.db import InterfaceError, OperationalError, transaction
+from django.db import InterfaceError, OperationalError
 from django.db.models import DurationField, ExpressionWrapper, F, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 from django.utils.module_loading import import_string
 
 from accounts.access import request_log
-from accounts.infra.compiled_sql import Questions, Select, Slot, Update, slot
+from accounts.infra.compiled_sql import Questions, Select, Slot
 from accounts.infra.texts import translatable
 from accounts.models import Mailbox
 from approvals import blobs
@@ -30,14 +30,21 @@ from approvals.core.states import FINAL, Status
 from approvals.core.types import Outcome
 from approvals.discussion import comments
 from approvals.lifecycle import notes
-from approvals.lifecycle.backoff import PROBES, lookup_wait, retry_wait
-from approvals.lifecycle.load import load_approved, read_action
+from approvals.lifecycle.backoff import PROBES, lookup_wait
+from approvals.lifecycle.load import load_approved
 from approvals.lifecycle.outcomes import record_outcome
 from approvals.models import Attempt, Decision, PendingAction, Preparation, Revision
 from approvals.rules import conditions
 from approvals.rules.policy import advance_windows, find_closed
 from approvals.webhooks import courier, outbox
-from approvals.worker import dead_letters, dispatch, notification_chores, preparation, void
+from approvals.worker import (
+    dead_letters,
+    dispatch,
+    notification_chores,
+    preparation,
+    settling,
+    void,
+)
 from approvals.worker.background import Background
 from approvals.worker.retention_chore import archive_events
 
@@ -47,7 +54,6 @@ BATCH = 100
 LISTED = (
     1000  # of the work that waits for providers: a mailbox with much of it must not hide others
 )
-SETTLE_TRIES = 104  # with the waits of backoff.retry_wait, a minute at least: a day
 OTHERS_SECONDS = 3600.0
 
 
@@ -257,55 +263,6 @@ def _probe(action_id: UUID) -> None:
         mine_now.update(next_probe_at=None)
 
 
-_take_to_settle = Update(
-    lambda: PendingAction.objects.filter(
-        pk=slot(PendingAction, "id", "pk"),
-        settle_at__lte=Now(),
-        settle_tries=slot(PendingAction, "settle_tries"),
-    ),
-    lambda: {
-        "settle_tries": F("settle_tries") + 1,
-        "settle_at": Now() + Slot("again", DurationField()),
-    },
-)
-_mark_settled = Update(
-    lambda: PendingAction.objects.filter(pk=slot(PendingAction, "id", "pk")),
-    lambda: {"settle_at": None},
-)
-
-
-def settle_one(action_id: UUID) -> None:
-    read = read_action(action_id)
-    assert read is not None, "an action is never deleted"
-    tries = read.action.settle_tries + 1
-    again = max(retry_wait(tries), timedelta(minutes=1))
-    # Moving the time on takes the action: a second worker finds nothing to do, and after a crash
-    # the work is retried later.
-    if not _take_to_settle(pk=action_id, settle_tries=read.action.settle_tries, again=again):
-        return
-    try:
-        get_kind(read.action.kind).settle(read.to_approved())
-    except Exception:  # the mail was sent; only the work after it failed
-        log.exception("settle_failed", action=str(action_id), count=tries)
-        if tries >= SETTLE_TRIES:
-            _give_up_settling(read.action, tries)
-        return
-    preparation.forget(read)
-    _mark_settled(pk=action_id)
-
-
-@transaction.atomic
-def _give_up_settling(action: PendingAction, tries: int) -> None:
-    mine = PendingAction.objects.filter(pk=action.pk, settle_tries=tries, unsettled_at=None)
-    if mine.update(settle_at=None, unsettled_at=Now()):
-        chain.record(
-            mailbox=action.mailbox_id,
-            event="settling_given_up",
-            actor="worker",
-            action_id=action.pk,
-        )
-
-
 def purge() -> None:
     """Delete the content of actions that ended long ago.
 
@@ -347,7 +304,7 @@ LOOKS = Background(
 SENT_COPIES = Background(
     "sent-copies",
     lambda: _find_to_settle().order_by("settle_at").values_list("mailbox", "pk")[:LISTED],
-    settle_one,
+    settling.settle_one,
 )
 CLEAN_UP = Background(
     "clean-up",

@@ -15,7 +15,7 @@ from approvals.lifecycle import guidance
 from approvals.lifecycle.outcomes import record_outcome
 from approvals.lifecycle.steps import EVENTS
 from approvals.models import PendingAction
-from approvals.worker import maintenance, void
+from approvals.worker import maintenance, settling, void
 from approvals.worker.execution import execute
 from tests.approvals.conftest import approve
 from tests.approvals.kinds import NOT_NOW, Script, handed_over
@@ -144,7 +144,7 @@ def give_up_settling(stage: Stage) -> None:
     stage.send()
     stage.script.after = failing
     PendingAction.objects.update(
-        settle_tries=maintenance.SETTLE_TRIES - 1, settle_at=timezone.now() - timedelta(seconds=1)
+        settle_tries=settling.TRIES - 1, settle_at=timezone.now() - timedelta(seconds=1)
     )
     maintenance.settle()
 

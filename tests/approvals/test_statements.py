@@ -13,7 +13,7 @@ from accounts.infra.compiled_sql import make_all
 from accounts.models import User
 from approvals.decisions import verdicts
 from approvals.models import PendingAction
-from approvals.worker import maintenance
+from approvals.worker import settling
 from approvals.worker.execution import execute
 from tests.conftest import Api
 
@@ -41,11 +41,11 @@ def test_few_statements_run_from_approval_to_the_end(api: Api, alice: User) -> N
 
     approve(first)()  # fills the caches of the process
     assert execute(first.pk, worker="test")
-    maintenance.settle_one(first.pk)
+    settling.settle_one(first.pk)
 
     assert asked(approve(second)) <= 14
     assert asked(lambda: execute(second.pk, worker="test")) <= 18
-    assert asked(lambda: maintenance.settle_one(second.pk)) <= 7
+    assert asked(lambda: settling.settle_one(second.pk)) <= 7
     second.refresh_from_db()
     assert (second.status, second.settle_at) == ("succeeded", None)
 

@@ -259,7 +259,7 @@ class ChangeDraft:
         )
 
     def execute(self, approved: ApprovedAction) -> Outcome:
-        mailbox = Mailbox.objects.get(pk=approved.mailbox_id)
+        mailbox = approved.mailbox
         provider = provider_for(mailbox)
         draft = approved.payload["draft"]
         try:

@@ -94,7 +94,7 @@ class SendMail:
             notes = DraftNotes.from_json(approved.prepared)
         except Unreadable as error:
             return Outcome(verdict="not_sent", code=UNREADABLE, detail=error.detail)
-        mailbox = Mailbox.objects.get(pk=approved.mailbox_id)
+        mailbox = approved.mailbox
         provider = provider_for(mailbox)
         source = add_date(approved.blob(payload.source_sha256), date=_now())
         envelope = envelope_of(payload, source)
@@ -121,7 +121,7 @@ class SendMail:
         first lookup leaves it for such an order, and the second one destroys it. Only that is
         proof.
         """
-        provider = provider_for(Mailbox.objects.get(pk=approved.mailbox_id))
+        provider = provider_for(approved.mailbox)
         found = provider.find_sent(approved.message_id)
         if found is None:
             notes = DraftNotes.from_json(approved.prepared)
@@ -150,7 +150,7 @@ class SendMail:
         idempotent.
         """
         payload = MailPayload.from_json(approved.payload)
-        mailbox = Mailbox.objects.get(pk=approved.mailbox_id)
+        mailbox = approved.mailbox
         remember_acquaintances(mailbox, payload.recipients)
         marks = self.marks if payload.original else None
         draft = payload.draft
@@ -173,14 +173,14 @@ class SendMail:
             _ignore_gone(lambda: provider.mark(payload.original, marks))
         if draft:
             _ignore_gone(lambda: provider.delete_draft(draft.id))
-            Draft.objects.filter(mailbox=approved.mailbox_id, provider_id=draft.id).delete()
+            Draft.objects.filter(mailbox=approved.mailbox, provider_id=draft.id).delete()
 
     def discard(self, approved: ApprovedAction) -> None:
-        provider = provider_for(Mailbox.objects.get(pk=approved.mailbox_id))
+        provider = provider_for(approved.mailbox)
         provider.discard(DraftNotes.from_json(approved.prepared))
 
     def destroy(self, approved: ApprovedAction) -> bool:
-        provider = provider_for(Mailbox.objects.get(pk=approved.mailbox_id))
+        provider = provider_for(approved.mailbox)
         return provider.destroy(DraftNotes.from_json(approved.prepared))
 
 
@@ -198,7 +198,7 @@ class ReplyMail(SendMail):
         payload = MailPayload.from_json(approved.payload)
         if not payload.original:
             return ()
-        mailbox = Mailbox.objects.get(pk=approved.mailbox_id)
+        mailbox = approved.mailbox
         try:
             later = find_later(
                 provider_for(mailbox),

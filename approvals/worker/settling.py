@@ -1,0 +1,70 @@
+"""The work after a send: the copy in Sent, the marks of the original, the draft that was sent."""
+
+from datetime import timedelta
+from uuid import UUID
+
+import structlog
+from django.db import transaction
+from django.db.models import F
+from django.db.models.functions import Now
+
+from accounts.infra.compiled_sql import Update, commit_soon, read_together, slot
+from approvals.audit import chain
+from approvals.core.kinds import get_kind
+from approvals.lifecycle.backoff import retry_wait
+from approvals.lifecycle.load import read_from, with_content
+from approvals.models import PendingAction
+from approvals.worker import preparation
+
+log = structlog.get_logger(__name__)
+
+TRIES = 104  # with the waits of backoff.retry_wait, a minute at least: a day
+SHORTEST_WAIT = timedelta(minutes=1)
+
+_take = Update(
+    lambda: PendingAction.objects.filter(pk=slot(PendingAction, "id", "pk"), settle_at__lte=Now()),
+    lambda: {"settle_tries": F("settle_tries") + 1, "settle_at": Now() + SHORTEST_WAIT},
+    returning="settle_tries",
+)
+_mark_settled = Update(
+    lambda: PendingAction.objects.filter(pk=slot(PendingAction, "id", "pk")),
+    lambda: {"settle_at": None},
+)
+
+
+def settle_one(action_id: UUID) -> None:
+    """Do the work after the send of an action, if it is time and nobody else does it.
+
+    Moving the time on takes the action: a second worker finds nothing to do, and after a crash the
+    work is repeated later. Each part of it is idempotent, so neither commit waits for the disk.
+    """
+    taken, found = read_together(
+        commit_soon, (_take, {"pk": action_id}), (with_content, {"pk": action_id})
+    )[1:]
+    read = read_from(found)
+    assert read is not None, "an action is never deleted"
+    if not taken:
+        return
+    ((tries,),) = taken
+    try:
+        get_kind(read.action.kind).settle(read.to_approved())
+    except Exception:  # the mail was sent; only the work after it failed
+        log.exception("settle_failed", action=str(action_id), count=tries)
+        _end_try(read.action, tries)
+        return
+    preparation.forget(read)
+    read_together(commit_soon, (_mark_settled, {"pk": action_id}))
+
+
+@transaction.atomic
+def _end_try(action: PendingAction, tries: int) -> None:
+    mine = PendingAction.objects.filter(pk=action.pk, settle_tries=tries, unsettled_at=None)
+    if tries < TRIES:
+        mine.update(settle_at=Now() + max(retry_wait(tries), SHORTEST_WAIT))
+    elif mine.update(settle_at=None, unsettled_at=Now()):
+        chain.record(
+            mailbox=action.mailbox_id,
+            event="settling_given_up",
+            actor="worker",
+            action_id=action.pk,
+        )
