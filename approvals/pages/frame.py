@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 
@@ -17,8 +18,10 @@ from approvals.models import PendingAction, SavedView
 from approvals.pages import listing
 from approvals.pages.orders import Order, chosen_order, named_order
 from approvals.pauses import restored
+from approvals.rules.deputies import seen_mailboxes
 
 KEYS_COOKIE = "keys"
+MOST_HELD = 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +39,7 @@ class Frame:
     """The part of a page that depends on the person only.
 
     `event` is the last event before everything else was read. `own_pause` is why mailhub has paused
-    everything itself, or "".
+    everything itself, or "". `held` has the rows for `leaving_from`.
     """
 
     event: int
@@ -45,6 +48,7 @@ class Frame:
     roles: frozenset[str]
     saved_views: list[SavedView]
     own_pause: str
+    held: Sequence[tuple[Any, ...]]
 
 
 _roles = Select(
@@ -71,13 +75,14 @@ def reads_of_frame(person: User) -> tuple[Asked, ...]:
         (_roles, {"user": person.pk}),
         (_views, {"person": person.pk}),
         (restored.own_pause, {}),
+        (_held, _values_of_held(person)),
     )
 
 
 def load_frame(person: User, found: Iterable[Sequence[tuple[Any, ...]]]) -> Frame:
     """Return the frame from these rows; templates then know if there is an audit to see."""
-    event, mailboxes, order, held, views, pause = found
-    roles = frozenset(role for (role,) in held)
+    event, mailboxes, order, own, views, pause, held = found
+    roles = frozenset(role for (role,) in own)
     person.sees_audit = person.is_staff or Role.MANAGER in roles
     return Frame(
         event=event[0][0] if event else 0,
@@ -86,6 +91,7 @@ def load_frame(person: User, found: Iterable[Sequence[tuple[Any, ...]]]) -> Fram
         roles=roles,
         saved_views=[instance(SavedView, row) for row in views],
         own_pause=restored.say_reason(pause),
+        held=held,
     )
 
 
@@ -94,29 +100,48 @@ def keys_are_on(request: HttpRequest) -> bool:
     return request.COOKIES.get(KEYS_COOKIE) != "off"
 
 
-def find_leaving(
-    mailboxes: Sequence[Mailbox], *, but: PendingAction | None = None
+def find_leaving(person: User) -> Leaving | None:
+    """Return the approval in the person's mailboxes that leaves last and can be undone, by any
+    person.
+    """
+    return leaving_from(_held(**_values_of_held(person)))
+
+
+def leaving_from(
+    held: Sequence[tuple[Any, ...]], *, but: PendingAction | None = None
 ) -> Leaving | None:
-    """Return the approval of these mailboxes that leaves last and can be undone, by any person."""
-    now = timezone.now()
-    # Through the partial index over `not_before`, which is never before `undo_until`.
-    held = PendingAction.objects.filter(
-        status=Status.APPROVED,
-        not_before__gt=now,
-        undo_until__gt=now,
-        mailbox__in=[each.pk for each in mailboxes],
-    )
-    held = held.exclude(pk=but.pk) if but else held
-    found = list(with_preview(held).order_by("-undo_until")[:10])
+    """Return the same for the rows in `Frame.held`, without one action."""
+    found = [row for row in held if but is None or row[0] != but.pk][:MOST_HELD]
     if not found:
         return None
-    newest = found[0]
+    newest = instance(PendingAction, found[0])
     return Leaving(
         action=newest,
         seconds=seconds_left(newest),
-        title=(newest.shown or {}).get("title", ""),  # type: ignore[attr-defined]
+        title=(found[0][-1] or {}).get("title", ""),
         others=len(found) - 1,
     )
+
+
+def _values_of_held(person: User) -> dict[str, Any]:
+    return {"person": person.pk, "now": timezone.now()}
+
+
+def _select_held() -> QuerySet[PendingAction, Any]:
+    """Return what can be undone, with the readable part of its preview as the last column."""
+    held = PendingAction.objects.filter(
+        status=Status.APPROVED,
+        # Through the partial index over `not_before`, which is never before `undo_until`.
+        not_before__gt=slot(PendingAction, "not_before", "now"),
+        undo_until__gt=slot(PendingAction, "undo_until", "now"),
+        # A list of their ids makes a statement of any length.
+        mailbox__in=seen_mailboxes(slot(Membership, "user", "person")).values("pk"),
+    )
+    columns = (*columns_of(PendingAction), "shown")
+    return with_preview(held).order_by("-undo_until").values_list(*columns)[: MOST_HELD + 1]
+
+
+_held = Select(_select_held)
 
 
 def seconds_left(action: PendingAction) -> int:

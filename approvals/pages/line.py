@@ -33,7 +33,7 @@ def advance(request: AuthenticatedRequest) -> HttpResponse:
     context = {
         "waiting": listing.count(mailboxes, (Status.PENDING,)),
         "some_left": after is not None and _find_next(request.user, None) is not None,
-        "toast": find_leaving(mailboxes),
+        "toast": find_leaving(request.user),
         "in_line": True,
     }
     return render(request, "approvals/line_done.html", context)

@@ -12,6 +12,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+from django.db.models import F
 from django.utils import timezone
 
 from accounts.infra.compiled_sql import Asked, Rows, slot
@@ -73,11 +74,12 @@ def find_present(
 ) -> dict[UUID, list[str]]:
     """Return the names of others who have each of these open, only within these mailboxes."""
     fresh = Presence.objects.filter(
-        action__in=list(action_ids),
-        action__mailbox__in=mailboxes,
-        seen_at__gt=timezone.now() - PRESENT,
-    )
-    return _names_from(fresh.exclude(person=but).select_related("person").order_by("person__email"))
+        action__in=list(action_ids), seen_at__gt=timezone.now() - PRESENT
+    ).annotate(mailbox=F("action__mailbox"))
+    rows = fresh.exclude(person=but).select_related("person").order_by("person__email")
+    # Few people look at the same time, but a statement with all mailboxes can be long.
+    mine = {each.pk for each in mailboxes}
+    return _names_from(row for row in rows if row.mailbox in mine)
 
 
 def reads_of_present(action_id: UUID, *, but: User) -> Asked:

@@ -92,7 +92,7 @@ def changes(request: AuthenticatedRequest) -> JsonResponse:
             "gone": [str(pk) for pk in found.actions if pk not in {row.pk for row in rows}],
             "looking": {str(pk): names for pk, names in looking.items()},
             "toast": render_to_string(
-                "approvals/toast.html", {"toast": find_leaving(mailboxes)}, request
+                "approvals/toast.html", {"toast": find_leaving(person)}, request
             ),
         }
     )

@@ -14,7 +14,7 @@ from accounts.infra.problems import Problem
 from accounts.models import Mailbox, Role
 from approvals.core.states import Status
 from approvals.pages import listing, live
-from approvals.pages.frame import find_leaving, keys_are_on, read_frame
+from approvals.pages.frame import keys_are_on, leaving_from, read_frame
 from approvals.pages.orders import LABELS, NEWEST, OLDEST, Order
 from approvals.rules.deputies import lent_to
 
@@ -147,7 +147,7 @@ def index(request: AuthenticatedRequest) -> HttpResponse:
         "own_pause": frame.own_pause,
         "event": frame.event,
         "keys_on": keys_are_on(request),
-        "toast": find_leaving(mailboxes),
+        "toast": leaving_from(frame.held),
     }
     return render(request, "approvals/queue.html", context)
 

@@ -25,7 +25,7 @@ from approvals.lifecycle import queries, reconcile
 from approvals.lifecycle.changes import FieldChange
 from approvals.models import PendingAction, ReviewText
 from approvals.pages import history, listing
-from approvals.pages.frame import Frame, find_leaving, seconds_left
+from approvals.pages.frame import Frame, leaving_from, seconds_left
 from approvals.pages.review_reads import ReviewReads, read_review, read_visible
 from approvals.pauses import switch
 from approvals.rules.policy import count_needed, undo_of
@@ -104,7 +104,7 @@ def render_review(
         if action.status == Status.PENDING
         else None,
         "others": reads.others,
-        "toast": find_leaving(mailboxes, but=action),
+        "toast": leaving_from(frame.held, but=action),
         "problem": problem,
         "picked": picked,
         "typed_comment": typed_comment,
