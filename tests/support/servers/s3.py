@@ -20,6 +20,7 @@ from accounts.infra.bucket import Bucket
 from tests.support.processes.programs import until
 from tests.support.servers.listening import SECONDS, Listening
 
+DROPS = 50  # bytes of a slow body, a tenth of a second each
 KEY, SECRET, REGION = "key", "secret", "eu-central-1"
 Fault = Literal["", "500", "denied", "silent", "slow", "cut", "lost"]
 
@@ -70,7 +71,9 @@ class Faulty(Listening):
             raise ConnectionResetError
         if fault == "slow":
             _send(sock, answer.status, content, whole=False)
-            while not self._gives_up(sock):
+            for _ in range(DROPS):
+                if self._gives_up(sock):
+                    break
                 sock.sendall(b"x")
             raise ConnectionResetError
         _send(sock, answer.status, content, whole=fault != "cut")
