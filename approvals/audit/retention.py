@@ -239,11 +239,11 @@ def _slices(rows: Sequence[T], size: int) -> Iterator[Sequence[T]]:
 def _remove(beginning: Beginning, links: Sequence[Link]) -> Beginning | None:
     """Remove these events; return the new beginning, or None if another process has moved it."""
     with transaction.atomic():
-        # Attempts before the chain, as where an outcome is recorded.
-        beginnings.sign_claims(links)
+        # The chain before the attempts, as where an outcome is recorded.
         moved = beginnings.move(beginning, links)
         if moved is None:
             return None
+        beginnings.sign_claims(links)
         last = links[-1].sequence
         AuditEvent.objects.filter(chain=beginning.chain, sequence__lte=last).only("pk").delete()
     return moved
