@@ -337,8 +337,9 @@ _questions = Questions(
         "to_probe": _find_to_look_up(),
         "to_settle": _find_to_settle(),
         "to_tidy": preparation.preparations_to_tidy(),
-        "old": _find_old(Slot("kept", DurationField())),
-        "to_forget": request_log.find_old(Slot("kept", DurationField())),
+        # In the order of their indexes, as the questions of notification_chores.
+        "old": _find_old(Slot("kept", DurationField())).order_by("finished_at"),
+        "to_forget": request_log.find_old(Slot("kept", DurationField())).order_by("at"),
         "due": dispatch.find_free(dispatch.find_unpaused()),
         "to_tell": outbox.find_behind(),
         "to_deliver": courier.due(),

@@ -22,12 +22,15 @@ CHORES: dict[str, Callable[[], object] | Background] = {
 
 
 def questions() -> dict[str, QuerySet[Any, Any]]:
-    """Return the possible work of each task."""
+    """Return the possible work of each task, in the order of its index.
+
+    Without an order, PostgreSQL expects a row soon and reads the whole table if nothing matches.
+    """
     return {
-        "unread": gather.find_unread(),
-        "to_remind": reminders.find_due(Now()),
-        "digests": digest.find_due(Now()),
-        "lost": outbox.find_lost(Now()),
-        "to_notify": outbox.find_due(Now()),
-        "to_withdraw": outbox.find_withdrawn(Now()),
+        "unread": gather.find_unread().order_by("pk"),
+        "to_remind": reminders.find_due(Now()).order_by("due_at"),
+        "digests": digest.find_due(Now()).order_by("digest_due_at"),
+        "lost": outbox.find_lost(Now()).order_by("due_at"),
+        "to_notify": outbox.find_due(Now()).order_by("due_at"),
+        "to_withdraw": outbox.find_withdrawn(Now()).order_by("withdraw_at"),
     }

@@ -1,15 +1,24 @@
 """The pages that each statement reads with many mailboxes, rules and held mails, on PostgreSQL."""
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.core.management import call_command
 from django.db import connection
+from django.utils import timezone
 
 from accounts.models import Mailbox
 from approvals.core.states import Status
-from approvals.models import ApprovalPolicy, PendingAction
+from approvals.models import (
+    ApprovalPolicy,
+    AuditEvent,
+    Notification,
+    NotificationCursor,
+    PendingAction,
+    Reminder,
+)
 from approvals.worker import dispatch, maintenance, void
 from approvals.worker.execution import execute
 from tests.conftest import Api, Reviewer
@@ -18,6 +27,7 @@ from tests.support.plans import Plan, explained
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.postgres_only]
 
 MOST_PAGES = 500
+MOST_PAGES_IDLE = 60
 FEW = {"actions": 1_600, "mailboxes": 1_000, "held": 1_200, "scheduled": 300}
 MANY = {"actions": 60_000, "mailboxes": 10_000, "held": 25_000, "scheduled": 24_500}
 
@@ -69,3 +79,21 @@ def test_few_pages_are_read_however_many_mails_are_held(approved: PendingAction)
     for name, its in plans.items():
         for plan in its:
             assert plan.pages <= MOST_PAGES, (name, plan.pages, plan.text)
+
+
+@pytest.mark.goal("N8", "N11")
+def test_idle_sweep_reads_few_pages_after_many_actions(db: None) -> None:
+    call_command("seed_load", actions=2_000, mailboxes=20, held=0, scheduled=0, verbosity=0)
+    # Every event is read, and the reminders are for later.
+    NotificationCursor.objects.create(event=AuditEvent.objects.latest("pk").pk)
+    later, stage = timezone.now() + timedelta(days=1), Notification.Stage.HALF_TIME
+    Reminder.objects.bulk_create(
+        Reminder(action_id=key, stage=stage, due_at=later)
+        for key in PendingAction.objects.values_list("pk", flat=True)
+    )
+    with connection.cursor() as cursor:
+        cursor.execute("VACUUM ANALYZE")
+
+    (plan,) = plans_of(maintenance.sweep)
+
+    assert plan.pages <= MOST_PAGES_IDLE, (plan.pages, plan.text)
