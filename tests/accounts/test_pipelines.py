@@ -103,7 +103,7 @@ def test_pipeline_needs_a_transaction() -> None:
         insert("one")
 
 
-def test_commit_that_goes_with_the_writes_ends_only_the_outermost_transaction() -> None:
+def test_commit_ends_only_the_outermost_transaction() -> None:
     def outer() -> None:
         with transaction.atomic():
             with pipelined_transaction():
@@ -115,7 +115,7 @@ def test_commit_that_goes_with_the_writes_ends_only_the_outermost_transaction() 
     assert not QuotaUse.objects.exists()
 
 
-def test_work_after_the_commit_runs_after_it_and_a_refused_commit_runs_none(alice: User) -> None:
+def test_work_after_the_commit_needs_a_commit(alice: User) -> None:
     done: list[bool] = []
 
     def run(user: int) -> None:
