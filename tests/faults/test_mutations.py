@@ -62,6 +62,7 @@ def trouble(**changes: object) -> Plan:
 
 KILLED_ON_THE_WIRE = trouble(faults=(SLOW_ANSWER,), fault_rate=0.8, blows={"worker killed": 1})
 EXECUTION, READING = "approvals/worker/execution.py", "approvals/lifecycle/load.py"
+BYTES = "approvals/blobs.py"
 CLAIM = "approvals/worker/claim.py"
 
 MUTATIONS = {
@@ -158,7 +159,7 @@ MUTATIONS = {
         finds=frozenset({"other_bytes_than_stored"}),
     ),
     "the bytes are not compared": Mutation(
-        edits=((READING, "if hashlib.sha256(content).hexdigest() != sha256:", "if False:"),),
+        edits=((BYTES, "if hashlib.sha256(content).hexdigest() != row.sha256:", "if False:"),),
         plan=trouble(blows={"bytes altered in the database": 1}),
         finds=frozenset({"other_bytes_than_stored"}),
     ),
@@ -169,7 +170,7 @@ MUTATIONS = {
     ),
     "the claim does not look at the state": Mutation(
         edits=(
-            (CLAIM, "        may_execute(),\n        Exact(", "        Exact("),
+            (CLAIM, "        may_execute(),\n        digest=", "        digest="),
             (CLAIM, "if not verify_order(action):", "if False:"),
             (EXECUTION, " or read.action.status != Status.APPROVED", ""),
         ),
@@ -178,10 +179,13 @@ MUTATIONS = {
     ),
     "the audit is written without its lock": Mutation(
         edits=(
-            (
-                "approvals/audit/chain.py",
-                "AuditChain.objects.select_for_update(no_key=True)",
-                "AuditChain.objects",
+            *(
+                (
+                    "approvals/audit/chain.py",
+                    f"AuditChain.objects.select_for_update(no_key=True)\n        .filter({which}",
+                    f"AuditChain.objects.filter({which}",
+                )
+                for which in ("pk=", "\n")
             ),
         ),
         plan=trouble(),
@@ -211,7 +215,11 @@ MOMENTS = {
         chosen="late_acceptance",
     ),
     "an exception after the wire counts as not sent": Moment(
-        edit=(EXECUTION, '"unknown" if claim.on_wire.is_set() else "not_sent"', '"not_sent"'),
+        edit=(
+            EXECUTION,
+            '"unknown" if claim.on_wire.is_set() else "not_sent",\n            code="lease_lost"',
+            '"not_sent",\n            code="lease_lost"',
+        ),
         tests=DOUBTS,
         chosen="exception_after_wire",
     ),
