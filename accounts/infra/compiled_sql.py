@@ -217,17 +217,20 @@ class Questions(_Statement):
         super().__init__()
         self._rows = rows
         self._first = first
+        self._names: tuple[str, ...] = ()
 
     def __call__(self, **values: Any) -> tuple[dict[str, bool], Any]:
         """Return the answers by name, and the first value."""
         ((*answers, first),) = self._run(values)
-        return dict(zip(self._rows(), map(bool, answers), strict=True)), first
+        return dict(zip(self._names, map(bool, answers), strict=True)), first
 
     def _make(self) -> _Sql:
         text, parameters = [], list[Any]()
-        for rows in self._rows().values():
-            # The order of the model would cost a sort. The order that a caller names says which index to use,
-            # and an EXISTS would ignore it.
+        asked_for = self._rows()
+        self._names = tuple(asked_for)
+        for rows in asked_for.values():
+            # The order of the model would cost a sort. The order that a caller names says which
+            # index to use, and an EXISTS would ignore it.
             ordered = rows if rows.query.order_by else rows.order_by()
             asked, values = (
                 ordered.values("pk")[:1].query.get_compiler(connection=connection).as_sql()
@@ -323,20 +326,13 @@ def database_now() -> datetime:
         return datetime.fromisoformat(cursor.fetchone()[0]).replace(tzinfo=UTC)
 
 
-def update_row(
-    row: Model, *conditions: Q, where: Mapping[str, Any], changes: Mapping[str, Any]
-) -> bool:
-    """Update the row if all conditions hold, and copy its new values to `row`; return False if they
-    do not hold.
-    """
-    return start_update(row, *conditions, where=where, changes=changes)()
-
-
 def start_update(
     row: Model, *conditions: Q, where: Mapping[str, Any], changes: Mapping[str, Any]
 ) -> Callable[[], bool]:
-    """Send the UPDATE of `update_row`, and return what finishes it; a pipeline need not wait.
+    """Send an UPDATE of the row if all conditions hold, and return what finishes it.
 
+    That copies the new values to `row`, and returns False if the conditions did not hold. A
+    pipeline need not wait before it.
     The SQL is compiled once for changes of the same columns, as long as the expressions among them
     are the same.
     """

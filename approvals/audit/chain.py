@@ -47,7 +47,7 @@ _move_head = Update(
 
 
 @dataclass(kw_only=True)
-class End:
+class LockedEnd:
     """The end of a chain whose row this transaction has locked; `record` moves it on."""
 
     length: int
@@ -75,7 +75,7 @@ def record(
     actor: str,
     action_id: UUID | None = None,
     of_people: bool = False,
-    end: End | None = None,
+    end: LockedEnd | None = None,
     **data: Any,
 ) -> AuditEvent:
     """Append one event to the chain of the mailbox, and return it.
@@ -118,12 +118,12 @@ def record(
     return link
 
 
-def read_end(rows: Sequence[tuple[Any, ...]]) -> End | None:
-    """Return the end in these rows of `end_of_chain` or `end_of_action`; None if the chain has not begun."""
-    return End(length=rows[0][0], head=rows[0][1]) if rows else None
+def read_end(rows: Sequence[tuple[Any, ...]]) -> LockedEnd | None:
+    """Return the end that `end_of_chain` or `end_of_action` found; None if nothing is recorded yet."""
+    return LockedEnd(length=rows[0][0], head=rows[0][1]) if rows else None
 
 
-def _lock_end(chain_id: UUID, mailbox_id: UUID | None) -> End:
+def _lock_end(chain_id: UUID, mailbox_id: UUID | None) -> LockedEnd:
     """Return the end of a chain, locked, so that it cannot fork.
 
     On PostgreSQL the row is locked. On SQLite the transaction has the write lock already.

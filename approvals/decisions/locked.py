@@ -1,33 +1,34 @@
 """An action with its row locked, with or without what an approval depends on."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any, cast
 from uuid import UUID
 
 from django.db.models import OuterRef, Subquery
 from django.db.models.functions import Now
 
-from accounts.infra.compiled_sql import Select, columns_of, instance, read_together, slot
+from accounts.infra.compiled_sql import Rows, Select, read_together, slot
 from accounts.infra.problems import not_found
-from accounts.models import Mailbox, Membership, Role, User
+from accounts.models import Membership, Role, User
 from approvals.audit import chain
 from approvals.decisions.records import approvals_of, approving, check_approvals, describe_approved
 from approvals.models import ApprovalPolicy, PendingAction, Revision
 from approvals.rules.policy import policy_from, policy_rows
 
-_locked = Select(
-    lambda: (
-        PendingAction.objects.select_for_update(no_key=True, of=("self",))
-        .select_related("mailbox")
-        .filter(pk=slot(PendingAction, "id", "pk"))
-    )
+_locked = Rows(
+    PendingAction,
+    lambda: PendingAction.objects.select_for_update(no_key=True, of=("self",)).filter(
+        pk=slot(PendingAction, "id", "pk")
+    ),
+    "mailbox",
 )
-_revision = Select(
-    lambda: (
-        Revision.objects.filter(action=slot(Revision, "action"), number=slot(Revision, "number"))
-        .order_by()
-        .values_list(*columns_of(Revision))
-    )
+_revision = Rows(
+    Revision,
+    lambda: Revision.objects.filter(
+        action=slot(Revision, "action"), number=slot(Revision, "number")
+    ).order_by(),
 )
 _person = Select(
     lambda: (
@@ -57,11 +58,11 @@ class Ballot:
     approvals: dict[int, bool]
     now: datetime
     has_role: bool
-    end: chain.End | None
+    end: chain.LockedEnd | None
 
 
 def lock_action(action_id: UUID) -> PendingAction:
-    return _from_row(_locked.first(pk=action_id))
+    return _only(_locked(pk=action_id))
 
 
 def lock_ballot(seen: PendingAction, person: User) -> Ballot:
@@ -78,9 +79,9 @@ def lock_ballot(seen: PendingAction, person: User) -> Ballot:
         (approving, approved),
         (chain.end_of_chain, {"pk": seen.mailbox_id}),
     )
-    action = _from_row(next(iter(locked), None))
+    action = _only(locked)
     if action.revision == seen.revision:
-        action.current = instance(Revision, revision[0])
+        (action.current,) = _revision.load(revision)
     rules = policy_from(policy, action.mailbox)
     ((is_active, own, now),) = role
     return Ballot(
@@ -97,9 +98,8 @@ def lock_ballot(seen: PendingAction, person: User) -> Ballot:
     )
 
 
-def _from_row(found: tuple[object, ...] | None) -> PendingAction:
-    if found is None:
+def _only(rows: Sequence[tuple[Any, ...]]) -> PendingAction:
+    if not rows:
         raise not_found("The action does not exist, or you may not see it.")
-    action = instance(PendingAction, found)
-    action.mailbox = instance(Mailbox, found[len(columns_of(PendingAction)) :])
-    return action
+    (action,) = _locked.load(rows)
+    return cast(PendingAction, action)

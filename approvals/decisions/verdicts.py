@@ -157,7 +157,7 @@ def count_approval(
     given: int,
     method: str,
     at: datetime,
-    end: chain.End | None = None,
+    end: chain.LockedEnd | None = None,
 ) -> None:
     """Store the approval by a right to give it; the last one needed moves the action.
 
@@ -203,7 +203,7 @@ def count_approval(
     transaction.on_commit(lambda: anchors.append(head), robust=True)
 
 
-def _begin_round(action: PendingAction, person: User, end: chain.End | None) -> None:
+def _begin_round(action: PendingAction, person: User, end: chain.LockedEnd | None) -> None:
     """Begin another round for a person who left the mailbox and came back.
 
     Their stale approval no longer counts, but it still occupies the unique constraint of its round.

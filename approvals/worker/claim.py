@@ -7,21 +7,14 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import IntegrityError
-from django.db.models import (
-    DurationField,
-    F,
-    Q,
-    QuerySet,
-)
+from django.db.models import DurationField, F, Q, QuerySet
 from django.db.models.functions import Now
 
 from accounts.infra.compiled_sql import (
     Insert,
-    Select,
+    Rows,
     Slot,
     Update,
-    columns_of,
-    instance,
     read_together,
     slot,
 )
@@ -61,13 +54,7 @@ _claim = Update(
 )
 
 
-_mailbox = Select(
-    lambda: (
-        Mailbox.objects.filter(pk=slot(Mailbox, "id", "pk"))
-        .order_by()
-        .values_list(*columns_of(Mailbox))
-    )
-)
+_mailbox = Rows(Mailbox, lambda: Mailbox.objects.filter(pk=slot(Mailbox, "id", "pk")).order_by())
 _attempt = Insert(Attempt, "action fence worker", started_at=Now())
 
 
@@ -148,5 +135,5 @@ def take_claim(action: PendingAction, worker: str) -> Claim | None:
         if another_leaves(error):
             return None
         raise
-    action.mailbox = instance(Mailbox, mailbox[0])
+    (action.mailbox,) = _mailbox.load(mailbox)
     return Claim(action_id=action.pk, fence=fence)
