@@ -20,6 +20,7 @@ from uuid import UUID
 
 from django.conf import settings
 
+from accounts.infra.durable_files import sync_folder
 from approvals.audit.chain import Link
 
 NAME = re.compile(r"\d{4}-\d{2}\.(\d{12})-(\d{12})\.jsonl\.gz")
@@ -92,7 +93,7 @@ def write(links: Sequence[Link]) -> Part:
         os.fsync(file.fileno())
     unfinished.rename(folder / name)
     for each in (folder, folder.parent, folder.parent.parent):
-        _sync_folder(each)
+        sync_folder(each)
     return Part(path=folder / name, first=first.sequence, last=last.sequence)
 
 
@@ -138,11 +139,3 @@ def _link_of(line: str) -> Link:
         previous=said["previous"],
         hash=said["hash"],
     )
-
-
-def _sync_folder(folder: Path) -> None:
-    opened = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)

@@ -19,6 +19,8 @@ from uuid import UUID
 from django.conf import settings
 from django.utils import timezone
 
+from accounts.infra.durable_files import sync_folder
+
 TAIL_BYTES = 16 * 1024  # holds some 100 lines: more than are handed over at the same moment
 ROTATE_BYTES = 64 * 1024 * 1024
 
@@ -129,9 +131,8 @@ def _write(said: dict[str, Any]) -> None:
         torn = size > 0 and os.pread(file, 1, size - 1) != b"\n"
         os.write(file, (b"\n" if torn else b"") + line)
         os.fsync(file)
-        if (
-            size > ROTATE_BYTES
-        ):  # one older file is kept, so the journal does not grow without bound
+        if size > ROTATE_BYTES:
+            # One older file is kept, so the journal does not grow without bound.
             path.replace(_older_path(path))
         if size == 0 or size > ROTATE_BYTES:
             sync_folder(path.parent)
@@ -167,15 +168,6 @@ def _is_at(path: Path, file: int) -> bool:
 
 def _older_path(path: Path) -> Path:
     return path.with_suffix(".older.jsonl")
-
-
-def sync_folder(folder: Path) -> None:
-    """Sync a folder, so that a new name in it survives a power cut (fsync(2))."""
-    opened = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
 
 
 def _parse(lines: list[bytes]) -> Iterator[Entry | None]:

@@ -26,15 +26,15 @@ import structlog
 from django.conf import settings
 from django.db import transaction
 from django.db.backends.signals import connection_created
-from django.db.models import OuterRef, Q, QuerySet
+from django.db.models import OuterRef, QuerySet
 from django.utils import timezone
 
 from accounts.infra.compiled_sql import Select, database_now
+from accounts.infra.durable_files import sync_folder
 from accounts.infra.texts import translatable
 from approvals.audit import anchors, chain, proof
 from approvals.models import Attempt, AuditEvent, Instance, Pause, PendingAction
 from approvals.pauses import journal
-from approvals.pauses.journal import sync_folder
 
 log = structlog.get_logger(__name__)
 
@@ -115,14 +115,11 @@ def find_missing(entries: list[journal.Entry]) -> list[journal.Entry]:
     missing: list[journal.Entry] = []
     for start in range(0, len(entries), 100):
         part = entries[start : start + 100]
-        asked = Q()
-        for entry in part:
-            asked |= Q(action=entry.action_id, fence=entry.fence)
-        known = set(
-            Attempt.objects.filter(asked, phase=Attempt.Phase.WIRE_STARTED).values_list(
-                "action_id", "fence"
-            )
+        # Only by the action: for pairs, Django would compile a condition for each one.
+        begun = Attempt.objects.filter(
+            action__in={entry.action_id for entry in part}, phase=Attempt.Phase.WIRE_STARTED
         )
+        known = set(begun.values_list("action_id", "fence"))
         missing += [entry for entry in part if (entry.action_id, entry.fence) not in known]
     return missing
 

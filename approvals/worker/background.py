@@ -4,6 +4,7 @@ A provider that does not answer delays only its own mailbox, and never the sweep
 and opens windows.
 """
 
+import queue
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -16,6 +17,7 @@ from django.db import close_old_connections, connection
 log = structlog.get_logger(__name__)
 
 AT_ONCE = 4  # mailboxes, for each sort of work in each process
+IDLE_SECONDS = 10.0  # then a thread without work ends, with its connection to the database
 TURN_SECONDS = 30.0  # then the next sweep goes on, and other mailboxes have had their time
 
 Waiting = Callable[[], Iterable[tuple[UUID, UUID]]]  # mailbox and action, the longest waiting first
@@ -24,15 +26,26 @@ Waiting = Callable[[], Iterable[tuple[UUID, UUID]]]  # mailbox and action, the l
 class Background:
     """One sort of work: `waiting` lists it, `act` does it for one action and records the end.
 
-    At most AT_ONCE mailboxes are served at a time, each by one thread.
+    At most AT_ONCE mailboxes are served at a time, each by one thread. A thread waits a while for
+    the next mailbox, because a new connection to the database costs more than the work.
     """
 
-    def __init__(self, name: str, waiting: Waiting, act: Callable[[UUID], None]) -> None:
+    def __init__(
+        self,
+        name: str,
+        waiting: Waiting,
+        act: Callable[[UUID], None],
+        *,
+        idle_seconds: float = IDLE_SECONDS,
+    ) -> None:
         self._name = name
         self._waiting = waiting
         self._act = act
+        self._idle_seconds = idle_seconds
         self._lock = threading.Lock()
-        self._busy: dict[UUID, threading.Thread] = {}
+        self._busy: set[UUID] = set()
+        self._idle = 0
+        self._begun: queue.SimpleQueue[tuple[UUID, list[UUID]]] = queue.SimpleQueue()
         self._left: dict[UUID, list[UUID]] = {}
 
     def start(self) -> None:
@@ -48,12 +61,13 @@ class Background:
         with self._lock:
             if mailbox in self._busy or len(self._busy) >= AT_ONCE:
                 return False
-            thread = threading.Thread(
-                target=self._work, args=(mailbox, actions), name=self._name, daemon=True
-            )
-            self._busy[mailbox] = thread
+            self._busy.add(mailbox)
             self._left.pop(mailbox, None)
-        thread.start()
+            self._begun.put((mailbox, actions))
+            if self._idle:
+                self._idle -= 1
+                return True
+        threading.Thread(target=self._work, name=self._name, daemon=True).start()
         return True
 
     def finish(self) -> None:
@@ -82,32 +96,46 @@ class Background:
         finally:
             connection.close()
 
-    def _work(self, mailbox: UUID, actions: list[UUID]) -> None:
-        following: tuple[UUID, list[UUID]] | None = (mailbox, actions)
+    def _work(self) -> None:
         try:
-            close_old_connections()
-            while following is not None:
-                mailbox, actions = following
-                ends_at = time.monotonic() + TURN_SECONDS
-                for action in actions:
-                    if time.monotonic() > ends_at:
-                        break
-                    self._run(action)
-                following = self._take_next(mailbox)
+            while (begun := self._wait()) is not None:
+                mailbox, actions = begun
+                try:
+                    self._take_turn(actions)
+                finally:
+                    self._end(mailbox)
         finally:
             connection.close()
-            with self._lock:
-                del self._busy[mailbox]
 
-    def _take_next(self, done: UUID) -> tuple[UUID, list[UUID]] | None:
-        """Take a mailbox that no thread has served since the last sweep; None if none is left."""
+    def _take_turn(self, actions: list[UUID]) -> None:
+        close_old_connections()
+        ends_at = time.monotonic() + TURN_SECONDS
+        for action in actions:
+            if time.monotonic() > ends_at:
+                break
+            self._run(action)
+
+    def _end(self, done: UUID) -> None:
+        """Go on with a mailbox that no thread has served since the last sweep, or be idle."""
         with self._lock:
+            self._busy.remove(done)
             mailbox = next((each for each in self._left if each not in self._busy), None)
             if mailbox is None:
-                return None
-            del self._busy[done]
-            self._busy[mailbox] = threading.current_thread()
-            return mailbox, self._left.pop(mailbox)
+                self._idle += 1
+            else:
+                self._busy.add(mailbox)
+                self._begun.put((mailbox, self._left.pop(mailbox)))
+
+    def _wait(self) -> tuple[UUID, list[UUID]] | None:
+        """Return the next mailbox with its actions; None if there was none for a while."""
+        while True:
+            try:
+                return self._begun.get(timeout=self._idle_seconds)
+            except queue.Empty:
+                with self._lock:
+                    if self._begun.empty():  # else it came at the last moment
+                        self._idle -= 1
+                        return None
 
     def _run(self, action: UUID) -> None:
         try:

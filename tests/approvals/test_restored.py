@@ -98,6 +98,20 @@ def test_send_known_only_to_the_journal_stops_the_next(
     assert restored.reason() == restored.REASONS["journal"]
 
 
+def test_later_attempt_known_only_to_the_journal_stops_the_next(
+    approved: Callable[..., PendingAction], server: MemoryServer
+) -> None:
+    first = approved()
+    work()
+    journal.append(first.pk, 2)
+    action = approved(subject="Next")
+
+    assert not execute(action.pk, worker="test")
+
+    assert len(server.ledger) == 1
+    assert restored.reason() == restored.REASONS["journal"]
+
+
 def test_journal_line_of_a_mere_claim_is_missing(
     approved: Callable[..., PendingAction], script: Script, server: MemoryServer
 ) -> None:
