@@ -1,5 +1,6 @@
 """The only ownership check: which mailboxes a caller may use, and in which role."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -8,7 +9,16 @@ from django.db.models import Exists, QuerySet
 from django.db.models.functions import Lower
 
 from accounts.access.caller import Caller
-from accounts.infra.compiled_sql import Select, Slot, columns_of, instance, slot
+from accounts.infra.compiled_sql import (
+    Asked,
+    Rows,
+    Select,
+    Slot,
+    columns_of,
+    instance,
+    read_together,
+    slot,
+)
 from accounts.infra.own_sender import own_sender
 from accounts.infra.problems import FieldError, Problem, not_found
 from accounts.infra.texts import translatable
@@ -73,13 +83,29 @@ def get_mailbox(caller: Caller, ref: str | None, *, need: Role) -> Mailbox:
     return mailbox
 
 
+def load_mailboxes(caller: Caller, also: Asked) -> tuple[list[Mailbox], Sequence[tuple[Any, ...]]]:
+    """Return what `mailboxes` returns, and the rows of another statement, after one wait."""
+    listed = _listed[caller.token is not None]
+    values = {"user": caller.user.pk, "token": caller.token.pk if caller.token else None}
+    rows, others = read_together((listed, values), also)
+    return listed.load(rows), others
+
+
+def _filter_visible(of_token: bool) -> QuerySet[Mailbox]:
+    found = _filter_by_role(slot(Membership, "user"))
+    return found.filter(tokens=slot(ApiToken, "id", "token")) if of_token else found
+
+
+_listed = {
+    of_token: Rows(Mailbox, partial(_filter_visible, of_token)) for of_token in (True, False)
+}
+
+
 def _select_visible(of_token: bool, by: str) -> QuerySet[Mailbox, Any]:
     """Return the mailboxes that a caller sees, with the role on each, in one statement because
     every call needs it.
     """
-    found = _filter_by_role(slot(Membership, "user"))
-    if of_token:
-        found = found.filter(tokens=slot(ApiToken, "id", "token"))
+    found = _filter_visible(of_token)
     match by:
         case "id":
             found = found.filter(pk=slot(Mailbox, "id", "ref"))

@@ -7,10 +7,11 @@ from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
+from accounts.infra.compiled_sql import Select, slot
 from accounts.infra.problems import Problem
 from accounts.infra.texts import join, translatable
 from accounts.infra.transactions import retry_if_rolled_back
-from accounts.models import Mailbox
+from accounts.models import Mailbox, Membership
 from approvals.audit import chain
 from approvals.core.states import Status
 from approvals.models import Pause, PendingAction
@@ -49,6 +50,17 @@ def resume(*, mailbox: Mailbox | None, actor: str) -> bool:
 def is_paused(mailbox: Mailbox) -> bool:
     """Return True if the kill switch holds this mailbox back, by its own or the general pause."""
     return Pause.objects.filter(Q(mailbox=None) | Q(mailbox=mailbox)).exists()
+
+
+pauses_of = Select(
+    lambda: (
+        Pause.objects.filter(
+            Q(mailbox=None) | Q(mailbox__memberships__user=slot(Membership, "user"))
+        )
+        .order_by()
+        .values_list("mailbox_id")
+    )
+)
 
 
 def own_pause_reason() -> str:

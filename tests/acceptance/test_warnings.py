@@ -18,6 +18,7 @@ from tests.conftest import HELLO, Api, Reviewer
 from tests.support.work import work
 from tools.models import Acquaintance
 from tools.providers.memory import MemoryServer
+from tools.sending import surroundings
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -75,6 +76,15 @@ def test_recipient_missing_from_sent_is_a_first_time_one(api: Api, server: Memor
         "first_time_recipient",
     ]
     assert warned(api, to=[ALICE]) == []
+
+
+def test_recipient_of_an_old_mail_in_a_long_sent_folder_is_found(
+    api: Api, server: MemoryServer
+) -> None:
+    for hours, to in enumerate([MIRA, *["bob@contoso.example"] * surroundings.FIRST_LOOK]):
+        server.deliver(ALICE, mail(ALICE, to, hours=hours)[1], folder="sent")
+
+    assert warned(api) == ["external_recipient"]
 
 
 def test_known_recipient_is_remembered_without_the_address(

@@ -9,7 +9,7 @@ from accounts.access.caller import Caller
 from accounts.infra.problems import Problem
 from accounts.infra.texts import translatable
 from accounts.models import Mailbox
-from approvals.pauses.switch import is_paused
+from approvals.pauses.switch import pauses_of
 from tools.mail.message.compose import MAX_TOTAL_BYTES
 from tools.mail.message.extract import CannotExtract, text_from
 from tools.mail.message.markup import page_for_reader
@@ -37,16 +37,23 @@ THREAD_SECONDS = 5.0  # for all its HTML; a message that has begun may take one 
 
 
 def list_mailboxes(caller: Caller, parameters: ListMailboxes) -> dict[str, Any]:
-    return {"mailboxes": [describe_mailbox(mailbox) for mailbox in roles.mailboxes(caller)]}
+    found, pauses = roles.load_mailboxes(caller, (pauses_of, {"user": caller.user.pk}))
+    paused = {mailbox for (mailbox,) in pauses}  # with None if everything is
+    return {
+        "mailboxes": [
+            describe_mailbox(mailbox, paused=not paused.isdisjoint({None, mailbox.pk}))
+            for mailbox in found
+        ]
+    }
 
 
-def describe_mailbox(mailbox: Mailbox) -> dict[str, Any]:
+def describe_mailbox(mailbox: Mailbox, *, paused: bool) -> dict[str, Any]:
     """Return the contract's mailbox object."""
     return {
         "id": str(mailbox.id),
         "address": mailbox.address,
         "provider": mailbox.provider,
-        "status": Mailbox.Status.PAUSED if is_paused(mailbox) else mailbox.status,
+        "status": Mailbox.Status.PAUSED if paused else mailbox.status,
         "scopes": mailbox.scopes,
     }
 

@@ -51,6 +51,7 @@ def surroundings(
     try:
         if unknown and mailbox.status != Mailbox.Status.NEEDS_REAUTH:
             provider = provider_for(mailbox)
+            all_seen = False  # then a search would find nothing else
             if not domains:
                 newest = provider.list_messages(
                     folder="sent", unread=None, limit=FIRST_LOOK, page_token=None
@@ -59,8 +60,9 @@ def surroundings(
                     mailbox, (address for card in newest.cards for address in card.to)
                 )
                 unknown, domains = _look_up(mailbox, unknown)
+                all_seen = newest.next_token is None and all(card.to for card in newest.cards)
             for address in unknown[:ASKED]:
-                if _is_in_sent(provider, address):
+                if not all_seen and _is_in_sent(provider, address):
                     remember_acquaintances(mailbox, (address,))
                     domains.add(domain_of(address))
                 else:
