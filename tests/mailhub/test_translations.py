@@ -15,8 +15,8 @@ pytestmark = pytest.mark.static
 ROOT = Path(__file__).parent.parent.parent
 CATALOGS = ROOT / "mailhub" / "locale"
 LOCALES = [to_locale(code) for code, _ in project.LANGUAGES if code != project.LANGUAGE_CODE]
-# "locale": otherwise the files of the project would be written, not those of the test.
-IGNORED = [".venv", "var", "tests", "node_modules", "test-output", "locale"]
+# "locale": otherwise the copied files would be written, not those of the test.
+IGNORED = (".*", "__pycache__", "var", "tests", "node_modules", "test-output", "locale")
 NO_FINDINGS = ""
 
 
@@ -39,10 +39,16 @@ def texts_of(compiled: Path) -> dict[Any, str]:
 
 @pytest.fixture
 def template(tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the file of all texts in the source, collected as `make messages` does."""
-    monkeypatch.chdir(ROOT)
+    """Return the file of all texts in the source, collected as `make messages` does.
+
+    It is collected from a copy: Django writes a `.html.py` beside each template for a moment, and
+    tests that read the source would find it.
+    """
+    copy = tmp_path / "source"
+    shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(*IGNORED))
+    monkeypatch.chdir(copy)
     settings.LOCALE_PATHS = [tmp_path]
-    call_command("makemessages", locale=["xx"], ignore_patterns=IGNORED, keep_pot=True, verbosity=0)
+    call_command("makemessages", locale=["xx"], keep_pot=True, verbosity=0)
     return tmp_path / "django.pot"
 
 
