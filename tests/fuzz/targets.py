@@ -27,6 +27,7 @@ ATTACHMENT_BYTES = 10 * 1024**2
 FETCHED = 5
 MEGABYTE = 1024**2
 MOST_SECONDS = 2.0  # of processor time, for all calls of `read_mail`
+TRIES = 3
 MOST_MEMORY = 50 * MEGABYTE
 
 
@@ -121,7 +122,19 @@ class Cost:
 
 
 def measure(read: Callable[[bytes], None], source: bytes) -> Cost:
-    """Return the cost of reading. Raises what the function raises, except a documented refusal."""
+    """Return the cost of reading, the lowest of three if the first one is too high: other threads
+    of the process count too.
+
+    Raises what the function raises, except a documented refusal.
+    """
+    cost = _measure_once(read, source)
+    if cost.is_too_high:
+        again = [_measure_once(read, source) for _ in range(TRIES - 1)]
+        cost = min([cost, *again], key=lambda each: (each.is_too_high, each.seconds))
+    return cost
+
+
+def _measure_once(read: Callable[[bytes], None], source: bytes) -> Cost:
     Path("/proc/self/clear_refs").write_text("5")  # the peak begins again: `man 5 proc`
     before, _ = _read_memory()
     started = time.process_time()
