@@ -8,11 +8,6 @@ from typing import Any
 
 import pytest
 from allauth.mfa.models import Authenticator
-from allauth.mfa.totp.internal.auth import (
-    format_hotp_value,
-    hotp_value,
-    yield_hotp_counters_from_time,
-)
 from allauth.usersessions.models import UserSession
 from django.core.cache import cache
 from django.core.management import call_command
@@ -21,6 +16,7 @@ from django.utils import timezone
 
 from accounts.infra.credentials import CannotDecrypt, encrypt_text
 from accounts.models import SignInLink, User
+from tests.support.people.authenticator import code_of
 from tests.support.people.browser import browser
 
 pytestmark = pytest.mark.django_db
@@ -29,11 +25,6 @@ PASSWORD = "a long and quiet password"
 
 def signed_in(client: Client) -> bool:
     return "_auth_user_id" in client.session
-
-
-def code_of(key: str) -> str:
-    """Return the code that an authenticator app shows now for this key."""
-    return str(format_hotp_value(hotp_value(key, next(yield_hotp_counters_from_time()))))
 
 
 @pytest.fixture

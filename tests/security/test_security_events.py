@@ -9,11 +9,6 @@ from typing import Any
 
 import pytest
 from allauth.mfa.models import Authenticator
-from allauth.mfa.totp.internal.auth import (
-    format_hotp_value,
-    hotp_value,
-    yield_hotp_counters_from_time,
-)
 from django.core import mail
 from django.core.management import call_command
 from django.test import Client
@@ -23,6 +18,7 @@ from accounts.models import Mailbox, SignInLink, User
 from approvals.audit import proof
 from approvals.models import AuditEvent
 from approvals.models.audit import PEOPLE
+from tests.support.people.authenticator import code_of
 from tests.support.people.browser import browser
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -39,10 +35,6 @@ def recorded(*, after: int = 0) -> list[tuple[str, str, str]]:
     """Return event, actor and method of each event in the chain of people."""
     events = AuditEvent.objects.filter(chain=PEOPLE, sequence__gt=after).order_by("sequence")
     return [(each.event, each.actor, each.data.get("method", "")) for each in events]
-
-
-def code_of(key: str) -> str:
-    return str(format_hotp_value(hotp_value(key, next(iter(yield_hotp_counters_from_time())))))
 
 
 def test_each_change_of_a_sign_in_method_is_one_event(alice: User) -> None:

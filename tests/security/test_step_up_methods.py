@@ -9,7 +9,8 @@ from django.test import Client
 from django.utils import timezone
 
 from accounts.models import User
-from tests.accounts.test_sign_in import PASSWORD, code_of
+from tests.accounts.test_sign_in import PASSWORD
+from tests.support.people.authenticator import code_of
 from tests.support.people.browser import browser
 
 pytestmark = pytest.mark.django_db
