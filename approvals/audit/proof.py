@@ -250,7 +250,8 @@ def _walk_chain(
     walk = Walk(chain_id, start, anchored, whole=whole)
     if start.length < beginning.length:
         walk.through_archive(beginning)
-    for link, length, last in _links(chain_id, after=walk.sequence):  # noqa: B007  (of the last one, used below)
+    # `length` and `last` are used below, as they were read with the last link.
+    for link, length, last in _links(chain_id, after=walk.sequence):  # noqa: B007
         walk.add(link)
     found = before + walk.findings
     sequence, previous = walk.sequence, walk.previous

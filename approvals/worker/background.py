@@ -102,6 +102,8 @@ class Background:
                 mailbox, actions = begun
                 try:
                     self._take_turn(actions)
+                except Exception:  # the thread must go on: it is counted as one that waits
+                    log.exception("chore_failed", process=self._name)
                 finally:
                     self._end(mailbox)
         finally:

@@ -3,12 +3,14 @@
 import queue
 import threading
 from collections.abc import Iterable
+from typing import cast
 from uuid import UUID, uuid4
 
 import pytest
 
 from approvals.worker import background
 from approvals.worker.background import Background
+from tests.support.processes.programs import until
 
 pytestmark = pytest.mark.django_db
 SECONDS = 30
@@ -32,22 +34,12 @@ class Chore:
         assert self.may_end.acquire(timeout=SECONDS)
 
 
-def begin_when_free(chore: Chore, mailbox: UUID, action: UUID) -> None:
-    """Begin with the action once the mailbox is free: its thread notes that after the work."""
-    free = threading.Event()
-    for _ in range(SECONDS * 100):
-        if chore.beside.begin(mailbox, [action]):
-            return
-        free.wait(0.01)
-    raise AssertionError("the mailbox was never free")
-
-
 def test_idle_thread_serves_the_next_mailbox() -> None:
     chore, mailbox = Chore(), uuid4()
     assert chore.beside.begin(mailbox, [uuid4()])
     _, first = chore.next()
     chore.may_end.release()
-    begin_when_free(chore, mailbox, uuid4())
+    until(lambda: chore.beside.begin(mailbox, [uuid4()]))  # its thread notes the end after the work
     _, second = chore.next()
     chore.may_end.release()
 
@@ -91,3 +83,12 @@ def test_thread_without_work_ends() -> None:
 
     assert chore.beside.begin(mailbox, [uuid4()])
     assert chore.next()[1] is not first
+
+
+def test_turn_that_fails_as_a_whole_leaves_the_thread_alive() -> None:
+    chore, mailbox = Chore(), uuid4()
+    chore.may_end.release()
+    assert chore.beside.begin(mailbox, cast("list[UUID]", None))  # no list: the turn itself fails
+    until(lambda: chore.beside.begin(mailbox, [uuid4()]))
+
+    assert chore.next()[1].is_alive()
