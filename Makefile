@@ -12,16 +12,15 @@ run: ## the web server, the worker and the sandbox mail server (PORT, HOST, MAIL
 	@# exec: no shell in between, so that a signal ends the program and make waits until it has ended.
 	@exec .venv/bin/python manage.py run
 
-test: ## the test suite, on SQLite and on PostgreSQL
+test: ## the test suite: each test once, on PostgreSQL, and on SQLite what it does differently
 	@bin/bootstrap test
 	@bin/system-packages
 	@exec .venv/bin/python bin/test $(ARGS)
 
-test-all: ## the test suite with its long and heavy parts
+test-all: ## the suite on both databases, and its long parts (PART=faults runs one; it lists them first)
 	@bin/bootstrap test
 	@bin/system-packages long
-	@.venv/bin/python bin/test --long $(ARGS)
-	@exec .venv/bin/python bin/bench --quick
+	@exec .venv/bin/python bin/test --all $(PART) $(ARGS)
 
 check: ## style, templates, types, import rules, language, migrations, settings
 	@bin/bootstrap test

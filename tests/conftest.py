@@ -22,7 +22,10 @@ from approvals.audit import anchors
 from approvals.models import PendingAction
 from approvals.pauses import journal, restored
 from tests.support.documented import check_answer
+from tests.support.processes.template import make_test_database
 from tools.providers.memory import SERVERS, MemoryServer
+
+pytest_plugins = ["tests.support.costs"]
 
 # The time of an example depends on the machine more than on the code.
 hypothesis.settings.register_profile("mailhub", deadline=None)
@@ -45,6 +48,13 @@ HELLO: dict[str, Any] = {
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.get_closest_marker("postgres_only") and connection.vendor != "postgresql":
         pytest.skip(f"this runs on {connection.vendor}")
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_test_environment: None, django_db_blocker: Any) -> None:
+    """Give this process a copy of a migrated database, which takes a moment; migrating takes seconds."""
+    with django_db_blocker.unblock():
+        make_test_database(connection)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -43,3 +43,5 @@ if DATABASES["default"]["ENGINE"].endswith("sqlite3"):  # noqa: F405
     # Nobody needs this data after a crash, and the suite is faster without the waits.
     options = DATABASES["default"]["OPTIONS"]  # noqa: F405
     options["init_command"] = "PRAGMA journal_mode=WAL; PRAGMA synchronous=OFF;"
+else:
+    DATABASES["default"]["TEST"] = {"NAME": f"test_{DATABASES['default']['NAME']}{_worker}"}  # noqa: F405

@@ -19,6 +19,7 @@ USED_ELSEWHERE = {
     "import-linter": ("Makefile", "lint-imports"),
     "djangofmt": ("Makefile", "bin/djangofmt"),
     "pytest-xdist": ("bin/test", '"-n"'),
+    "pytest-randomly": ("bin/test", '"randomly"'),
     "pytest-timeout": ("pyproject.toml", "timeout ="),
     "pytest-django": ("pyproject.toml", "DJANGO_SETTINGS_MODULE"),
     "flask": ("tests/support/servers/s3.py", "flask"),  # of moto's server

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.mutants import places
+from tests.support.processes.template import FOLDER, migrated_database
 
 PROJECT = Path(__file__).parents[2]
 DATA = Path(__file__).with_name("mutants.toml")
@@ -30,9 +31,8 @@ TESTS_FAILED = 1  # pytest's exit code
 NOT_COPIED = shutil.ignore_patterns(
     ".git", ".venv", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis"
 )
-# A migration installs the guards of the database, so a kept database would have the old ones.
+# A migration installs the guards of the database, so the shared database has the unchanged ones.
 IN_THE_DATABASE = ("approvals/guard_rules.py", "approvals/guards.py")
-ONE_TEST = "tests/accounts/test_quotas.py::test_fourth_of_three_is_refused_with_a_time"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,10 +80,10 @@ def read_mutants() -> list[Mutant]:
 
 
 class Workshop:
-    """A copy of the tree and of a migrated test database, for one mutant at a time."""
+    """A copy of the tree, for one mutant at a time; `template` is the folder of the database."""
 
     def __init__(self, home: Path, template: Path) -> None:
-        self._tree, self._template, self._database = home / "tree", template, home / "test.sqlite3"
+        self._tree, self._template = home / "tree", template
         # Modification times are kept, so the compiled files are valid for all unchanged files.
         shutil.copytree(PROJECT, self._tree, ignore=NOT_COPIED)
 
@@ -103,38 +103,29 @@ class Workshop:
         )
 
     def _run(self, mutant: Mutant) -> tuple[str, str]:
-        fresh = mutant.file in IN_THE_DATABASE
-        if not fresh:
-            shutil.copy(self._template, self._database)
+        template = None if mutant.file in IN_THE_DATABASE else self._template
         try:
-            code, output = run_tests(self._tree, self._database, mutant.tests, fresh=fresh)
+            code, output = run_tests(self._tree, mutant.tests, template)
         except subprocess.TimeoutExpired:
             return "timeout", ""
         return {0: "not noticed", TESTS_FAILED: "noticed"}.get(code, "broken"), output
 
 
-def run_tests(tree: Path, database: Path, tests: Sequence[str], *, fresh: bool) -> tuple[int, str]:
-    """Run tests in a tree until the first failure; return pytest's exit code and its output."""
+def run_tests(tree: Path, tests: Sequence[str], template: Path | None) -> tuple[int, str]:
+    """Run tests in a tree until the first failure; return pytest's exit code and its output.
+
+    `template` is the folder of the migrated database; None: the tree migrates its own.
+    """
     environment = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(("DATABASE", "PYTEST"))
+        if not name.startswith(("DATABASE", "PYTEST", "DJANGO", FOLDER))
     }
-    environment |= {"MUTANTS_DATABASE": str(database), "PYTHONDONTWRITEBYTECODE": "1"}
-    environment.pop("DJANGO_SETTINGS_MODULE", None)
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-x",
-        "-p",
-        "no:cacheprovider",
-        "--ds=tests.mutants.settings",
-        "--reuse-db",
-        *(["--create-db"] if fresh else []),
-        *tests,
-    ]
+    environment |= {"PYTHONDONTWRITEBYTECODE": "1"}
+    if template is not None:
+        environment[FOLDER] = str(template)
+    options = ("-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist")
+    command = [sys.executable, "-m", "pytest", *options, *tests]
     process = subprocess.Popen(
         command,
         cwd=tree,
@@ -166,7 +157,9 @@ def judge_all(
         waiting.put(mutant)
     verdicts: list[Verdict] = []
 
-    def work(home: Path, template: Path) -> None:
+    template = migrated_database().parent
+
+    def work(home: Path) -> None:
         home.mkdir()
         workshop = Workshop(home, template)
         while time.monotonic() < until:
@@ -178,12 +171,8 @@ def judge_all(
             tell(verdict)
 
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
-        template = Path(folder) / "template.sqlite3"
-        code, output = run_tests(PROJECT, template, [ONE_TEST], fresh=True)
-        if code != 0:
-            raise RuntimeError(f"the test database could not be made:\n{output}")
         threads = [
-            threading.Thread(target=work, args=[Path(folder) / str(number), template])
+            threading.Thread(target=work, args=[Path(folder) / str(number)])
             for number in range(jobs)
         ]
         for thread in threads:
