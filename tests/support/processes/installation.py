@@ -9,21 +9,32 @@ with Installation(tmp_path, smtp, sandbox) as installation:
 import json
 import os
 import signal
-from base64 import b64encode
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import urlsplit
 
 from tests.support.processes.person import Answer, Person, request
 from tests.support.processes.programs import Program, manage, session_of, until
+from tests.support.processes.template import KEYS, begin_migrated
 from tests.support.servers.dovecot import Dovecot
 from tests.support.servers.sandbox import ADA, SandboxServer
 from tests.support.servers.services import free_port
 from tests.support.servers.smtp import FaultySmtp
 
 OWNER = "owner@lovelace.example"
-KEYS = {"SECRET_KEY": "k" * 40, "MAILHUB_ENCRYPTION_KEYS": b64encode(b"k" * 32).decode()}
+# Reads a list of commands, each with its input, and prints the list of their outputs.
+IN_ONE_PROCESS = """
+import io, json, sys
+from django.core.management import call_command
+outputs = []
+for arguments, given in json.load(sys.stdin):
+    sys.stdin, output = io.StringIO(given), io.StringIO()
+    call_command(*arguments, stdout=output)
+    outputs.append(output.getvalue().strip())
+print(json.dumps(outputs))
+"""
 
 
 class Installation:
@@ -45,29 +56,38 @@ class Installation:
         }
         self._smtp, self._sandbox = smtp, sandbox
         self._running = ExitStack()
-        self.url = self._token = ""
+        self.url = self._token = self._link = ""
         self._person: Person | None = None
 
     def prepare(self) -> None:
         access = self._sandbox.access(ADA)
-        self.command("migrate", "--verbosity=0")
-        self.command("create_user", "--email", OWNER, "--name", "Olive Owner")
-        self.command(
-            "connect_mailbox",
-            "imap",
-            "--address",
-            ADA,
-            "--owner",
-            OWNER,
-            "--password-stdin",
-            "--imap",
-            f"127.0.0.1:{access.imap.port}:plain",
-            "--smtp",
-            f"127.0.0.1:{self._smtp.port}:plain",
-            stdin=access.password,
-        )
+        if self.changes.get("DATABASE_URL"):
+            self.command("migrate", "--verbosity=0")
+        else:
+            begin_migrated(self.home)
+        connect = [
+            *("connect_mailbox", "imap", "--address", ADA, "--owner", OWNER, "--password-stdin"),
+            *("--imap", f"127.0.0.1:{access.imap.port}:plain"),
+            *("--smtp", f"127.0.0.1:{self._smtp.port}:plain"),
+        ]
         named = ("--name", "agent", "--scopes", "mail:read,mail:propose", "--mailboxes", ADA)
-        self._token = self.command("create_token", "--user", OWNER, *named)
+        _, _, self._token, self._link = self.commands(
+            (["create_user", "--email", OWNER, "--name", "Olive Owner"], ""),
+            (connect, access.password),
+            (["create_token", "--user", OWNER, *named], ""),
+            (["sign_in_link", "--user", OWNER], ""),
+        )
+
+    def commands(self, *several: tuple[list[str], str]) -> list[str]:
+        """Run commands, each with its input, in one process, and return their outputs.
+
+        The start of a process takes longer than most commands.
+        """
+        said = self.command(
+            "shell", "--no-imports", "-c", IN_ONE_PROCESS, stdin=json.dumps(several)
+        )
+        outputs: list[str] = json.loads(said)
+        return outputs
 
     def command(self, *arguments: str, stdin: str = "", **changes: object) -> str:
         """Run a command on this installation, and return its output. Fail if the command fails."""
@@ -108,7 +128,10 @@ class Installation:
     def person(self) -> Person:
         if self._person is None:
             person = Person(self.url)
-            link = self.command("sign_in_link", "--user", OWNER, MAILHUB_PUBLIC_URL=self.url)
+            link, self._link = self._link, ""  # it works once
+            if not link:
+                link = self.command("sign_in_link", "--user", OWNER)
+            link = self.url + urlsplit(link).path  # the command does not know the port
             assert person.submit(link, "sign-in").status == 302
             self._person = person
         return self._person

@@ -26,14 +26,22 @@ from tests.support.processes.programs import (
     session_of,
     until,
 )
+from tests.support.processes.template import begin_migrated
 from tests.support.servers.services import free_port
 
 
 class Mailhub(Program):
-    """`manage.py run` on a free port, ready when the block begins and ended by a Ctrl-C with it."""
+    """`manage.py run` on a free port, ready when the block begins and ended by a Ctrl-C with it.
 
-    def __init__(self, home: Path, *, port: int | None = None, **changes: object) -> None:
+    Its home has a migrated database already, unless it is `fresh`.
+    """
+
+    def __init__(
+        self, home: Path, *, port: int | None = None, fresh: bool = False, **changes: object
+    ) -> None:
         home.mkdir(parents=True, exist_ok=True)
+        if not fresh:
+            begin_migrated(home)
         self.port = port or free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         super().__init__(home, "run", PORT=self.port, **changes)
