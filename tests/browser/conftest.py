@@ -1,31 +1,20 @@
-"""One mailhub for all browser tests of a worker, one Chromium for each file; each test has new
-windows.
-"""
+"""One mailhub and one Chromium for all tests of a process; each test has new windows."""
 
 import os
 import threading
-from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Page
 
 from tests.approvals import conftest as gate
-from tests.support.people.chromium import find_chromium
-from tests.support.processes.mailhub import Mailhub
+from tests.support.people.chromium import browser
+from tests.support.processes.shared import mailhub
+
+__all__ = ["browser", "mailhub", "script"]
 
 PATIENCE_MS = 30_000
 script = gate.script
-QUIET = [
-    "--no-sandbox",  # the tests may run as root
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 
 
 def picture(page: Page, name: str) -> None:
@@ -33,26 +22,6 @@ def picture(page: Page, name: str) -> None:
     folder = os.environ.get("MAILHUB_PICTURES")
     if folder:
         page.screenshot(path=Path(folder) / f"{name}.png", full_page=True)
-
-
-@pytest.fixture(scope="session")
-def mailhub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mailhub]:
-    with Mailhub(tmp_path_factory.mktemp("mailhub"), MAILHUB_UNDO_SECONDS=1) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Yield a Chromium, but not for the whole session.
-
-    While it runs, playwright's event loop runs in the tests' own thread, and Django would refuse
-    its database there.
-    """
-    with pytest.MonkeyPatch.context() as patch, sync_playwright() as playwright:
-        patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
-        chromium = playwright.chromium.launch(executable_path=find_chromium(), args=QUIET)
-        yield chromium
-        chromium.close()
 
 
 class Canary:

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import browser, mailhub
 from tests.conformance.npm import CONFORMANCE, REMOTE, install
 from tests.conformance.running import SECONDS, Running, allow, page
+from tests.support.people.chromium import browser
 from tests.support.processes.mailhub import Mailhub
 from tests.support.processes.person import request
+from tests.support.processes.shared import mailhub
 from tests.support.servers.services import free_port
 
 pytestmark = [

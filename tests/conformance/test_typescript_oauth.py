@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import browser, mailhub
 from tests.conformance.npm import SDK, install
 from tests.conformance.running import SECONDS, Running, allow, page
+from tests.support.people.chromium import browser
 from tests.support.processes.mailhub import Mailhub
+from tests.support.processes.shared import mailhub
 
 pytestmark = [
     pytest.mark.long,
