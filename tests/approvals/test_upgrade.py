@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.processes.installation import KEYS
 from tests.support.processes.programs import manage
+from tests.support.processes.template import KEYS
 
 pytestmark = [pytest.mark.process, pytest.mark.long]
 STEP_BY_STEP = """

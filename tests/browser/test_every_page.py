@@ -5,14 +5,13 @@ scripts.
 import gzip
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from django.utils import timezone
 from playwright.sync_api import Browser, BrowserContext, Page, Response, expect
 from pytest_django.live_server_helper import LiveServer
 
@@ -30,12 +29,30 @@ from tools.providers.memory import MemoryServer
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 LARGEST = 100_000
-# Part of all pages: together a sixth in the long run, a sixteenth in the daily run.
-PARTS, A_FEW = (
-    6,
-    16,
-)
+# The long run checks all pages, in so many parts.
+PARTS = 6
 LOOKS: list[tuple[Any, int]] = [("light", 1280), ("dark", 360), ("light", 360), ("dark", 1280)]
+# One page of each class, in one look; each look has pages with few and with many controls.
+SAMPLE: dict[str, tuple[Any, int]] = {
+    "/? (alice)": LOOKS[0],  # the queue
+    "/?tab=sent (alice)": LOOKS[1],  # a list of the past
+    "risky (alice)": LOOKS[2],  # a review with warnings and a decision
+    "unknown (alice)": LOOKS[3],  # a review with another question
+    "one by one (alice)": LOOKS[1],
+    "frame (alice)": LOOKS[0],  # the text of a mail
+    "/compose/ (alice)": LOOKS[3],  # a form
+    "rules that nobody can keep (alice)": LOOKS[2],  # a form with errors
+    "/mailboxes/connect/imap/ (alice)": LOOKS[1],  # the wizard
+    "/mailboxes/ (alice)": LOOKS[3],  # a list
+    "what a webhook was told (alice)": LOOKS[2],  # a table
+    "/agent/ (alice)": LOOKS[0],  # the chat
+    "/broken/500/ (alice)": LOOKS[1],
+    "/sign-in/ (nobody)": LOOKS[2],  # a page without navigation
+}
+SAMPLE_OF_ANOTHER_LANGUAGE = {
+    *("/? (alice)", "risky (alice)", "/compose/ (alice)", "/mailboxes/connect/imap/ (alice)"),
+    *("what a webhook was told (alice)", "/sign-in/ (nobody)"),
+}
 # The controls of a page; Tab reaches one of a group of radio buttons.
 REACHED = """() => {
   window.reached = new Set();
@@ -46,13 +63,13 @@ REACHED = """() => {
 }"""
 
 
-def today() -> int:
-    return timezone.localdate().toordinal()
-
-
-def chosen(views: list[View], part: int | str) -> list[View]:
-    """Return one part of the pages; "some" is a small one, another each day."""
-    return views[today() % A_FEW :: A_FEW] if part == "some" else views[int(part) :: PARTS]
+def chosen(views: list[View], part: int | None, sample: Collection[str]) -> list[View]:
+    """Return one part of the pages, or the sample of the daily run."""
+    if part is not None:
+        return views[part::PARTS]
+    found = [view for view in views if str(view) in sample]
+    assert {str(view) for view in found} == set(sample), "a page of the sample has another name"
+    return found
 
 
 @pytest.fixture
@@ -206,7 +223,7 @@ def test_hostile_mail_contacts_nobody_and_runs_nothing(
             pytest.param(n, marks=[pytest.mark.long, pytest.mark.timeout(600)])
             for n in range(PARTS)
         ),
-        "some",
+        pytest.param(None, id="sample"),
     ],
 )
 def test_every_page_is_accessible_responsive_and_small(
@@ -219,13 +236,10 @@ def test_every_page_is_accessible_responsive_and_small(
     script: Script,
     server: MemoryServer,
     settings: Any,
-    part: int | str,
+    part: int | None,
 ) -> None:
-    """Check each page in both themes and both widths; the daily run checks a different few each
-    day, in one way.
-    """
-    views = chosen(furnish(api, alice, bob, charlie, script, server, settings), part)
-    looks = [LOOKS[today() % len(LOOKS)]] if part == "some" else LOOKS
+    """Check each page in both themes and both widths; the daily run checks a sample in one look."""
+    views = chosen(furnish(api, alice, bob, charlie, script, server, settings), part, SAMPLE)
     found: dict[str, list[Any]] = {
         "barriers": [],
         "too wide": [],
@@ -237,7 +251,7 @@ def test_every_page_is_accessible_responsive_and_small(
             page, size = opened(window_of(view.who), view)
             if size > LARGEST:
                 found["too large"].append((str(view), size))
-            for theme, width in looks:
+            for theme, width in LOOKS if part is not None else [SAMPLE[str(view)]]:
                 page.emulate_media(color_scheme=theme)
                 page.set_viewport_size({"width": width, "height": 860})
                 picture(page, view, theme, width)
@@ -257,7 +271,7 @@ def test_every_page_is_accessible_responsive_and_small(
             for language in ("de", "zh-hans")
             for n in range(PARTS)
         ),
-        ("de", "some"),
+        pytest.param("de", None, id="de-sample"),
     ],
 )
 def test_no_page_overflows_in_another_language(
@@ -271,17 +285,21 @@ def test_no_page_overflows_in_another_language(
     server: MemoryServer,
     settings: Any,
     language: str,
-    part: int | str,
+    part: int | None,
 ) -> None:
-    """German words are the longest. The daily run checks a different few pages each day."""
-    views = chosen(furnish(api, alice, bob, charlie, script, server, settings), part)
+    """German words are the longest. The daily run checks a sample, on a phone."""
+    views = chosen(
+        furnish(api, alice, bob, charlie, script, server, settings),
+        part,
+        SAMPLE_OF_ANOTHER_LANGUAGE,
+    )
     found = []
     with windows(browser, live_server, locale=language) as window_of:
         for view in views:
             page, _ = opened(window_of(view.who), view)
             if view.name != "frame":
                 assert page.locator("html").get_attribute("lang") == language, str(view)
-            for theme, width in LOOKS[:2]:
+            for theme, width in LOOKS[:2] if part is not None else LOOKS[1:2]:
                 page.emulate_media(color_scheme=theme)
                 page.set_viewport_size({"width": width, "height": 860})
                 picture(page, view, f"{language}-{theme}", width)
