@@ -1,5 +1,5 @@
-"""A migrated SQLite database that homes begin with: migrations take longer than most of the tests
-that need them.
+"""Migrated databases, made once for each run and copied: migrations take longer than most of the
+tests that need them.
 """
 
 import fcntl
@@ -11,9 +11,16 @@ from base64 import b64encode
 from functools import cache
 from pathlib import Path
 
+import psycopg
+from django.conf import settings
+from django.db.backends.base.base import BaseDatabaseWrapper
+from psycopg import sql
+
 from tests.support.processes.programs import manage
 
-FOLDER = "MAILHUB_TEST_TEMPLATE"  # names the folder that all processes of one run share
+# bin/test sets it for all processes of a run. It names the folder of the SQLite file, and the
+# database of DATABASE_URL is migrated then. Without it, each process makes its own.
+FOLDER = "MAILHUB_TEST_TEMPLATE"
 NAME = "mailhub.sqlite3"  # as in mailhub.environment, if DATABASE_URL is empty
 KEYS = {"SECRET_KEY": "k" * 40, "MAILHUB_ENCRYPTION_KEYS": b64encode(b"k" * 32).decode()}
 
@@ -37,11 +44,42 @@ def _made_in(folder: Path) -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not made.exists():
             with tempfile.TemporaryDirectory(dir=folder) as home:
-                done = manage(Path(home), "migrate", "--verbosity=0", **KEYS)
-                assert done.returncode == 0, done.stderr
+                migrate(home)
                 _keep_in_one_file(Path(home) / NAME)
                 (Path(home) / NAME).rename(made)
     return made
+
+
+def make_test_database(connection: BaseDatabaseWrapper) -> None:
+    """Make the test database of this process as a copy, and let `connection` lead to it."""
+    name = connection.settings_dict["TEST"]["NAME"]
+    if connection.vendor == "sqlite":
+        shutil.copy(migrated_database(), name)
+    else:
+        _make_on_server(os.environ["DATABASE_URL"], name)
+    connection.close()
+    settings.DATABASES[connection.alias]["NAME"] = connection.settings_dict["NAME"] = name
+
+
+def _make_on_server(url: str, name: str) -> None:
+    server, _, migrated = url.rpartition("/")
+    template = migrated if FOLDER in os.environ else "template0"
+    with psycopg.connect(f"{server}/postgres", autocommit=True) as connection:
+        for statement in (
+            "DROP DATABASE IF EXISTS {name} WITH (FORCE)",
+            "CREATE DATABASE {name} TEMPLATE {template}",
+        ):
+            identifiers = {"name": sql.Identifier(name), "template": sql.Identifier(template)}
+            connection.execute(sql.SQL(statement).format(**identifiers))
+    if template != migrated:
+        with tempfile.TemporaryDirectory() as home:
+            migrate(home, DATABASE_URL=f"{server}/{name}")
+
+
+def migrate(home: str, **changes: object) -> None:
+    """Migrate the database of a home, or the one that `changes` name."""
+    done = manage(Path(home), "migrate", "--verbosity=0", **KEYS, **changes)
+    assert done.returncode == 0, done.stderr
 
 
 def _keep_in_one_file(database: Path) -> None:
