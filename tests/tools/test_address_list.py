@@ -1,11 +1,10 @@
 """Addresses as programs write them: each name with the address that mail programs show."""
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.growth import check_growth
 from tools.mail.message.head import mend_head
 from tools.mail.text.address_list import parse_addresses
 
@@ -46,10 +45,8 @@ def test_any_list_of_addresses_is_read(text: str) -> None:
 
 
 @pytest.mark.parametrize("piece", ['"', '"\\', "(", "(a", "[", "<", "<@,", "@a:", "a,", '"a",'])
-def test_long_list_is_read_in_time(piece: str) -> None:
-    started = time.process_time()
-    parse_addresses(piece * 20_000)
-    assert time.process_time() - started < 2
+def test_long_list_is_read_in_linear_time(piece: str) -> None:
+    check_growth(lambda number: parse_addresses(piece * number), 20_000)
 
 
 HEADS = [
