@@ -22,10 +22,12 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture(autouse=True)
-def _later(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def writer(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[request_log.Writer]:
+    """Yield a writer of this test only: the thread of an earlier test may still wait."""
     settings.MAILHUB_REQUEST_LOG_SECONDS = 0.3
     monkeypatch.setattr(request_log, "IDLE_SECONDS", 0)  # no connection is left open
-    yield
+    monkeypatch.setattr(request_log, "WRITER", request_log.Writer())
+    yield request_log.WRITER
     request_log.WRITER.flush()
 
 
@@ -75,10 +77,7 @@ def test_deleted_token_takes_no_other_records_along(
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_failed_thread_is_followed_by_another(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    # The thread of an earlier test lives for a minute, so this test has a writer of its own.
-    writer = request_log.Writer()
-    monkeypatch.setattr(request_log, "WRITER", writer)
+def test_failed_thread_is_followed_by_another(api: Api, writer: request_log.Writer) -> None:
     caller = caller_of_token(api.secret, surface="rest")
     wrong: Any = "no number"
     request_log.record(caller, tool="list_mailboxes", outcome="ok", duration_ms=wrong)

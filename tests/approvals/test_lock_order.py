@@ -130,7 +130,7 @@ def at_once(*calls: Callable[[], object], rounds: int = ROUNDS) -> list[BaseExce
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(WAIT_SECONDS)
         assert not thread.is_alive()
     return errors
 
@@ -140,7 +140,7 @@ def test_rolled_back_transaction_is_retried(alice: User, bob: User) -> None:
     """Let two transactions take two rows in opposite order; PostgreSQL ends one, which then
     succeeds.
     """
-    meet = threading.Barrier(2, timeout=20)
+    meet = threading.Barrier(2, timeout=WAIT_SECONDS)
 
     def rename(first: User, second: User) -> Callable[[], None]:
         tries = itertools.count()

@@ -3,17 +3,19 @@ has ended.
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db.backends.signals import connection_created
 from django.utils import timezone
 
 from approvals.core.types import ApprovedAction, Outcome
 from approvals.models import PendingAction
 from approvals.worker.execution import execute
 from tests.approvals.kinds import NOT_NOW, Script
+from tests.support.processes.programs import SECONDS
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -28,6 +30,30 @@ def lease_is_over() -> bool:
     return PendingAction.objects.filter(lease_until__lte=timezone.now()).exists()
 
 
+@pytest.fixture(autouse=True)
+def _often(settings: Any) -> None:
+    settings.MAILHUB_LEASE_SECONDS = 0.3  # a renewal each tenth of a second
+
+
+@pytest.fixture
+def renewed() -> Iterator[threading.Event]:
+    """Yield an event that each statement of the renewing thread sets."""
+    event = threading.Event()
+
+    def note(execute: Callable[..., Any], *given: Any) -> Any:
+        done = execute(*given)
+        event.set()
+        return done
+
+    def watch(connection: Any, **_: object) -> None:
+        if threading.current_thread().name.startswith("lease-"):
+            connection.execute_wrappers.append(note)
+
+    connection_created.connect(watch)
+    yield event
+    connection_created.disconnect(watch)
+
+
 def test_kind_that_never_returns_loses_its_lease(
     approved: Callable[..., PendingAction], script: Script, settings: Any
 ) -> None:
@@ -35,12 +61,12 @@ def test_kind_that_never_returns_loses_its_lease(
     worker.
     """
     action = approved()
-    settings.MAILHUB_LEASE_SECONDS, settings.MAILHUB_WIRE_TIMEOUT_SECONDS = 0.3, 0.2
     seen: list[bool] = []
 
     def hangs(approved: ApprovedAction) -> Outcome:
         renews = renewal()
-        renews.join(5)
+        settings.MAILHUB_WIRE_TIMEOUT_SECONDS = 0  # the time is over
+        renews.join(SECONDS)
         seen.append(renews.is_alive())
         return NOT_NOW
 
@@ -51,18 +77,19 @@ def test_kind_that_never_returns_loses_its_lease(
 
 
 def test_renewal_does_not_revive_an_ended_lease(
-    approved: Callable[..., PendingAction], script: Script, settings: Any
+    approved: Callable[..., PendingAction], script: Script, renewed: threading.Event
 ) -> None:
     """Let the lease end: a sweeper may have seen its end already, and another worker may have
     begun.
     """
     action = approved()
-    settings.MAILHUB_LEASE_SECONDS, settings.MAILHUB_WIRE_TIMEOUT_SECONDS = 0.3, 0.5
     seen: list[bool] = []
 
     def late(approved: ApprovedAction) -> Outcome:
         PendingAction.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
-        renewal().join(5)
+        for _ in range(2):  # the first may have begun before the end
+            renewed.clear()
+            assert renewed.wait(SECONDS)
         seen.append(lease_is_over())
         return NOT_NOW
 
