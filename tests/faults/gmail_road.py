@@ -31,9 +31,14 @@ def api(alice: User, mailbox: Mailbox) -> Api:
     return make_api(alice, mailbox)
 
 
-@pytest.fixture(params=["replaced", "noted", "kept"])
+@pytest.fixture(
+    params=["replaced", *(pytest.param(name, marks=pytest.mark.long) for name in ("noted", "kept"))]
+)
 def naming(request: pytest.FixtureRequest, gmail: GmailServer) -> None:
-    """Run the test with every treatment of the Message-ID, because Gmail decides about it."""
+    """Run the test with every treatment of the Message-ID, because Gmail decides about it.
+
+    The server keeps it in all tests without this fixture.
+    """
     gmail.message_ids = request.param
 
 

@@ -21,6 +21,7 @@ from tests.support.work import work
 
 __all__ = ["api", "gmail", "graph", "mailbox"]
 pytestmark = pytest.mark.django_db(transaction=True)
+LONG = pytest.mark.long  # test_gmail_content.py and test_graph_content.py compare each part
 PDF = {"name": "a.pdf", "type": "application/pdf", "content_base64": "JVBERi0="}
 
 
@@ -29,8 +30,10 @@ PDF = {"name": "a.pdf", "type": "application/pdf", "content_base64": "JVBERi0="}
     [
         ({}, None),
         ({"subject": "Hello again"}, ["subject"]),
-        ({"toRecipients": [as_recipient("other@x.example")]}, ["to"]),
-        ({"body": {"contentType": "Text", "content": "Other words."}}, ["body"]),
+        pytest.param({"toRecipients": [as_recipient("other@x.example")]}, ["to"], marks=LONG),
+        pytest.param(
+            {"body": {"contentType": "Text", "content": "Other words."}}, ["body"], marks=LONG
+        ),
     ],
 )
 def test_draft_sent_by_hand_at_microsoft_is_compared(
@@ -59,9 +62,11 @@ def test_draft_sent_by_hand_at_microsoft_is_compared(
     ("old", "new", "said"),
     [
         (b"", b"", None),
-        (b"Subject: Hello", b"Subject: Hello again", ["subject"]),
-        (b"mira@northwind.example", b"other@northwind.example", ["recipients"]),
         (b"Thursday", b"Tuesday", ["content"]),
+        pytest.param(b"Subject: Hello", b"Subject: Hello again", ["subject"], marks=LONG),
+        pytest.param(
+            b"mira@northwind.example", b"other@northwind.example", ["recipients"], marks=LONG
+        ),
     ],
 )
 @pytest.mark.parametrize("found", ["by the worker", "by a look"])

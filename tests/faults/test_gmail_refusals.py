@@ -38,14 +38,19 @@ def http_date(seconds: int) -> str:
     return format_datetime(datetime.now(UTC) + timedelta(seconds=seconds), usegmt=True)
 
 
+# test_gmail_answers.py has every code of an answer, and test_outcomes.py what follows from each
+# class of error. Here one cell stands for a class: its way through the send, to the person.
+LONG = pytest.mark.long
+
+
 @pytest.mark.fault(33)
-@pytest.mark.parametrize("at", ["drafts.send", "drafts.create"])
+@pytest.mark.parametrize("at", ["drafts.send", pytest.param("drafts.create", marks=LONG)])
 @pytest.mark.parametrize(
     ("retry_after", "least", "most"),
     [
         pytest.param("40", 38, 41, id="seconds"),
-        pytest.param("date", 85, 91, id="http-date"),
-        pytest.param("99999999", 3590, 3601, id="absurd"),
+        pytest.param("date", 85, 91, id="http-date", marks=LONG),
+        pytest.param("99999999", 3590, 3601, id="absurd", marks=LONG),
         pytest.param("soon", 2, 5, id="unreadable"),
     ],
 )
@@ -73,13 +78,18 @@ def test_429_pauses_the_mailbox_and_reuses_the_draft(
     assert gmail.count("drafts.create") == (1 if at == "drafts.send" else 2)
 
 
+TOO_OFTEN = ("rateLimitExceeded", ("approved", "rate_limited"))
+NOT_ALLOWED = ("insufficientPermissions", ("failed", "auth_error"))
+
+
 @pytest.mark.fault(34)
-@pytest.mark.parametrize("at", ["drafts.send", "drafts.create"])
 @pytest.mark.parametrize(
-    ("reason", "expected"),
+    ("at", "reason", "expected"),
     [
-        pytest.param("rateLimitExceeded", ("approved", "rate_limited"), id="rate-limit"),
-        pytest.param("insufficientPermissions", ("failed", "auth_error"), id="permission"),
+        pytest.param("drafts.create", *TOO_OFTEN, id="create-rate-limit"),
+        pytest.param("drafts.send", *NOT_ALLOWED, id="send-permission"),
+        pytest.param("drafts.send", *TOO_OFTEN, id="send-rate-limit", marks=LONG),
+        pytest.param("drafts.create", *NOT_ALLOWED, id="create-permission", marks=LONG),
     ],
 )
 def test_403_is_judged_by_its_reason(
@@ -124,7 +134,7 @@ TOKEN, SCOPE, SWITCHED_OFF, NO_SERVICE = (
 
 
 @pytest.mark.fault(34)
-@pytest.mark.parametrize("at", ["drafts.create", "drafts.get"])
+@pytest.mark.parametrize("at", ["drafts.get", pytest.param("drafts.create", marks=LONG)])
 def test_401_before_the_send_is_retried_with_a_new_token(
     api: Api, approved: PendingAction, gmail: GmailServer, at: str
 ) -> None:
@@ -141,8 +151,8 @@ def test_401_before_the_send_is_retried_with_a_new_token(
     [
         pytest.param(TOKEN, ("approved", "auth_error"), 1, id="token"),
         pytest.param(SCOPE, ("failed", "auth_error"), 0, id="permission"),
-        pytest.param(SWITCHED_OFF, ("failed", "refused"), 0, id="switched-off"),
-        pytest.param(NO_SERVICE, ("failed", "refused"), 0, id="no-service"),
+        pytest.param(SWITCHED_OFF, ("failed", "refused"), 0, id="switched-off", marks=LONG),
+        pytest.param(NO_SERVICE, ("failed", "refused"), 0, id="no-service", marks=LONG),
     ],
 )
 def test_unreadable_draft_is_not_reported_as_changed(
@@ -165,7 +175,10 @@ def test_unreadable_draft_is_not_reported_as_changed(
 
 
 @pytest.mark.parametrize("at", ["messages.get", "threads.get"])
-@pytest.mark.parametrize("refusal", [TOKEN, SCOPE, SWITCHED_OFF, NO_SERVICE])
+@pytest.mark.parametrize(
+    "refusal",
+    [SCOPE, *(pytest.param(each, marks=LONG) for each in (TOKEN, SWITCHED_OFF, NO_SERVICE))],
+)
 def test_reply_waits_while_its_thread_cannot_be_read(
     api: Api, reviewer: Reviewer, gmail: GmailServer, refusal: tuple[int, str], at: str
 ) -> None:
@@ -201,8 +214,8 @@ def test_reply_waits_while_its_thread_cannot_be_read(
     ("refusal", "expected"),
     [
         pytest.param(TOKEN, ("approved", "auth_error"), id="token"),
-        pytest.param(SCOPE, ("failed", "auth_error"), id="permission"),
-        pytest.param(NO_SERVICE, ("failed", "refused"), id="no-service"),
+        pytest.param(SCOPE, ("failed", "auth_error"), id="permission", marks=LONG),
+        pytest.param(NO_SERVICE, ("failed", "refused"), id="no-service", marks=LONG),
     ],
 )
 def test_reply_never_leaves_outside_its_conversation(
@@ -230,14 +243,19 @@ def test_reply_never_leaves_outside_its_conversation(
         pytest.param(
             fail("drafts.send", 400, "invalidArgument"), "invalid_recipient", id="400-at-send"
         ),
-        pytest.param(
-            fail("drafts.send", 400, "failedPrecondition"), "refused", id="400-precondition"
-        ),
-        pytest.param(fail("drafts.send", 403, "forbidden"), "send_as_denied", id="403-send-as"),
-        pytest.param(fail("drafts.send", 413), "too_large", id="413-at-send"),
         pytest.param(fail("drafts.create", 413), "too_large", id="413-at-create"),
-        pytest.param(fail("drafts.create", 400, "invalidArgument"), "refused", id="400-at-create"),
-        pytest.param(fail("drafts.create", 404, "notFound"), "not_found", id="404-at-create"),
+        *(
+            pytest.param(
+                fail(at, status, reason), code, id=f"{status}-{reason}-at-{at}", marks=LONG
+            )
+            for at, status, reason, code in (
+                ("drafts.send", 400, "failedPrecondition", "refused"),
+                ("drafts.send", 403, "forbidden", "send_as_denied"),
+                ("drafts.send", 413, "", "too_large"),
+                ("drafts.create", 400, "invalidArgument", "refused"),
+                ("drafts.create", 404, "notFound", "not_found"),
+            )
+        ),
     ],
 )
 def test_permanent_error_fails_the_action_without_a_draft(
@@ -279,7 +297,9 @@ def test_ended_grant_disconnects_the_mailbox_and_mail_waits(
 
 
 @pytest.mark.fault(36)
-@pytest.mark.parametrize("by", ["reading", "proposing", "sending", "looking-at-the-thread"])
+@pytest.mark.parametrize(
+    "by", ["reading", "sending", "looking-at-the-thread", pytest.param("proposing", marks=LONG)]
+)
 def test_mailbox_reconnected_meanwhile_stays_connected(
     api: Api, reviewer: Reviewer, gmail: GmailServer, alice: User, by: str
 ) -> None:

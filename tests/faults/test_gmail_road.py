@@ -39,6 +39,7 @@ from tests.support.work import work
 
 __all__ = ["api", "approved", "gmail", "mailbox", "naming"]
 pytestmark = pytest.mark.django_db(transaction=True)
+LONG = pytest.mark.long  # test_gmail_answers.py has every code of an answer
 
 
 def test_approved_mail_leaves_once_and_is_in_sent(
@@ -112,7 +113,7 @@ def test_draft_changed_after_its_proposal_is_not_sent(
     )
 
 
-@pytest.mark.parametrize("confirm", [False, True])
+@pytest.mark.parametrize("confirm", [True, pytest.param(False, marks=LONG)])
 def test_mail_without_a_copy_in_sent_cannot_be_approved(
     api: Api, gmail: GmailServer, confirm: bool
 ) -> None:
@@ -140,8 +141,8 @@ def test_mail_without_a_copy_in_sent_cannot_be_approved(
     [
         pytest.param(drop("drafts.send", after=True), id="reset-after-the-effect"),
         pytest.param(fail("drafts.send", 503, after=True), id="503-though-it-went-out"),
-        pytest.param(fail("drafts.send", 504, after=True), id="504-though-it-went-out"),
-        pytest.param(fail("drafts.send", 302, after=True), id="redirect"),
+        pytest.param(fail("drafts.send", 504, after=True), id="504-though-it-went-out", marks=LONG),
+        pytest.param(fail("drafts.send", 302, after=True), id="redirect", marks=LONG),
     ],
 )
 def test_lost_answer_is_found_in_sent_and_not_repeated(
@@ -168,7 +169,7 @@ def test_lost_answer_is_found_in_sent_and_not_repeated(
     "plan",
     [
         pytest.param(drop("drafts.send"), id="reset-before-the-effect"),
-        pytest.param(fail("drafts.send", 503), id="503-and-it-did-not-go-out"),
+        pytest.param(fail("drafts.send", 503), id="503-and-it-did-not-go-out", marks=LONG),
     ],
 )
 def test_draft_seen_unsent_twice_is_deleted_and_made_again(

@@ -81,7 +81,7 @@ def make_answer(api: Api) -> int:
         pytest.param(lambda server: None, id="success"),
         pytest.param(drop("drafts.send", after=True), id="reset"),
         pytest.param(fail("drafts.send", 400, "invalidArgument"), id="400"),
-        pytest.param(fail("drafts.create", 500), id="500"),
+        pytest.param(fail("drafts.create", 500), id="500", marks=pytest.mark.long),
         pytest.param(lambda server: setattr(server, "grant_ended", True), id="invalid-grant"),
     ],
 )

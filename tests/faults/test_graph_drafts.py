@@ -22,6 +22,7 @@ from tests.support.work import work
 
 __all__ = ["api", "approved", "graph", "mailbox"]
 pytestmark = pytest.mark.django_db
+LONG = pytest.mark.long  # test_graph_content.py compares each part without a send
 
 
 @pytest.mark.fault(37)
@@ -203,10 +204,10 @@ def another_link(item: Item) -> None:
     ("tamper", "of", "what"),
     [
         pytest.param(one_more_bcc, "create", "bcc", id="extra-bcc"),
-        pytest.param(another_recipient, "create", "to", id="changed-recipient"),
+        pytest.param(another_recipient, "create", "to", id="changed-recipient", marks=LONG),
         pytest.param(another_file, "attachments", "attachments", id="swapped-attachment"),
-        pytest.param(another_text, "create", "body", id="changed-text"),
-        pytest.param(another_link, "create", "body", id="changed-link"),
+        pytest.param(another_text, "create", "body", id="changed-text", marks=LONG),
+        pytest.param(another_link, "create", "body", id="changed-link", marks=LONG),
     ],
 )
 def test_draft_with_other_content_is_never_sent(

@@ -28,13 +28,18 @@ __all__ = ["api", "approved", "graph", "mailbox"]
 pytestmark = pytest.mark.django_db
 
 
+# test_graph_answers.py has every code of an answer, and test_outcomes.py what follows from each
+# class of error. Here one cell stands for a class: its way through the send, to the person.
+LONG = pytest.mark.long
+
+
 @pytest.mark.fault(33)
 @pytest.mark.parametrize(
     ("retry_after", "low", "high"),
     [
         pytest.param("30", 28, 31, id="seconds"),
-        pytest.param("date", 1500, 1810, id="date"),
-        pytest.param("999999999999", 3590, 3601, id="absurd"),
+        pytest.param("date", 1500, 1810, id="date", marks=LONG),
+        pytest.param("999999999999", 3590, 3601, id="absurd", marks=LONG),
         pytest.param("soon", 3, 6, id="unreadable"),
     ],
 )  # fmt: skip
@@ -72,14 +77,17 @@ def test_429_pauses_the_mailbox_and_reuses_the_draft(
 @pytest.mark.parametrize(
     ("status", "provider_code", "code", "scope"),
     [
-        pytest.param(
-            400, "ErrorInvalidRecipients", "invalid_recipient", None, id="invalid-recipients"
-        ),
-        pytest.param(403, "ErrorSendAsDenied", "send_as_denied", None, id="send-as"),
         pytest.param(403, "ErrorAccessDenied", "auth_error", "Mail.Send", id="access-denied"),
-        pytest.param(404, "ErrorItemNotFound", "not_found", None, id="not-found"),
         pytest.param(413, "RequestBodyTooLarge", "too_large", None, id="too-large"),
-        pytest.param(422, "ErrorWhatever", "refused", None, id="anything-else"),
+        *(
+            pytest.param(*row, None, id=row[1], marks=LONG)
+            for row in (
+                (400, "ErrorInvalidRecipients", "invalid_recipient"),
+                (403, "ErrorSendAsDenied", "send_as_denied"),
+                (404, "ErrorItemNotFound", "not_found"),
+                (422, "ErrorWhatever", "refused"),
+            )
+        ),
     ],
 )
 def test_permanent_error_fails_and_hides_the_provider_text(
@@ -236,7 +244,8 @@ def test_mailbox_without_refresh_token_waits_for_reconnect(
 
 @pytest.mark.parametrize("on", ["get", "list"])
 @pytest.mark.parametrize(
-    ("status", "code"), [(403, "ErrorAccessDenied"), (400, "ErrorInvalidRequest")]
+    ("status", "code"),
+    [(403, "ErrorAccessDenied"), pytest.param(400, "ErrorInvalidRequest", marks=LONG)],
 )
 def test_reply_waits_while_its_thread_cannot_be_read(
     api: Api, reviewer: Reviewer, graph: GraphServer, on: str, status: int, code: str
@@ -261,7 +270,10 @@ def test_reply_waits_while_its_thread_cannot_be_read(
 
 @pytest.mark.parametrize(
     ("status", "code", "told"),
-    [(403, "ErrorAccessDenied", "auth_error"), (400, "ErrorInvalidRequest", "refused")],
+    [
+        (403, "ErrorAccessDenied", "auth_error"),
+        pytest.param(400, "ErrorInvalidRequest", "refused", marks=LONG),
+    ],
 )
 def test_unreadable_draft_is_not_reported_as_changed(
     api: Api, reviewer: Reviewer, graph: GraphServer, status: int, code: str, told: str

@@ -1,0 +1,114 @@
+"""The outcome of an attempt for each error of a provider, and the status of its mailbox."""
+
+import json
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from accounts.models import Mailbox
+from approvals.core.types import ApprovedAction, Outcome
+from tools.providers.base import Envelope, Handover, Receipt
+from tools.providers.errors import (
+    Busy,
+    NotAuthorized,
+    NotFound,
+    NotPermitted,
+    NotSent,
+    OutcomeUnknown,
+    ProviderError,
+    Refused,
+    TokenRefused,
+    Unavailable,
+    Unsupported,
+)
+from tools.providers.memory import MemoryProvider
+from tools.sending.kinds import SendMail
+
+pytestmark = pytest.mark.django_db
+STORED = json.loads((Path(__file__).parent / "payloads.json").read_text())["send"]["payload"]
+SOURCE = b"From: alice@lovelace.example\r\nMessage-ID: <1@lovelace.example>\r\n\r\nHello.\r\n"
+ERRORS: list[ProviderError] = []
+
+
+class Failing(MemoryProvider):
+    """A provider whose next send fails with the error that a test has put down."""
+
+    def send(self, envelope: Envelope, handover: Handover) -> Receipt:
+        raise ERRORS.pop()
+
+
+def approved(mailbox: Mailbox) -> ApprovedAction:
+    return ApprovedAction(
+        id=uuid.UUID(int=1),
+        kind="mail.send",
+        mailbox=mailbox,
+        payload={**STORED, "mailbox": str(mailbox.pk)},
+        digest="0" * 64,
+        message_id="<1@lovelace.example>",
+        wire_started=lambda: None,
+        blob=lambda sha256: SOURCE,
+        keep=lambda notes: None,
+    )
+
+
+def later(code: str, **more: Any) -> Outcome:
+    return Outcome(verdict="not_sent", code=code, **more)
+
+
+# Error of the provider; outcome of the attempt; status of a mailbox that was active.
+OUTCOMES: list[tuple[ProviderError, Outcome, str]] = [
+    (Unavailable("unreachable"), later("unreachable"), "error"),
+    (Unavailable("smtp_451", retry_after=9), later("smtp_451", retry_after=9), "error"),
+    (Unavailable("smtp_421", pauses=True), later("smtp_421", pauses_mailbox=True), "active"),
+    (
+        Unavailable("rate_limited", "Wait.", retry_after=9, pauses=True),
+        later("rate_limited", detail="Wait.", retry_after=9, pauses_mailbox=True),
+        "active",
+    ),
+    (Busy("busy", retry_after=2), later("busy", retry_after=2), "active"),
+    (TokenRefused("auth_error", "Again."), later("auth_error", detail="Again."), "active"),
+    (NotSent("whatever"), later("whatever"), "error"),
+    (
+        NotAuthorized("login_refused", "No."),
+        later("auth_error", detail="No.", required_scope="memory.send"),
+        "needs_reauth",
+    ),
+    (
+        NotPermitted("Mail.Send", "No."),
+        Outcome(verdict="refused", code="auth_error", detail="No.", required_scope="Mail.Send"),
+        "active",
+    ),
+    (Refused("too_large", "No."), Outcome(verdict="refused", code="too_large", detail="No."), "active"),
+    (NotFound("No."), Outcome(verdict="refused", code="not_found", detail="No."), "active"),
+    (Unsupported("refused", "No."), Outcome(verdict="refused", code="refused", detail="No."), "active"),
+    (OutcomeUnknown("answer_lost", "?"), Outcome(verdict="unknown", code="answer_lost", detail="?"), "active"),
+]  # fmt: skip
+
+
+@pytest.mark.fault(33, 34, 35, 41)
+def test_class_of_an_error_decides_the_outcome_and_the_mailbox(
+    mailbox: Mailbox, settings: Any
+) -> None:
+    settings.MAILHUB_PROVIDERS = {
+        **settings.MAILHUB_PROVIDERS,
+        "memory": f"{__name__}.{Failing.__name__}",
+    }
+    wrong = {}
+    for error, outcome, status in OUTCOMES:
+        Mailbox.objects.update(status="active")
+        mailbox.refresh_from_db()
+        ERRORS.append(error)
+        found = SendMail().execute(approved(mailbox)), Mailbox.objects.get().status
+        if found != (outcome, status):
+            wrong[repr(error)] = found
+    assert wrong == {}
+
+
+def test_every_class_of_error_is_in_the_table() -> None:
+    def below(kind: type[ProviderError]) -> set[type[ProviderError]]:
+        return {kind}.union(*map(below, kind.__subclasses__()))
+
+    ours = {kind for kind in below(ProviderError) if kind.__module__ == NotSent.__module__}
+    assert {type(error) for error, _, _ in OUTCOMES} == ours - {ProviderError}
