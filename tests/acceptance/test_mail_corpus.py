@@ -1,11 +1,15 @@
-"""Every message of tests/corpus/mail over REST, from four servers: read as expected, and alike."""
+"""The messages of tests/corpus/mail over REST, from four servers: read as expected, and alike.
+
+tests/tools/test_mail_corpus.py reads each of them from its bytes, in every run. The four servers
+differ in the way that they hand a message over, so a part of each class of messages shows that.
+"""
 
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.acceptance.letter_checks import Seen, list_failures, see
+from tests.support.letter_checks import Seen, list_failures, see
 from tests.support.letters import Letter, list_classes, read_letters
 from tests.support.people.four_mailboxes import Door, doors
 from tests.support.servers.dovecot import dovecot
@@ -14,22 +18,14 @@ from tests.support.variations import make_letters
 __all__ = ["doors", "dovecot"]
 
 
-@pytest.mark.static
-def test_corpus_has_messages_of_every_class() -> None:
-    letters = [letter for name in list_classes() for letter in read_letters(name)]
-    ids = [letter.id for letter in letters]
-    assert len(set(ids)) == len(ids)
-    assert len(ids) >= 360
-    assert not [letter.id for letter in letters if len(letter.fact) < 20]
-
-
 @pytest.mark.parametrize("name", list_classes())
-def test_each_message_is_read_alike_everywhere(doors: list[Door], name: str) -> None:
-    failed = _read_all(doors, read_letters(name))
+@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.long)])
+def test_each_message_is_read_alike_everywhere(doors: list[Door], name: str, step: int) -> None:
+    failed = _read_all(doors, read_letters(name)[::step])
     assert not failed, _describe(failed)
 
 
-@pytest.mark.parametrize(("seed", "count"), [(1, 16), pytest.param(2, 200, marks=pytest.mark.long)])
+@pytest.mark.parametrize(("seed", "count"), [(1, 8), pytest.param(2, 200, marks=pytest.mark.long)])
 def test_random_messages_are_read_alike(doors: list[Door], seed: int, count: int) -> None:
     failed = _read_all(doors, make_letters(count, seed=seed))
     assert not failed, _describe(failed)
