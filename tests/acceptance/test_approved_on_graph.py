@@ -78,21 +78,24 @@ class Page(HTMLParser):
         self.pieces.append(re.sub(r"[ \t\r\n]+", " ", data))
 
 
+# test_graph_content.py has every comment, without a send.
+LONG = pytest.mark.long
+BOTH = ["reply_email", pytest.param("forward_email", marks=LONG)]
 PLAIN = [
-    pytest.param("On Thursday.", id="words"),
+    pytest.param("On Thursday.", id="words", marks=LONG),
     pytest.param('At 5 > 4, "it\'s" 100 % Größe; 😀', id="signs-without-a-meaning"),
 ]
 MEANT = [
     pytest.param('<a href="https://evil.example/">https://bank.example/</a>', id="link"),
-    pytest.param("<b>bold</b> and <script>alert(1)</script>", id="tags"),
-    pytest.param("if a<b then a &lt; b & b &amp; c", id="signs"),
+    pytest.param("<b>bold</b> and <script>alert(1)</script>", id="tags", marks=LONG),
+    pytest.param("if a<b then a &lt; b & b &amp; c", id="signs", marks=LONG),
     pytest.param("One.\n\nTwo.\nThree.", id="lines"),
-    pytest.param("1  2   3\n  indented", id="spaces"),
-    pytest.param("a\tb", id="tabs"),
+    pytest.param("1  2   3\n  indented", id="spaces", marks=LONG),
+    pytest.param("a\tb", id="tabs", marks=LONG),
 ]
 
 
-@pytest.mark.parametrize("tool", ["reply_email", "forward_email"])
+@pytest.mark.parametrize("tool", BOTH)
 @pytest.mark.parametrize("comment", [*PLAIN, *MEANT])
 def test_comment_on_html_is_read_as_it_was_approved(
     api: Api, reviewer: Reviewer, graph: GraphServer, seeds_way: Mailbox, tool: str, comment: str
@@ -106,7 +109,7 @@ def test_comment_on_html_is_read_as_it_was_approved(
 
 
 @pytest.mark.parametrize("tool", ["reply_email", "forward_email"])
-@pytest.mark.parametrize("html", [False, True])
+@pytest.mark.parametrize("html", [True, pytest.param(False, marks=LONG)])
 @pytest.mark.parametrize("comment", PLAIN)
 def test_comment_without_html_meaning_is_sent_unchanged(
     api: Api,
@@ -124,8 +127,8 @@ def test_comment_without_html_meaning_is_sent_unchanged(
     assert read_by_the_recipient(graph.sent(ADA)[0]) == comment
 
 
-@pytest.mark.parametrize("tool", ["reply_email", "forward_email"])
-@pytest.mark.parametrize("confirm", [False, True])
+@pytest.mark.parametrize("tool", BOTH)
+@pytest.mark.parametrize("confirm", [True, pytest.param(False, marks=LONG)])
 @pytest.mark.parametrize("comment", MEANT)
 def test_comment_that_html_would_alter_is_refused(
     api: Api,
@@ -148,7 +151,7 @@ def test_comment_that_html_would_alter_is_refused(
     assert (PendingAction.objects.count(), graph.sends()) == (0, [])
 
 
-@pytest.mark.parametrize("comment", ["a < b", "One.\nTwo."])
+@pytest.mark.parametrize("comment", ["One.\nTwo.", pytest.param("a < b", marks=LONG)])
 def test_stored_comment_that_html_would_alter_is_not_sent(
     api: Api, graph: GraphServer, seeds_way: Mailbox, message_id: str, comment: str
 ) -> None:
@@ -245,7 +248,12 @@ def test_edited_reply_is_not_sent_without_draft_permission(
 # Refusals before any approval
 
 
-@pytest.mark.parametrize("size", [INLINE_LIMIT - 1, INLINE_LIMIT, 3 * 1024 * 1024 - 1])
+MOST = 3 * 1024 * 1024 - 1
+
+
+@pytest.mark.parametrize(
+    "size", [INLINE_LIMIT, *(pytest.param(size, marks=LONG) for size in (INLINE_LIMIT - 1, MOST))]
+)
 def test_file_below_the_request_limit_arrives(
     api: Api, reviewer: Reviewer, graph: GraphServer, size: int
 ) -> None:
@@ -254,10 +262,10 @@ def test_file_below_the_request_limit_arrives(
     assert [each["size"] for each in graph.sent(ADA)[0].files] == [size]
 
 
-@pytest.mark.parametrize("confirm", [False, True])
+@pytest.mark.parametrize("confirm", [True, pytest.param(False, marks=LONG)])
 @pytest.mark.parametrize(
     ("bytes_", "body"), [pytest.param(3 * 1024 * 1024 - 1000, "x" * 90_000, id="with-its-text"),
-                         pytest.param(3 * 1024 * 1024 + 1000, "Hi.", id="alone")],
+                         pytest.param(3 * 1024 * 1024 + 1000, "Hi.", id="alone", marks=LONG)],
 )  # fmt: skip
 def test_mail_over_the_request_limit_is_refused_early(
     api: Api, graph: GraphServer, seeds_way: Mailbox, confirm: bool, bytes_: int, body: str

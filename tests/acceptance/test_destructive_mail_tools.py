@@ -36,6 +36,8 @@ from tools.schemas import ForwardEmail, ReplyEmail, SendEmail
 
 __all__ = ["api", "graph", "mailbox", "message_id", "seeds_way"]
 pytestmark = pytest.mark.django_db
+LONG = pytest.mark.long
+ONE = ["reply_email", *(pytest.param(tool, marks=LONG) for tool in ("send_email", "forward_email"))]
 
 
 # send_email
@@ -111,15 +113,18 @@ def test_send_endpoint_serves_mail_without_a_copy(
     assert (state(action), len(graph.ledger), graph.sent(ADA)) == (("succeeded", None), 1, [])
 
 
-@pytest.mark.parametrize("tool", TOOLS)
+@pytest.mark.parametrize("tool", ONE)
 @pytest.mark.parametrize(
     ("status", "provider_code", "code", "scope"),
     [
-        pytest.param(400, "ErrorInvalidRecipients", "invalid_recipient", None, id="400"),
         pytest.param(403, "ErrorAccessDenied", "auth_error", "Mail.Send", id="403"),
-        pytest.param(404, "ErrorItemNotFound", "not_found", None, id="404"),
-        pytest.param(413, "RequestBodyTooLarge", "too_large", None, id="413"),
         pytest.param(429, "ApplicationThrottled", "rate_limited", None, id="429"),
+        # test_graph_answers.py has every status and code.
+        pytest.param(
+            400, "ErrorInvalidRecipients", "invalid_recipient", None, id="400", marks=LONG
+        ),
+        pytest.param(404, "ErrorItemNotFound", "not_found", None, id="404", marks=LONG),
+        pytest.param(413, "RequestBodyTooLarge", "too_large", None, id="413", marks=LONG),
     ],
 )
 def test_endpoint_error_is_the_action_error(
@@ -159,7 +164,7 @@ def test_application_address_names_the_user(
     assert len(graph.ledger) == 1
 
 
-@pytest.mark.parametrize("way", ["drafts", "seeds"])
+@pytest.mark.parametrize("way", ["drafts", pytest.param("seeds", marks=LONG)])
 @pytest.mark.parametrize("tool", TOOLS)
 def test_same_key_sends_once_and_a_new_key_again(
     api: Api,
@@ -230,7 +235,7 @@ def test_large_attachment_is_sent_in_pieces(
 # All three tools
 
 
-@pytest.mark.parametrize("tool", ["reply_email", "forward_email"])
+@pytest.mark.parametrize("tool", ["reply_email", pytest.param("forward_email", marks=LONG)])
 @pytest.mark.parametrize("found_by", ["list_emails", "search_emails"])
 def test_message_found_by_a_tool_is_previewed_and_sent(
     api: Api, reviewer: Reviewer, graph: GraphServer, message_id: str, tool: str, found_by: str
@@ -265,7 +270,9 @@ def test_key_is_valid_for_ever(api: Api, reviewer: Reviewer, graph: GraphServer)
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-@pytest.mark.parametrize("status", [202, 400, 503])
+@pytest.mark.parametrize(
+    "status", [400, pytest.param(202, marks=LONG), pytest.param(503, marks=LONG)]
+)
 def test_no_address_subject_text_or_id_is_logged(
     api: Api,
     reviewer: Reviewer,
