@@ -15,6 +15,7 @@ from tests.approvals.channel_messages import REVIEW, channel_of, send
 from tests.approvals.webhook_listener import httpserver
 from tests.support.servers.certificates import Authority, authority
 from tests.support.servers.chat_services import ChatServices
+from tests.support.servers.http import QuickServer
 
 __all__ = ["authority", "httpserver"]
 pytestmark = pytest.mark.django_db
@@ -66,7 +67,7 @@ def test_teams_workflow_takes_the_message_over_tls(
     monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
     safe_hosts.tls_context.cache_clear()
     try:
-        with HTTPServer(ssl_context=authority.server_context("127.0.0.1")) as server:
+        with QuickServer(ssl_context=authority.server_context("127.0.0.1")) as server:
             services = ChatServices(server)
             address = TEAMS.format(place=f"127.0.0.1:{server.port}")
             assert send(channel_of(alice, "apprise", address)).result == "taken"

@@ -14,6 +14,7 @@ from werkzeug import Request, Response
 from approvals.models import WebhookDelivery
 from tests.conftest import Api
 from tests.support.documented import check_message
+from tests.support.servers.http import QuickServer
 
 CANARY = "Canary-7731"
 
@@ -59,7 +60,7 @@ class Listener:
 
 @pytest.fixture
 def httpserver() -> Iterator[HTTPServer]:
-    with HTTPServer(threaded=True) as server:
+    with QuickServer(threaded=True) as server:
         yield server
 
 

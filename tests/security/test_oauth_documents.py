@@ -15,6 +15,7 @@ from tests.accounts.scripted_servers import trusted
 from tests.support.people.browser import browser
 from tests.support.people.programs import BACK, Program, allow
 from tests.support.servers.certificates import Authority, authority
+from tests.support.servers.http import QuickServer
 
 pytestmark = pytest.mark.django_db
 __all__ = ["authority", "trusted"]
@@ -24,7 +25,7 @@ PATH = "/program.json"
 @pytest.fixture
 def documents(trusted: Authority, settings: Any) -> Iterator[HTTPServer]:
     settings.MAILHUB_WIZARD_REACHES_LOOPBACK = True
-    with HTTPServer(ssl_context=trusted.server_context("localhost")) as server:
+    with QuickServer(ssl_context=trusted.server_context("localhost")) as server:
         yield server
 
 

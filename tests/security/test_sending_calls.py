@@ -10,8 +10,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import httpx2
 import pytest
-from pytest_httpserver import HTTPServer
 
+from tests.support.servers.http import QuickServer
 from tools.providers.errors import OutcomeUnknown, ProviderError, Refused, Unavailable
 from tools.providers.gmail.client import GmailClient
 from tools.providers.graph.client import ANSWER_LIMIT, GraphClient
@@ -101,7 +101,7 @@ def test_unreachable_gmail_has_sent_nothing() -> None:
 
 
 def test_no_redirect_of_gmail_is_followed() -> None:
-    with HTTPServer() as server:
+    with QuickServer() as server:
         server.expect_request("/gmail/v1/users/me/drafts/send").respond_with_data(
             "", status=307, headers={"Location": server.url_for("/elsewhere")}
         )

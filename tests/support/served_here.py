@@ -15,7 +15,9 @@ from mailhub.intake.wsgi import limit_bodies
 def served_here() -> Iterator[str]:
     """Yield the URL of a threaded server; the test needs `django_db(transaction=True)`."""
     server = make_server("127.0.0.1", 0, limit_bodies(WSGIHandler()), threaded=True)
-    thread = threading.Thread(target=server.serve_forever, name="served-here", daemon=True)
+    thread = threading.Thread(
+        target=server.serve_forever, args=(0.01,), name="served-here", daemon=True
+    )
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.server_port}"

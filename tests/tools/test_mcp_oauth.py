@@ -21,7 +21,6 @@ from mcp.shared.auth import (
     OAuthToken,
 )
 from pydantic import AnyUrl
-from pytest_httpserver import HTTPServer
 
 from accounts.models import ApiToken, Mailbox, RequestRecord, User
 from approvals.models import PendingAction
@@ -32,6 +31,7 @@ from tests.conftest import HELLO, Reviewer
 from tests.support.people.browser import browser
 from tests.support.people.programs import BACK, allow
 from tests.support.servers.certificates import Authority, authority
+from tests.support.servers.http import QuickServer
 
 pytestmark = [pytest.mark.process, pytest.mark.django_db(transaction=True)]
 __all__ = ["authority", "trusted"]
@@ -197,7 +197,7 @@ def test_client_is_known_by_its_metadata_document(
 ) -> None:
     """No registration: the program's id is the address of a document, which mailhub reads."""
     settings.MAILHUB_WIZARD_REACHES_LOOPBACK = True
-    with HTTPServer(ssl_context=trusted.server_context("localhost")) as documents:
+    with QuickServer(ssl_context=trusted.server_context("localhost")) as documents:
         desk.document = documents.url_for("/desk.json").replace("127.0.0.1", "localhost")
         document = {"client_id": desk.document, "client_name": "Desk", "redirect_uris": [BACK]}
         documents.expect_request("/desk.json").respond_with_json(document)
