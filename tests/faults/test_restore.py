@@ -141,6 +141,7 @@ def test_restored_backup_sends_nothing_twice(
         assert subjects(smtp) == sorted([*sent, "five"])
 
 
+@pytest.mark.long  # test_restoring.py has it in one process
 def test_approval_despite_the_warning_is_closed_as_sent(
     tmp_path: Path, smtp: FaultySmtp, sandbox: SandboxServer
 ) -> None:
