@@ -155,18 +155,18 @@ NOT_HERE = {
 def test_role_does_on_pages_only_what_the_table_allows(
     server: MemoryServer, role: Role | None
 ) -> None:
+    scene = Scene(server, role)
+    names = {
+        "action": scene.action.pk,
+        "digest": scene.action.digest,
+        "mailbox": scene.mailbox.pk,
+        "other": scene.other.pk,
+        "person": scene.person.pk,
+        "invitation": scene.invitation.pk,
+        "text": scene.text.pk,
+    }
     for verb, (method, path, form, least) in PAGES.items():
         with undone():
-            scene = Scene(server, role)
-            names = {
-                "action": scene.action.pk,
-                "digest": scene.action.digest,
-                "mailbox": scene.mailbox.pk,
-                "other": scene.other.pk,
-                "person": scene.person.pk,
-                "invitation": scene.invitation.pk,
-                "text": scene.text.pk,
-            }
             given = {name: str(value).format(**names) for name, value in form.items()}
             answer = getattr(scene.window, method)(path.format(**names), given)
             if role is None:

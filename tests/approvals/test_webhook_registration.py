@@ -18,32 +18,32 @@ __all__ = ["httpserver", "listener"]
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        "https://127.0.0.1/hook", "https://[::1]/", "https://169.254.169.254/latest/", "https://10.0.0.1:8443/",
-        "http://192.0.2.7/", "https://192.0.2.7:22/", "ftp://example.com/", "https:///x", "https://u:p@example.com/",
-        "https://example.com/#x", "https://exa mple.com/", "https://example.com/\r\nX: y", "https://example.com:99999/",
-        "https://8.8.8.8:22/", "https://8.8.8.8/\r\nX: y", "https://8.8.8.8/a b", "https://8.8.8.8/\u00fc",
-    ],
+NOT_TOLD = (
+    "https://127.0.0.1/hook", "https://[::1]/", "https://169.254.169.254/latest/", "https://10.0.0.1:8443/",
+    "http://192.0.2.7/", "https://192.0.2.7:22/", "ftp://example.com/", "https:///x", "https://u:p@example.com/",
+    "https://example.com/#x", "https://exa mple.com/", "https://example.com/\r\nX: y", "https://example.com:99999/",
+    "https://8.8.8.8:22/", "https://8.8.8.8/\r\nX: y", "https://8.8.8.8/a b", "https://8.8.8.8/\u00fc",
 )  # fmt: skip
-def test_internal_or_invalid_address_is_refused(api: Api, settings: Any, url: str) -> None:
+
+
+def test_internal_or_invalid_address_is_refused(api: Api, settings: Any) -> None:
     settings.MAILHUB_ALLOW_LOOPBACK_HOSTS = False
-    answer = api.post("/webhooks", {"url": url})
-    assert answer.status_code == 422
-    assert [error["field"] for error in problem_of(answer)["errors"]] == ["url"]
+    for url in NOT_TOLD:
+        answer = api.post("/webhooks", {"url": url})
+        assert answer.status_code == 422, url
+        assert [error["field"] for error in problem_of(answer)["errors"]] == ["url"], url
     assert api.get("/webhooks").json() == {"items": []}
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        {}, [], {"url": "https://example.com", "events": []}, {"url": "https://example.com", "events": ["action.sent"]},
-        {"url": "https://example.com", "more": 1},
-    ],
+WRONG_BODIES: tuple[Any, ...] = (
+    {}, [], {"url": "https://example.com", "events": []}, {"url": "https://example.com", "events": ["action.sent"]},
+    {"url": "https://example.com", "more": 1},
 )  # fmt: skip
-def test_wrong_body_is_refused_with_the_field(api: Api, body: Any) -> None:
-    assert problem_of(api.post("/webhooks", body))["code"] == "invalid_input"
+
+
+def test_wrong_body_is_refused_with_the_field(api: Api) -> None:
+    for body in WRONG_BODIES:
+        assert problem_of(api.post("/webhooks", body))["code"] == "invalid_input", body
 
 
 def test_webhooks_belong_to_their_token_only(
