@@ -1,61 +1,113 @@
-"""Every regular expression of the project, and hostile strings built from the grammar of each
-one.
-"""
+"""Every regular expression of the project, and the list of those that are proven to be linear."""
 
 import ast
+import hashlib
 import importlib
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache, cached_property
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-PACKAGES = ("accounts", "approvals", "tools", "mailhub")
+from tests.security import linear_time
+from tests.support.sources import ROOT, parsed, product
+
 # Patterns that are made of a value at run time, here with a harmless value.
 MADE_AT_RUN_TIME = {
     "tools/providers/gmail/batches.py": rb"(?:\A|\r?\n)--batch_x(?:--)?[ \t]*(?=\r?\n|\Z)"
 }
-ENDS = ("", "\0", "!", "\n", "a")
-
-# The tree of a pattern, as the standard library parses it.
-grammar: Any = importlib.import_module("re._parser")
-ops: Any = importlib.import_module("re._constants")
+LIST = Path(__file__).with_name("proven_patterns.txt")
+COMMAND = "python -m tests.security.prove_patterns"
+SHOWN = 80  # characters of a pattern
 
 
-def every_pattern() -> dict[str, "re.Pattern[Any]"]:
-    """Return all patterns by their place: module values by name, patterns inside functions by file
-    and line.
-    """
-    found: dict[str, re.Pattern[Any]] = {}
-    for path in _sources():
-        calls = list(_calls(ast.parse(path.read_text())))
+@dataclass(frozen=True)
+class Found:
+    """A pattern with its place: the name of a module value, or file and line inside a function."""
+
+    place: str
+    pattern: "re.Pattern[Any]"
+    searched: bool
+
+    @cached_property
+    def key(self) -> str:
+        """Return a hash of all that its proof depends on, except the recipes."""
+        parts = (self.pattern.pattern, int(self.pattern.flags), self.searched)
+        return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+
+
+def recipes_version() -> str:
+    """Return a hash of the module that decides which patterns are linear."""
+    return hashlib.sha256(Path(linear_time.__file__).read_bytes()).hexdigest()[:16]
+
+
+def proven() -> set[str]:
+    """Return the keys in the list. Raise ValueError if other recipes proved them."""
+    head, *lines = [
+        line for line in LIST.read_text().splitlines() if line and not line.startswith("#")
+    ]
+    if head != f"recipes {recipes_version()}":
+        raise ValueError(f"The recipes are not those of {LIST.name}: run `{COMMAND}`")
+    return {line.split(" ", 1)[0] for line in lines}
+
+
+def write_list(patterns: Iterable[Found]) -> None:
+    """Write the list, sorted by the text of the patterns, so that a diff shows which are new."""
+    lines = set()
+    for each in patterns:
+        use = "searched" if each.searched else "whole"
+        lines.add(f"{each.key} {use} {each.pattern.pattern!a:.{SHOWN}}".rstrip())
+    lines_by_text = sorted(lines, key=lambda line: line.split(" ", 2)[::-1])
+    head = f"# Patterns that take linear time with every recipe. `{COMMAND}` writes this list."
+    LIST.write_text("\n".join([head, f"recipes {recipes_version()}", *lines_by_text, ""]))
+
+
+def slow(patterns: Iterable[Found]) -> list[str]:
+    """Return the place of each pattern that is too slow, with the text that shows it."""
+    return [
+        f"{each.place}: {recipe}"
+        for each in {each.key: each for each in patterns}.values()
+        for recipe in linear_time.slow_with(each.pattern, searched=each.searched)
+    ]
+
+
+@cache
+def every_pattern() -> list[Found]:
+    """Return all patterns of the product."""
+    whole = _whole_texts_only()
+    found: list[Found] = []
+    for path, tree in parsed(r"\bre\.[a-z]+\("):
+        calls = list(_calls(tree))
         if calls:
             name = str(path.relative_to(ROOT))
             module = importlib.import_module(name.removesuffix(".py").replace("/", "."))
-            found |= {
-                f"{name}: {where}": pattern for where, pattern in _values(vars(module), module)
-            }
-            found |= {
-                f"{name}:{call.lineno}": _compiled(call, module, name)
-                for call in calls
-                if _is_inside(call)
-            }
+            found += [
+                Found(f"{name}: {where}", pattern, searched=where not in whole)
+                for where, pattern in _values(vars(module), module)
+            ]
+            found += [
+                Found(f"{name}:{call.lineno}", _compiled(call, module, name), searched=True)
+                for call, is_inside in calls
+                if is_inside
+            ]
     return found
 
 
-def _sources() -> list[Path]:
-    return [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
-
-
-def whole_texts_only() -> set[str]:
+def _whole_texts_only() -> set[str]:
     """Return the names of the patterns that are compared with a whole text, and never used for a
     search.
     """
+    names = {
+        name
+        for text in product().values()
+        for name in re.findall(r"(\w+)\s*\.fullmatch\b", text)
+        if name.lstrip("_").isupper()
+    }
     uses: dict[str, set[str]] = {}
-    for path in _sources():
-        for node in ast.walk(ast.parse(path.read_text())):
+    for _, tree in parsed(rf"\b(?:{'|'.join(sorted(names))})\b"):
+        for node in ast.walk(tree):
             if isinstance(node, ast.Attribute):
                 name = (
                     node.value.id
@@ -63,35 +115,21 @@ def whole_texts_only() -> set[str]:
                     else getattr(node.value, "attr", "")
                 )
                 uses.setdefault(name, set()).add(node.attr)
-    return {
-        name for name, used in uses.items() if name.lstrip("_").isupper() and used == {"fullmatch"}
-    }
+    return {name for name in names if uses[name] == {"fullmatch"}}
 
 
-def _calls(tree: ast.Module) -> Iterator[ast.Call]:
-    """Yield calls of `re.compile`, `re.sub` and so on; each records whether it is inside a
-    function.
-    """
-    inside = {
-        id(node)
-        for function in ast.walk(tree)
-        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-        for node in ast.walk(function)
-    }
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            of = node.func.value
-            if (
-                isinstance(of, ast.Name)
-                and of.id == "re"
-                and node.func.attr not in ("escape", "error")
-            ):
-                node.is_inside = id(node) in inside  # type: ignore[attr-defined]
-                yield node
-
-
-def _is_inside(call: ast.Call) -> bool:
-    return bool(getattr(call, "is_inside", False))
+def _calls(tree: ast.AST) -> Iterator[tuple[ast.Call, bool]]:
+    """Yield calls of `re.compile`, `re.sub` and so on, each with whether it is inside a function."""
+    nodes: list[tuple[ast.AST, bool]] = [(tree, False)]
+    while nodes:
+        node, is_inside = nodes.pop()
+        match node:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="re"), attr=attr)):
+                if attr not in ("escape", "error"):
+                    yield node, is_inside
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
+                is_inside = True
+        nodes += [(child, is_inside) for child in ast.iter_child_nodes(node)]
 
 
 def _compiled(call: ast.Call, module: ModuleType, name: str) -> "re.Pattern[Any]":
@@ -133,124 +171,3 @@ def _values(
                 (f"{name}.{inner}", each)
                 for inner, each in _values(dict(vars(value)), module, depth + 1)
             )
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """A hostile string of any length."""
-
-    prefix: str
-    repeated: str
-    end: str
-
-    def text(self, length: int) -> str:
-        return self.prefix + self.repeated * (length // len(self.repeated) + 1) + self.end
-
-
-def recipes(pattern: "re.Pattern[Any]") -> list[Recipe]:
-    """Return repetitions of each token, of pairs of tokens, of whole matches, and of each way up to
-    a repetition.
-    """
-    tree = grammar.parse(pattern.pattern, pattern.flags & ~re.DEBUG)
-    tokens = list(dict.fromkeys([*_tokens(tree), " ", "\n", "a"]))
-    whole = _samples(tree)
-    repeated = [*tokens[:40], *(a + b for a in tokens[:8] for b in tokens[:8] if a != b)]
-    repeated += [*whole, *(each[:-1] for each in whole)]
-    found = [Recipe("", each, end) for each in repeated for end in ("", "\0")]
-    for prefix, pump in dict.fromkeys(_repetitions(tree, "")):
-        if pump:
-            found += [Recipe(prefix, pump, end) for end in ENDS]
-            found += [Recipe("", prefix + pump, ""), Recipe("", prefix + pump * 8, "\0")]
-    return [each for each in dict.fromkeys(found) if each.repeated]
-
-
-def _samples(tree: Any) -> list[str]:
-    """Return some strings that the tree accepts, or nearly accepts."""
-    found = [""]
-    for node in tree:
-        options = _samples_of(node)[:6] or [""]
-        found = [
-            *(found[0] + option for option in options),
-            *(each + options[0] for each in found[1:]),
-        ][:12]
-    return found
-
-
-def _samples_of(node: Any) -> list[str]:
-    op, value = node
-    if op in (ops.LITERAL, ops.NOT_LITERAL):
-        return [chr(value) if op is ops.LITERAL else _other({chr(value)})]
-    if op is ops.IN:
-        return _of_class(value)
-    if op is ops.ANY:
-        return ["a", " "]
-    if op in (ops.MAX_REPEAT, ops.MIN_REPEAT, ops.POSSESSIVE_REPEAT):
-        least = max(value[0], 1)
-        return [each * least for each in _samples(value[2])]
-    if op is ops.SUBPATTERN:
-        return _samples(value[3])
-    if op is ops.ATOMIC_GROUP:
-        return _samples(value)
-    if op is ops.BRANCH:
-        return [each for branch in value[1] for each in _samples(branch)[:2]]
-    return [""]
-
-
-def _of_class(members: Any) -> list[str]:
-    named = {
-        ops.CATEGORY_SPACE: " ",
-        ops.CATEGORY_DIGIT: "1",
-        ops.CATEGORY_WORD: "a",
-        ops.CATEGORY_NOT_SPACE: "a",
-        ops.CATEGORY_NOT_DIGIT: "a",
-        ops.CATEGORY_NOT_WORD: "-",
-    }
-    found: list[str] = []
-    for op, value in members:
-        if op is ops.LITERAL:
-            found.append(chr(value))
-        elif op is ops.RANGE:
-            found += [chr(value[0]), chr(value[1])]
-        elif op is ops.CATEGORY:
-            found.append(named.get(value, "a"))
-    if members and members[0][0] is ops.NEGATE:
-        return [_other(set(found)), *([" "] if " " not in found else [])]
-    return found[:4]
-
-
-def _other(excluded: set[str]) -> str:
-    return next(each for each in "a1 .:/-_x\t" if each not in excluded)
-
-
-def _tokens(tree: Any) -> Iterator[str]:
-    for node in tree:
-        yield from (each for each in _samples_of(node) if each)
-        for inner in _inner(node):
-            yield from _tokens(inner)
-
-
-def _inner(node: Any) -> list[Any]:
-    op, value = node
-    if op in (ops.MAX_REPEAT, ops.MIN_REPEAT, ops.POSSESSIVE_REPEAT):
-        return [value[2]]
-    if op is ops.SUBPATTERN:
-        return [value[3]]
-    if op is ops.ATOMIC_GROUP:
-        return [value]
-    if op is ops.BRANCH:
-        return list(value[1])
-    if op in (ops.ASSERT, ops.ASSERT_NOT):
-        return [value[1]]
-    return []
-
-
-def _repetitions(tree: Any, prefix: str) -> Iterator[tuple[str, str]]:
-    """Yield each repetition: a string that leads up to it, and the repeated string."""
-    for node in tree:
-        op, value = node
-        if op in (ops.MAX_REPEAT, ops.MIN_REPEAT, ops.POSSESSIVE_REPEAT):
-            for pump in _samples(value[2])[:4]:
-                yield prefix, pump
-        for inner in _inner(node):
-            yield from _repetitions(inner, prefix)
-        prefix += (_samples_of(node) or [""])[0]

@@ -3,73 +3,47 @@ built.
 """
 
 import re
-import time
-from typing import Any
 
 import pytest
 
-from tests.security.patterns import Recipe, every_pattern, recipes, whole_texts_only
+from tests.security.linear_time import is_linear, slow_with
+from tests.security.patterns import COMMAND, every_pattern, proven, slow
 
 pytestmark = pytest.mark.static
-# The first shows an exponential pattern, the last a quadratic one.
-SIZES = (
-    24,
-    36,
-    52,
-    76,
-    110,
-    6_000,
-)
-UNNOTICED = 0.003  # seconds
-AT_MOST = 0.150  # seconds for 6,000 characters; linear ones take up to 0.030 on a slow machine
-GROWTH = 8.0  # in time, from one size to one four times as large: 4 is linear, 16 is quadratic
-PATTERNS = every_pattern()
-WHOLE = whole_texts_only()
 
 
-@pytest.mark.parametrize("where", PATTERNS)
-def test_pattern_takes_time_linear_in_its_text(where: str) -> None:
-    assert not slow_with(PATTERNS[where], searched=where.rpartition(" ")[2] not in WHOLE)
+def test_new_pattern_takes_time_linear_in_its_text() -> None:
+    listed = proven()
+    assert slow(each for each in every_pattern() if each.key not in listed) == []
+
+
+def test_list_of_proven_patterns_has_no_old_ones() -> None:
+    assert proven() - {each.key for each in every_pattern()} == set(), f"run `{COMMAND}`"
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1_200)  # a minute of CPU
+def test_every_pattern_takes_time_linear_in_its_text() -> None:
+    assert slow(every_pattern()) == []
 
 
 @pytest.mark.parametrize(
     "unsafe",
-    [r"\s*x", r"(?m)^\s*(?:#+\s*)?system", r"(a|aa)+b", r"^(?:\s*re\s*:\s*)+$", r"<[^>]*>"],
+    [
+        r"(a|aa)+b",  # exponential
+        r"<[^>]*>",  # quadratic
+        *(
+            pytest.param(each, marks=pytest.mark.long)
+            for each in (r"\s*x", r"(?m)^\s*(?:#+\s*)?system", r"^(?:\s*re\s*:\s*)+$")
+        ),
+    ],
 )
 def test_unsafe_pattern_is_noticed(unsafe: str) -> None:
     assert slow_with(re.compile(unsafe), searched=True)
 
 
-def slow_with(pattern: "re.Pattern[Any]", *, searched: bool) -> list[Recipe]:
-    """Return the first recipe whose text takes too long, or longer than in proportion to its
-    length.
-    """
-
-    def seconds(recipe: Recipe, size: int) -> float:
-        text: Any = recipe.text(size)
-        text = text.encode("latin-1", "replace") if isinstance(pattern.pattern, bytes) else text
-        started = time.thread_time()
-        pattern.fullmatch(text)
-        if searched:
-            for _ in pattern.finditer(text):
-                pass
-        return time.thread_time() - started
-
-    def grows(recipe: Recipe, size: int) -> bool:
-        """Return True if a text four times as long takes more than in proportion.
-
-        The best of three counts; if it is too slow, of twenty, because other processes make a
-        machine slow for moments.
-        """
-        for times in (3, 20):
-            quarter, whole = (
-                min(seconds(recipe, each) for _ in range(times)) for each in (size // 4, size)
-            )
-            if whole <= AT_MOST and whole <= max(UNNOTICED, quarter * GROWTH):
-                return False
-        return True
-
-    for recipe in recipes(pattern):
-        if any(seconds(recipe, size) > UNNOTICED and grows(recipe, size) for size in SIZES):
-            return [recipe]
-    return []
+def test_slow_moments_of_the_machine_are_no_fault() -> None:
+    moments = iter([*[(0.001, 0.016, 0.0001)] * 5, *[(0.002, 0.005, 0.0002)] * 5])
+    assert is_linear(lambda: next(moments))
+    assert not is_linear(lambda: (0.001, 0.016, 0.0001))  # quadratic
+    assert not is_linear(lambda: (0.05, 0.2, 0.0001))  # linear, but slow
