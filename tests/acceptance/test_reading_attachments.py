@@ -104,16 +104,17 @@ def test_text_of_an_attachment_is_extracted(
 @pytest.mark.parametrize(
     ("name", "content"),
     [
-        pytest.param("a.docx", bomb(), id="zip-bomb"),
+        pytest.param("a.docx", None, id="zip-bomb"),
         pytest.param("a.pdf", b"%PDF-1.4 broken", id="broken-pdf"),
         pytest.param("a.xlsx", b"PK\x03\x04 broken", id="broken-excel"),
         pytest.param("a.bin", b"\0\1\2", id="no-text-in-it"),
     ],
 )
 def test_file_without_readable_text_is_refused_with_advice(
-    office: Office, name: str, content: bytes
+    office: Office, name: str, content: bytes | None
 ) -> None:
-    named = attached(office, name, content)
+    # The bomb takes a second to make: not in each process that collects the tests.
+    named = attached(office, name, bomb() if content is None else content)
     assert office.refused("download_attachment", **named)["code"] == "invalid_input"
     assert "url" in office.tool("download_attachment", **named, **{"as": "link"})
 

@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -26,13 +25,11 @@ from tests.approvals.audit_pages import exported, many, numbers, own_heads, page
 from tests.conftest import make_mailbox
 from tests.support.people.browser import browser
 from tests.support.plans import plan_of
+from tests.support.sources import parsed
 from tools.providers.memory import MemoryServer
 
 __all__ = ["own_heads", "sent"]
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-ROOT = Path(__file__).parent.parent.parent
 
 
 # Access
@@ -308,14 +305,10 @@ def test_page_is_read_by_index_among_many_events(
 def recorded() -> set[str]:
     """Return every text that the code passes as `event`, or first to `record_event`."""
     found: set[str] = set()
-    for path in (
-        path
-        for part in ("accounts", "approvals", "tools", "mailhub")
-        for path in (ROOT / part).rglob("*.py")
-    ):
+    for path, tree in parsed(r"\bevent\b|\brecord_event\b"):
         if path.name == "guard_rules.py":  # there an event is the operation of a trigger
             continue
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(tree):
             said: list[ast.AST] = []
             if isinstance(node, ast.Call):
                 said = [keyword.value for keyword in node.keywords if keyword.arg == "event"]

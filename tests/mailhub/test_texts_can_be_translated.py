@@ -1,12 +1,10 @@
 """A text for people is collected for translation only if its source is one literal."""
 
 import ast
-import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-PRODUCT = ("accounts", "approvals", "mailhub", "tools")
+from tests.support.sources import ROOT, parsed
+
 # The positions and names of the arguments that people read.
 ERRORS = (
     "NotAuthorized",
@@ -31,8 +29,8 @@ SOURCES = {"translatable": (0,), "ntranslatable": (0, 1)}
 def test_texts_are_not_glued_together() -> None:
     assert [
         f"{path.relative_to(ROOT)}:{text.lineno}"
-        for path in product()
-        for text in texts(path.read_text())
+        for path, tree in parsed("|".join(TEXTS))
+        for text in texts(tree)
         if is_glued(text)
     ] == []
 
@@ -40,9 +38,9 @@ def test_texts_are_not_glued_together() -> None:
 def test_sources_are_literals() -> None:
     assert [
         f"{path.relative_to(ROOT)}:{source.lineno}"
-        for path in product()
+        for path, tree in parsed("|".join(SOURCES))
         if path.name != "texts.py"
-        for source in sources(path.read_text())
+        for source in sources(tree)
         if not is_literal(source)
     ] == []
 
@@ -55,36 +53,25 @@ def test_glued_text_is_noticed() -> None:
         "not_found(f'{what} is missing.')",
     )
     for call in glued:
-        assert any(is_glued(text) for text in texts(call)), call
-    assert not all(is_literal(source) for source in sources("translatable(sentence)"))
-    assert not all(is_literal(source) for source in sources("translatable(f'No {name}.')"))
+        assert any(is_glued(text) for text in texts(ast.parse(call))), call
+    for call in ("translatable(sentence)", "translatable(f'No {name}.')"):
+        assert not all(is_literal(source) for source in sources(ast.parse(call)))
 
 
-def product() -> Iterator[Path]:
-    found = subprocess.run(
-        ["git", "ls-files", *(f"{folder}/*.py" for folder in PRODUCT)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return (ROOT / name for name in found.stdout.split())
-
-
-def texts(code: str) -> Iterator[ast.expr]:
-    for name, call in calls(code):
+def texts(tree: ast.Module) -> Iterator[ast.expr]:
+    for name, call in calls(tree):
         positions, names = TEXTS.get(name, ((), ()))
         yield from (call.args[each] for each in positions if each < len(call.args))
         yield from (each.value for each in call.keywords if each.arg in names)
 
 
-def sources(code: str) -> Iterator[ast.expr]:
-    for name, call in calls(code):
+def sources(tree: ast.Module) -> Iterator[ast.expr]:
+    for name, call in calls(tree):
         yield from (call.args[each] for each in SOURCES.get(name, ()))
 
 
-def calls(code: str) -> Iterator[tuple[str, ast.Call]]:
-    for node in ast.walk(ast.parse(code)):
+def calls(tree: ast.Module) -> Iterator[tuple[str, ast.Call]]:
+    for node in ast.walk(tree):
         if isinstance(node, ast.Call):
             yield getattr(node.func, "id", getattr(node.func, "attr", "")), node
 

@@ -3,12 +3,14 @@
 import gettext
 import shutil
 import subprocess
+from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.conf import settings as project
 from django.core.management import call_command
+from django.test import override_settings
 from django.utils.translation import to_locale
 
 pytestmark = pytest.mark.static
@@ -37,19 +39,19 @@ def texts_of(compiled: Path) -> dict[Any, str]:
         return gettext.GNUTranslations(file)._catalog  # type: ignore[attr-defined,no-any-return]
 
 
-@pytest.fixture
-def template(tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Path:
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the file of all texts in the source, collected as `make messages` does.
 
     It is collected from a copy: Django writes a `.html.py` beside each template for a moment, and
     tests that read the source would find it.
     """
-    copy = tmp_path / "source"
+    folder = tmp_path_factory.mktemp("texts")
+    copy = folder / "source"
     shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(*IGNORED))
-    monkeypatch.chdir(copy)
-    settings.LOCALE_PATHS = [tmp_path]
-    call_command("makemessages", locale=["xx"], keep_pot=True, verbosity=0)
-    return tmp_path / "django.pot"
+    with chdir(copy), override_settings(LOCALE_PATHS=[folder]):
+        call_command("makemessages", locale=["xx"], keep_pot=True, verbosity=0)
+    return folder / "django.pot"
 
 
 def test_every_text_is_translated_and_none_is_left_over(template: Path) -> None:

@@ -3,7 +3,6 @@ another.
 """
 
 import ast
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,14 +12,9 @@ from accounts.models import Mailbox, User
 from approvals.models import ApprovalPolicy
 from tests.conftest import HELLO, Api, problem_of
 from tests.support.people.browser import browser, set_rules
+from tests.support.sources import parsed
 
 pytestmark = pytest.mark.django_db(transaction=True)
-ROOT = Path(__file__).parent.parent.parent
-SOURCES = [
-    path
-    for part in ("accounts", "approvals", "tools", "mailhub")
-    for path in (ROOT / part).rglob("*.py")
-]
 ODD = [
     "evil.example!a@b.example",
     "-oQ/tmp@b.example",
@@ -97,8 +91,8 @@ def test_no_code_uses_the_old_idna() -> None:
     """Forbid Python's own codec: it is IDNA 2003, which reads straße.de as strasse.de."""
     old = [
         path.name
-        for path in SOURCES
-        for node in ast.walk(ast.parse(path.read_text()))
+        for path, tree in parsed("idna")
+        for node in ast.walk(tree)
         if isinstance(node, ast.Constant) and node.value == "idna"
     ]
     assert old == []

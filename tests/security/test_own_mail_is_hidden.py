@@ -8,7 +8,6 @@ import re
 import uuid
 from collections.abc import Iterator
 from email.message import EmailMessage
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,6 +26,7 @@ from tests.support.servers.dovecot import dovecot
 from tests.support.servers.gmail import GmailServer
 from tests.support.servers.graph import GraphServer
 from tests.support.servers.sandbox import ADA
+from tests.support.sources import ROOT, parsed
 from tests.support.tools import NO_ROW, USES
 from tools.catalog.calls import call_tool
 from tools.catalog.entries import TOOLS
@@ -351,12 +351,10 @@ WITHOUT_A_PROGRAM = {
 
 
 def _users_of_provider_for() -> Iterator[str]:
-    root = Path(__file__).parents[2] / "tools"
-    for path in sorted(root.rglob("*.py")):
-        names = {
-            node.id for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Name)
-        }
-        if "provider_for" in names:
+    root = ROOT / "tools"
+    for path, tree in parsed("provider_for"):
+        names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        if path.is_relative_to(root) and "provider_for" in names:
             yield str(path.relative_to(root))
 
 

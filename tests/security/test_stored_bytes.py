@@ -24,10 +24,9 @@ from mailhub.agent.answering import UNREADABLE
 from mailhub.agent.models import Checkpoint
 from tests.mailhub.agent.conftest import Chat, agent_api, chat, door, model
 from tests.support.servers.model import ModelServer, Says
+from tests.support.sources import ROOT, product
 
 __all__ = ["agent_api", "chat", "door", "model"]
-
-ROOT = Path(__file__).parents[2]
 
 
 class RunsWhenRead:
@@ -167,9 +166,8 @@ def test_none_of_our_stores_reads_pickles() -> None:
     )
     imports = [
         f"{path.relative_to(ROOT)}: {line}"
-        for package in ("accounts", "approvals", "tools", "mailhub")
-        for path in (ROOT / package).rglob("*.py")
-        for line in path.read_text().splitlines()
+        for path, text in product().items()
+        for line in text.splitlines()
         if line.lstrip().startswith(("import ", "from ")) and any(name in line for name in formats)
     ]
     assert imports == []
