@@ -352,16 +352,18 @@ def test_reviewer_sets_and_clears_the_send_time(
 
 
 @pytest.mark.parametrize(
-    ("typed", "says"),
+    ("form", "says"),
     [
         ("tomorrow", "Input should be a valid datetime"),
-        (f"{timezone.now() + timedelta(days=40):%Y-%m-%dT%H:%M}", "is more than 30 days away"),
+        ("%Y-%m-%dT%H:%M", "is more than 30 days away"),
     ],
 )
 def test_invalid_send_time_is_shown_again(
-    api: Api, alice: User, reviewer: Reviewer, typed: str, says: str
+    api: Api, alice: User, reviewer: Reviewer, form: str, says: str
 ) -> None:
     action_id = api.propose()
+    # Not among the parameters: each process of the run must give the tests the same names.
+    typed = f"{timezone.now() + timedelta(days=40):{form}}"
 
     answer = reviewer.decide(action_id, "edit", send_at=typed, zone="Europe/Berlin")
 
