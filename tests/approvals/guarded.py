@@ -13,7 +13,7 @@ from approvals.models import Attempt, PendingAction
 from tests.conftest import Api
 from tests.support.work import work
 
-SOON = timezone.now() + timedelta(hours=1)
+SOON = timezone.now() + timedelta(days=1)  # after the whole run
 
 
 def refused(attack: Callable[[], object]) -> str:

@@ -278,11 +278,11 @@ def test_page_is_read_by_index_among_many_events(
         page(window)
     for box, count in ((mailbox, 60), (second, 30), (foreign_mailbox, 200)):
         many(box, count)
-    day = timezone.localdate()
+    yesterday = timezone.localdate() - timedelta(days=1)
     cursor = write_cursor(timezone.now(), "999999")
     for query in (
         "",
-        f"?since={day}",
+        f"?since={yesterday}",
         f"?action={sent.pk}",
         f"?mailbox={second.pk}&cursor={cursor}",
         "?kind=worker",

@@ -3,6 +3,7 @@
 from datetime import timedelta
 from typing import Any
 
+import time_machine
 from django.utils import timezone
 
 from accounts.models import Mailbox, Membership, Role, User
@@ -17,13 +18,15 @@ def member(mailbox: Mailbox, name: str, role: Role) -> User:
 
 
 def name_deputy(person: User, deputy: User, *, starts: int = 0, days: int = 2) -> Any:
-    today = timezone.localdate()
-    form = {
-        "deputy": deputy.pk,
-        "since": str(today + timedelta(days=starts)),
-        "until": str(today + timedelta(days=starts + days)),
-    }
-    return browser(person).post("/deputies/", form)
+    # The form refuses yesterday, so midnight must not pass between these days and the post.
+    with time_machine.travel(timezone.now(), tick=False):
+        today = timezone.localdate()
+        form = {
+            "deputy": deputy.pk,
+            "since": str(today + timedelta(days=starts)),
+            "until": str(today + timedelta(days=starts + days)),
+        }
+        return browser(person).post("/deputies/", form)
 
 
 def decide(person: User, action_id: str, verdict: str = "approve", **fields: Any) -> int:

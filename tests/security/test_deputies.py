@@ -99,7 +99,7 @@ def test_ruling_of_a_deputy_names_both(
 @pytest.mark.parametrize("when", ["planned", "over", "ended"])
 def test_deputy_decides_only_in_the_period(api: Api, alice: User, dora: User, when: str) -> None:
     action_id = api.propose()
-    name_deputy(alice, dora, starts=1 if when == "planned" else 0)
+    name_deputy(alice, dora, starts=2 if when == "planned" else 0)
     row = Deputyship.objects.get()
     if when == "over":
         with guards.lift_guards(connection):
