@@ -258,7 +258,7 @@ def test_draft_and_sent_decide_after_a_kill_during_the_send(
     urls = {"GMAIL_BASE_URL": gmail.url, "GOOGLE_TOKEN_URI": gmail.token_uri}
     with ExitStack() as stack:
         worker = stack.enter_context(
-            WorkerProcess(tmp_path, MAILHUB_LEASE_SECONDS=3, **urls, **this_test())
+            WorkerProcess(tmp_path, MAILHUB_LEASE_SECONDS=15, **urls, **this_test())
         )
         until(
             lambda: Heartbeat.objects.filter(worker__endswith=f":{worker.pid}").exists(),

@@ -179,7 +179,9 @@ def site(
 ) -> Iterator[Site]:
     settings.MAILHUB_HOME = tmp_path  # the folder of the notification FIFO
     environment = (
-        use(settings, kind, getattr(broker, "url", "")) | this_test() | {"MAILHUB_LEASE_SECONDS": 3}
+        use(settings, kind, getattr(broker, "url", ""))
+        | this_test()
+        | {"MAILHUB_LEASE_SECONDS": 15}
     )
     with FaultySmtp() as smtp, ExitStack() as workers:
         yield Site(

@@ -51,7 +51,8 @@ class Installation:
             **KEYS,
             "MAILHUB_ALLOW_LOOPBACK_HOSTS": 1,
             "MAILHUB_UNDO_SECONDS": 0,
-            "MAILHUB_LEASE_SECONDS": 3,
+            # A worker on a busy machine renews its lease in time.
+            "MAILHUB_LEASE_SECONDS": 15,
             **changes,
         }
         self._smtp, self._sandbox = smtp, sandbox
