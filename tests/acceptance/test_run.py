@@ -14,6 +14,7 @@ from tests.support.processes.mailhub import Mailhub
 from tests.support.processes.person import request
 from tests.support.processes.proc import proc
 from tests.support.processes.programs import END_SECONDS, Program, manage, session_of, until
+from tests.support.servers.sandbox import reserve_ports
 from tests.support.servers.services import free_port
 
 pytestmark = pytest.mark.process
@@ -55,6 +56,7 @@ def test_credentials_file_is_readable_only_by_its_owner(mailhub: Mailhub) -> Non
 
 def test_second_start_continues_and_signals_end_both(tmp_path: Path) -> None:
     home, port = tmp_path / "home", free_port()
+    reserve_ports(home)
     with Mailhub(home, port=port, MAILHUB_UNDO_SECONDS=0) as mailhub:
         first = mailhub.sandbox  # written before the first 200 of /readyz
         keys = (home / "mailhub.env").read_text()

@@ -3,7 +3,6 @@ that nothing was sent.
 """
 
 import os
-import socket
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -12,6 +11,7 @@ import httpx2
 import pytest
 
 from tests.support.servers.http import QuickServer
+from tests.support.servers.services import free_port
 from tools.providers.errors import OutcomeUnknown, ProviderError, Refused, Unavailable
 from tools.providers.gmail.client import GmailClient
 from tools.providers.graph.client import ANSWER_LIMIT, GraphClient
@@ -94,10 +94,8 @@ def send(client: GmailClient) -> None:
 
 
 def test_unreachable_gmail_has_sent_nothing() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        port = closed.getsockname()[1]
     with pytest.raises(Unavailable):
-        send(gmail(f"http://127.0.0.1:{port}"))
+        send(gmail(f"http://127.0.0.1:{free_port()}"))
 
 
 def test_no_redirect_of_gmail_is_followed() -> None:

@@ -5,7 +5,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -13,9 +13,9 @@ from imapclient import IMAPClient
 
 from accounts.connect.imap import ImapAccess
 from accounts.infra.safe_hosts import Endpoint
-from mailhub.sandbox.state import Sandbox, load_state
+from mailhub.sandbox.state import Sandbox, directory, first_state, load_state, save_state
 from tests.support.servers.listening import SECONDS, Listening
-from tests.support.servers.services import Service
+from tests.support.servers.services import Service, free_port
 from tools.providers.imap.sessions import POOL
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -34,6 +34,9 @@ class SandboxServer(Service):
         super().__init__()
         self._clients: dict[str, IMAPClient] = {}
         self._lock = threading.Lock()  # a server's thread may save a copy while the test reads
+
+    def prepare(self) -> None:
+        reserve_ports(self.folder)
 
     def command(self) -> Sequence[str | Path]:
         return ["env", f"PYTHONPATH={ROOT}", sys.executable, "-m", "mailhub.sandbox", self.folder]
@@ -104,6 +107,13 @@ class SandboxServer(Service):
                 if uids := client.search():
                     client.add_flags(uids, [rb"\Deleted"], silent=True)
                     client.uid_expunge(uids)
+
+
+def reserve_ports(home: Path) -> None:
+    """Let the first sandbox of this home use ports that nobody takes while it restarts."""
+    ports = {"imap_port": free_port(), "smtp_port": free_port()}
+    directory(home).mkdir(mode=0o700, parents=True)
+    save_state(home, replace(first_state("127.0.0.1"), **ports))
 
 
 def plain(port: int) -> Endpoint:

@@ -23,10 +23,12 @@ from types import TracebackType
 from typing import Any, ClassVar, Self
 
 START_SECONDS = 30
-# Linux starts at this port (net.ipv4.ip_local_port_range), other systems at higher ones.
-EPHEMERAL_START = 32_768
-_given: set[int] = set()
 STOP_SECONDS = 20
+# The ports for tests end where the kernel's ports for sockets that name none begin. Linux starts
+# there (net.ipv4.ip_local_port_range), and other systems start higher.
+FIRST_PORT, EPHEMERAL_START = 10_000, 32_768
+SLICE = 64
+_reserved: list[int] = []
 
 
 class ServiceError(Exception):
@@ -316,20 +318,34 @@ class RabbitMQ(Service):
 
 
 def free_port() -> int:
-    """Return a loopback port that nobody listens on at the moment.
+    """Return a loopback port that only this process uses, and never the same twice.
 
-    It lies below the range from which the kernel gives ports to sockets that name none. The port is
-    closed until the caller's server opens it, and no other socket takes it meanwhile.
+    The port is closed until the caller's server opens it, and no other socket takes it meanwhile.
+    It also stays reserved while that server restarts.
     """
-    for _ in range(1000):
-        port = random.SystemRandom().randrange(10_000, EPHEMERAL_START)
-        if port in _given:
-            continue
+    while True:
+        if not _reserved:
+            _reserved.extend(_reserve_slice())
+        port = _reserved.pop()
         with contextlib.suppress(OSError), socket.socket() as probe:
-            probe.bind(("127.0.0.1", port))
-            _given.add(port)
+            probe.bind(("127.0.0.1", port))  # a foreign program may have it
             return port
-    raise ServiceError("no free port")
+
+
+def _reserve_slice() -> range:
+    """Return ports that no other test process of this machine gets, in any checkout.
+
+    The first port of a slice is its guard: the owner keeps it bound, so nobody else can bind it.
+    The kernel frees it when the process ends, however that happens.
+    """
+    guards = list(range(FIRST_PORT, EPHEMERAL_START - SLICE + 1, SLICE))
+    random.SystemRandom().shuffle(guards)
+    for port in guards:
+        with contextlib.suppress(OSError), socket.socket() as guard:
+            guard.bind(("127.0.0.1", port))
+            guard.detach()  # stays open until the process ends
+            return range(port + 1, port + SLICE)
+    raise ServiceError("no free ports")
 
 
 def find_postgres() -> Path:
