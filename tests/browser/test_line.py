@@ -15,7 +15,7 @@ from tests.conftest import Api
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 PHONE = {"width": 390, "height": 844}
-TEN, A_MINUTE = 10, 60.0
+A_MINUTE = 60.0  # for ten mails
 READ = "body[data-line=seen]"  # the mail was in view for a second
 
 
@@ -23,11 +23,14 @@ def states_of(ids: list[str]) -> list[str]:
     return [PendingAction.objects.get(pk=each).status for each in ids]
 
 
-def test_ten_mails_are_decided_in_under_a_minute(
-    browser: Browser, live_server: LiveServer, alice: User, api: Api, settings: Any
+@pytest.mark.parametrize("count", [4, pytest.param(10, marks=pytest.mark.long)])
+def test_thumb_decides_one_mail_after_the_other(
+    browser: Browser, live_server: LiveServer, alice: User, api: Api, settings: Any, count: int
 ) -> None:
     settings.MAILHUB_UNDO_SECONDS = 600
-    ids = [api.propose(subject=f"Mail {n}", body="We come on Thursday. " * 40) for n in range(TEN)]
+    ids = [
+        api.propose(subject=f"Mail {n}", body="We come on Thursday. " * 40) for n in range(count)
+    ]
     with signed_in(browser, live_server, alice, has_touch=True, viewport=PHONE) as window:
         page = window.new_page()
         page.goto("/")
@@ -41,11 +44,11 @@ def test_ten_mails_are_decided_in_under_a_minute(
                 expect(page.locator("#said")).to_contain_text("Read it first")
                 for each in page.locator(".decide .btn:visible").all():
                     expect(each).to_be_in_viewport(ratio=1)
-            if number == 3:
+            if number == 1:
                 page.locator("summary", has_text="Reject").tap()
                 page.get_by_label("Why?").fill("Not like this")
                 page.locator("form[data-action=reject] button").tap()
-            elif number == 5:
+            elif number == 2:
                 page.get_by_role("link", name="Skip", exact=True).tap()
             else:
                 page.locator(READ).wait_for()
@@ -54,9 +57,9 @@ def test_ten_mails_are_decided_in_under_a_minute(
         took = time.monotonic() - began
         picture(page, "line-end")
         page.wait_for_load_state("networkidle")
-    wanted = ["rejected" if n == 3 else "pending" if n == 5 else "approved" for n in range(TEN)]
-    assert states_of(ids) == wanted
-    assert took < A_MINUTE
+    assert states_of(ids) == ["approved", "rejected", "pending", *["approved"] * (count - 3)]
+    if count == 10:
+        assert took < A_MINUTE
 
 
 def test_line_works_by_keys_and_without_scripts(

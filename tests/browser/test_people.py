@@ -114,14 +114,6 @@ def test_first_run_has_three_waiting_mails_and_lines_to_paste(
     page.get_by_text("curl", exact=True).click()
     expect(page.get_by_text(mailhub.sandbox["api_token"]).last).to_be_visible()
     no_barriers(page)
-    for path in ("/tokens/", "/mailboxes/", "/account/", "/mailboxes/connect/imap/"):
-        page.goto(mailhub.url + path)
-        no_barriers(page)
-    page.goto(f"{mailhub.url}/mailboxes/")
-    page.locator("main .list a").first.click()
-    no_barriers(page)
-    page.get_by_role("link", name="Change the rules").click()
-    no_barriers(page)
 
 
 def test_passkey_signs_in_and_confirms_a_risky_approval(

@@ -75,7 +75,13 @@ def test_message_has_most_of_the_screen(window: BrowserContext, api: Api, sort: 
     assert low == {}, found
 
 
-@pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "no scripts"])
+@pytest.mark.parametrize(
+    "scripts",
+    [
+        pytest.param(True, id="scripts"),
+        pytest.param(False, id="no scripts", marks=pytest.mark.long),
+    ],
+)
 def test_touches_read_a_warning_and_decide(
     browser: Browser, live_server: LiveServer, alice: User, api: Api, scripts: bool
 ) -> None:
@@ -103,7 +109,13 @@ def test_touches_read_a_warning_and_decide(
     assert PendingAction.objects.get(pk=key).status == "rejected"
 
 
-@pytest.mark.parametrize("size", [PORTRAIT, LANDSCAPE], ids=["portrait", "landscape"])
+@pytest.mark.parametrize(
+    "size",
+    [
+        pytest.param(PORTRAIT, id="portrait"),
+        pytest.param(LANDSCAPE, id="landscape", marks=pytest.mark.long),
+    ],
+)
 def test_opened_menu_and_forms_have_no_barriers(
     window: BrowserContext, api: Api, size: tuple[int, int]
 ) -> None:

@@ -13,7 +13,6 @@ from tests.support.processes.mailhub import Mailhub
 from tests.support.processes.programs import manage
 
 pytestmark = [pytest.mark.browser, pytest.mark.process, pytest.mark.timeout(300)]
-FORTY = 40
 SHIFTS = """
   window.shifted = 0;
   new PerformanceObserver((list) => { for (const each of list.getEntries()) window.shifted += each.value; })
@@ -33,9 +32,10 @@ def opened(
     return window, page
 
 
-def test_forty_mails_are_reviewed_without_a_mouse(browser: Browser, mailhub: Mailhub) -> None:
+@pytest.mark.parametrize("count", [9, pytest.param(40, marks=pytest.mark.long)])
+def test_mails_are_reviewed_without_a_mouse(browser: Browser, mailhub: Mailhub, count: int) -> None:
     run = uuid.uuid4().hex
-    ids = [mailhub.propose(f"Mail {n} {run}")["id"] for n in range(FORTY)]
+    ids = [mailhub.propose(f"Mail {n} {run}")["id"] for n in range(count)]
     window, page = opened(browser, mailhub)
     mouse: list[str] = []
     window.expose_binding("moused", lambda _, what: mouse.append(what))
@@ -49,8 +49,8 @@ def test_forty_mails_are_reviewed_without_a_mouse(browser: Browser, mailhub: Mai
     page.keyboard.type(f'"{run}"')
     page.keyboard.press("Enter")
     page.wait_for_url(re.compile(run))
-    for decided in range(FORTY):
-        expect(page.locator("#rows > li")).to_have_count(FORTY - decided, timeout=PATIENCE_MS)
+    for decided in range(count):
+        expect(page.locator("#rows > li")).to_have_count(count - decided, timeout=PATIENCE_MS)
         first = page.locator("#rows > li").first
         key = first.get_attribute("data-id")
         expect(page.locator(f"#pane [data-action-id='{key}']")).to_be_visible()
@@ -75,7 +75,7 @@ def test_forty_mails_are_reviewed_without_a_mouse(browser: Browser, mailhub: Mai
     expect(page.get_by_role("heading", name="Nothing matches")).to_be_visible()
     assert mouse == []
     states = [mailhub.action(each)["state"] for each in ids]
-    assert states.count("rejected") == 3
+    assert states.count("rejected") == len(range(5, count, 13))
     assert states.count("pending") == 0
     window.close()
 
@@ -132,6 +132,9 @@ def test_rows_change_in_place_for_every_viewer(browser: Browser, mailhub: Mailhu
     expect(page).to_have_url(re.compile("sign-in"), timeout=PATIENCE_MS)
     for each in (mine, theirs):
         each.close()
+    # With a second person, Ada needs a second factor in all later tests.
+    code = "from accounts.models import User; User.objects.filter(first_name='Bob').update(is_active=False)"
+    assert manage(mailhub.home, "shell", "-c", code).returncode == 0
 
 
 def test_every_function_has_a_key(browser: Browser, mailhub: Mailhub) -> None:

@@ -223,7 +223,6 @@ def test_restored_home_with_its_database_sends_nothing_twice(
         installation.command("after_restore", "--dry-run")
         installation.stop()
         shutil.copytree(home, backup)
-        installation.serve()
         installation.worker()
         until(lambda: len(sandbox.messages(ADA, "Sent")) == 2)
         installation.stop()

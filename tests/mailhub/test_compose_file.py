@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import yaml
+from django.core.management import get_commands, load_command_class
 
 from mailhub import gunicorn_settings
 from mailhub.environment import Environment
@@ -158,25 +159,16 @@ def test_named_services_exist_and_have_health_checks() -> None:
         assert named <= FILE["volumes"].keys()
 
 
-@pytest.mark.process
+@static
 @pytest.mark.parametrize(
     "name", [name for name in OURS if SERVICES[name]["command"][:2] == ["python", "manage.py"]]
 )
-def test_command_of_a_container_knows_its_options(tmp_path: Path, name: str) -> None:
-    _, manage, command, *options = SERVICES[name]["command"]
-    line = [sys.executable, str(PROJECT / manage), command, *options, "--help"]
-    done = subprocess.run(
-        line,
-        env=environment(tmp_path, KEYS),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        cwd=tmp_path,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    for option in options:
-        assert option.partition("=")[0] in done.stdout
+def test_command_of_a_container_knows_its_options(name: str) -> None:
+    _, program, command, *options = SERVICES[name]["command"]
+    assert (PROJECT / program).exists()
+    found = load_command_class(get_commands()[command], command)
+    # An option that it does not know ends the program.
+    found.create_parser(program, command).parse_args(options)
 
 
 @pytest.mark.process

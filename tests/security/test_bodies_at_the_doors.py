@@ -177,6 +177,9 @@ def test_connection_serves_again_after_a_slow_body(door: Door) -> None:
             assert b" 200 " in answered(client).splitlines()[0]
 
 
+@pytest.mark.parametrize(
+    "door", ["uvicorn", pytest.param("gunicorn", marks=pytest.mark.long)], indirect=True
+)
 def test_stalled_bodies_leave_room_for_everybody_else(door: Door) -> None:
     stalled = [
         door.announce("/sign-in/", 60_000, {"Content-Type": FORM}, b"x" * 1000) for _ in range(20)

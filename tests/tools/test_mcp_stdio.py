@@ -55,7 +55,7 @@ def say(process: subprocess.Popen[str], message: dict[str, Any]) -> dict[str, An
     return answer
 
 
-@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("era", [pytest.param(ERAS[0], marks=pytest.mark.long), *ERAS[1:]])
 def test_client_lists_and_calls_the_tools(tmp_path: Path, api: Api, era: str) -> None:
     server = StdioServerParameters(
         command=MANAGE[0],
@@ -96,15 +96,17 @@ def test_stdout_holds_only_the_protocol_and_eof_ends_it(tmp_path: Path, api: Api
     assert api.secret not in err
 
 
-def test_signal_ends_it_at_once(tmp_path: Path, api: Api) -> None:
-    for signum in (signal.SIGTERM, signal.SIGINT):
-        process = started(tmp_path, api.secret)
-        say(process, INITIALIZE)
-        process.send_signal(signum)
-        out, err = process.communicate(timeout=SECONDS)
+@pytest.mark.parametrize(
+    "signum", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)]
+)
+def test_signal_ends_it_at_once(tmp_path: Path, api: Api, signum: signal.Signals) -> None:
+    process = started(tmp_path, api.secret)
+    say(process, INITIALIZE)
+    process.send_signal(signum)
+    out, err = process.communicate(timeout=SECONDS)
 
-        assert (process.returncode, out) == (-signum, "")
-        assert "Traceback" not in err
+    assert (process.returncode, out) == (-signum, "")
+    assert "Traceback" not in err
 
 
 @pytest.mark.parametrize("secret", ["", pytest.param("mh_nonsense", marks=pytest.mark.long)])

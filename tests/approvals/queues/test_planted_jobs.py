@@ -27,7 +27,7 @@ PLANTED = "tests.approvals.queues.planted"
 OURS = "approvals.queues.rq.carry_out"
 
 
-@pytest.mark.parametrize("kind", ["rq", "rq-resident"])
+@pytest.mark.parametrize("kind", ["rq", pytest.param("rq-resident", marks=pytest.mark.long)])
 def test_rq_worker_runs_no_function_from_redis(site: Site, keys: Any, tmp_path: Path) -> None:
     trace = tmp_path / "trace"
     connection = RedisClient.from_url(str(site.environment["REDIS_URL"]))
@@ -48,7 +48,7 @@ def test_rq_worker_runs_no_function_from_redis(site: Site, keys: Any, tmp_path: 
     assert not trace.exists()
 
 
-@pytest.mark.parametrize("kind", ["celery", "celery-solo"])
+@pytest.mark.parametrize("kind", ["celery", pytest.param("celery-solo", marks=pytest.mark.long)])
 def test_celery_worker_runs_no_task_but_ours(site: Site, tmp_path: Path) -> None:
     trace = tmp_path / "trace"
     broker = str(site.environment["CELERY_BROKER_URL"])
@@ -107,7 +107,7 @@ class TestWithPassword:
         with GuardedRedis() as server:
             yield server
 
-    @pytest.mark.parametrize("kind", ["rq", "celery-solo"])
+    @pytest.mark.parametrize("kind", ["rq", pytest.param("celery-solo", marks=pytest.mark.long)])
     def test_redis_with_users_carries_mail(self, site: Site) -> None:
         worker = site.worker()
         site.reaches(site.approved(), "succeeded")

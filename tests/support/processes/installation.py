@@ -99,7 +99,7 @@ class Installation:
     def serve(self, **changes: object) -> Program:
         """Start the web server and return once it answers."""
         port = free_port()
-        self.url, self._person = f"http://127.0.0.1:{port}", None
+        self.url = f"http://127.0.0.1:{port}"
         given = {**self.changes, "MAILHUB_PUBLIC_URL": self.url, **changes}
         web = self._running.enter_context(Program(self.home, "web", "--port", str(port), **given))
 
@@ -127,15 +127,17 @@ class Installation:
         return self.person().get(path)
 
     def person(self) -> Person:
-        if self._person is None:
+        kept = self._person
+        # Still signed in after a restart, unless an older copy of the database came back.
+        if kept is None or kept.at(self.url).get("/").status != 200:
             person = Person(self.url)
             link, self._link = self._link, ""  # it works once
             if not link:
                 link = self.command("sign_in_link", "--user", OWNER)
             link = self.url + urlsplit(link).path  # the command does not know the port
             assert person.submit(link, "sign-in").status == 302
-            self._person = person
-        return self._person
+            self._person = kept = person
+        return kept
 
     def proposed(self, subject: str) -> str:
         mail = {

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from http.cookies import SimpleCookie
-from typing import Any
+from typing import Any, Self
 from urllib.parse import urlencode, urlsplit
 
 from tests.support.processes.programs import SECONDS
@@ -86,6 +86,11 @@ class Person:
     def cookie(self) -> str:
         """Return the header that holds all cookies."""
         return "; ".join(f"{name}={morsel.value}" for name, morsel in self._cookies.items())
+
+    def at(self, url: str) -> Self:
+        """Go on at a server that has another port now, and return this person."""
+        self._url = url
+        return self
 
     def get(self, path: str) -> Answer:
         return self._go("GET", path)
