@@ -6,10 +6,13 @@ import os
 import signal
 import socket
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from mailhub.management.commands.run import Command
+from mailhub.supervisor import Supervisor
 from tests.support.processes.mailhub import Mailhub
 from tests.support.processes.person import request
 from tests.support.processes.proc import proc
@@ -19,6 +22,13 @@ from tests.support.servers.services import free_port
 
 pytestmark = pytest.mark.process
 MIRA, CHARLES = "mira@northwind.example", "charles@lovelace.example"
+
+
+@pytest.fixture(scope="module")
+def short_lived(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mailhub]:
+    """Yield a mailhub that tests may change for good, and end."""
+    with Mailhub(tmp_path_factory.mktemp("short-lived")) as running:
+        yield running
 
 
 def loading(mailhub: Mailhub, child: str) -> bool:
@@ -57,7 +67,8 @@ def test_credentials_file_is_readable_only_by_its_owner(mailhub: Mailhub) -> Non
 def test_second_start_continues_and_signals_end_both(tmp_path: Path) -> None:
     home, port = tmp_path / "home", free_port()
     reserve_ports(home)
-    with Mailhub(home, port=port, MAILHUB_UNDO_SECONDS=0) as mailhub:
+    # The only test that begins without a database, as a person does.
+    with Mailhub(home, port=port, fresh=True, MAILHUB_UNDO_SECONDS=0) as mailhub:
         first = mailhub.sandbox  # written before the first 200 of /readyz
         keys = (home / "mailhub.env").read_text()
         action = mailhub.propose("Kept over the night")
@@ -96,6 +107,17 @@ def test_ctrl_c_during_the_start_ends_it_without_a_traceback(tmp_path: Path) -> 
         assert "Traceback" not in mailhub.log()
     finally:
         mailhub.kill()
+
+
+class Stopped(Supervisor):
+    """A supervisor that has got a signal, without handlers of its own."""
+
+    def __init__(self) -> None:
+        self.children, self.stopping = [], True
+
+
+def test_signal_while_the_sandbox_starts_is_no_error() -> None:
+    assert Command()._sandbox(Stopped()) is None
 
 
 def test_killed_worker_is_restarted_and_web_stays_up(mailhub: Mailhub) -> None:
@@ -147,7 +169,9 @@ def test_second_mailhub_on_one_home_is_refused(mailhub: Mailhub, tmp_path: Path)
     assert mailhub.children() == children
 
 
-def test_commands_see_the_same_data_and_print_only_results(mailhub: Mailhub) -> None:
+def test_commands_see_the_same_data_and_print_only_results(short_lived: Mailhub) -> None:
+    # With a second person, the first one needs a second factor.
+    mailhub = short_lived
     # The link of a new person signs in at the running server.
     assert (
         manage(
@@ -207,11 +231,10 @@ def test_commands_see_the_same_data_and_print_only_results(mailhub: Mailhub) -> 
     assert (seen["id"], seen["address"]) == (mailbox_id, CHARLES)
 
 
-def test_killed_mailhub_takes_its_children_along(tmp_path: Path) -> None:
-    with Mailhub(tmp_path / "home") as mailhub:
-        os.kill(mailhub.pid, signal.SIGKILL)
-        until(
-            lambda: not session_of(mailhub.pid),
-            seconds=END_SECONDS,
-            say=lambda: f"{session_of(mailhub.pid)}",
-        )
+def test_killed_mailhub_takes_its_children_along(short_lived: Mailhub) -> None:
+    os.kill(short_lived.pid, signal.SIGKILL)
+    until(
+        lambda: not session_of(short_lived.pid),
+        seconds=END_SECONDS,
+        say=lambda: f"{session_of(short_lived.pid)}",
+    )

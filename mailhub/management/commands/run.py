@@ -49,8 +49,8 @@ class Command(BaseCommand):
         finally:
             supervisor.end()
 
-    def _sandbox(self, supervisor: Supervisor) -> Sandbox:
-        """Return the sandbox once both of its ports answer."""
+    def _sandbox(self, supervisor: Supervisor) -> Sandbox | None:
+        """Return the sandbox once both of its ports answer, or None if a signal came before."""
         deadline = time.monotonic() + SANDBOX_SECONDS
         while time.monotonic() < deadline and not supervisor.stopping:
             state = load_state(settings.MAILHUB_HOME)
@@ -61,6 +61,8 @@ class Command(BaseCommand):
             ):
                 return state
             time.sleep(POLL_SECONDS / 4)
+        if supervisor.stopping:
+            return None
         raise CommandError("The sandbox mail server did not start.")
 
     def _welcome(self, prepared: dict[str, Any] | None) -> None:
