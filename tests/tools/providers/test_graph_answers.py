@@ -1,5 +1,7 @@
 """The meaning of each error answer of Microsoft Graph, for a read and for the call that sends."""
 
+from typing import Any
+
 import httpx2
 import pytest
 
@@ -97,7 +99,7 @@ def hand_over(
 
 
 def kind_of(error: ProviderError | None) -> Kind | None:
-    return error and (type(error), error.code)
+    return (type(error), error.code) if error else None
 
 
 def test_status_and_code_decide_what_an_answer_means() -> None:
@@ -122,8 +124,11 @@ def test_only_an_error_of_the_client_says_that_nothing_went_out() -> None:
 
 
 def test_code_counts_only_at_its_place() -> None:
-    for body in (None, [], "ErrorSendAsDenied", {"error": "ErrorSendAsDenied"}, {"error": None},
-                 {"code": "ErrorSendAsDenied"}, {"error": {"message": "ErrorSendAsDenied"}}):  # fmt: skip
+    bodies: tuple[Any, ...] = (
+        None, [], "ErrorSendAsDenied", {"error": "ErrorSendAsDenied"}, {"error": None},
+        {"code": "ErrorSendAsDenied"}, {"error": {"message": "ErrorSendAsDenied"}},
+    )  # fmt: skip
+    for body in bodies:
         assert kind_of(refusal(Answer(status=400, body=body), scope="Mail.Read")) == NO, body
 
 

@@ -112,7 +112,7 @@ def test_changed_attachment_is_named() -> None:
 
 
 @pytest.mark.fault(38)
-def test_link_made_of_a_text_may_lead_only_to_what_the_text_names() -> None:
+def test_link_made_of_a_text_leads_only_where_it_says() -> None:
     text = "See https://good.example/?x=1 or ask mira@northwind.example"
     for html, leads in (
         ('<a href="https://good.example/?x=1">https://good.example/?x=1</a>', False),
