@@ -52,7 +52,7 @@ def test_pages_show_each_mail_once_within_one_second(
     assert sorted(all_pages(ada, limit)) == sorted(f"Order {number}" for number in range(count))
 
 
-@pytest.mark.parametrize("count", [12, 90])
+@pytest.mark.parametrize("count", [12, pytest.param(90, marks=pytest.mark.long)])
 def test_short_page_of_a_server_is_not_the_last(
     ada: GraphProvider, graph: GraphServer, count: int
 ) -> None:
