@@ -25,7 +25,15 @@ from tests.support.documented import check_answer
 from tests.support.processes.template import make_test_database
 from tools.providers.memory import SERVERS, MemoryServer
 
-pytest_plugins = ["tests.support.costs"]
+# Servers and programs that all tests of a process share; a fixture that modules import is one for
+# each of them.
+pytest_plugins = [
+    "tests.support.costs",
+    "tests.support.people.chromium",
+    "tests.support.processes.shared",
+    "tests.support.servers.dovecot",
+    "tests.support.servers.sandbox",
+]
 
 # The time of an example depends on the machine more than on the code.
 hypothesis.settings.register_profile("mailhub", deadline=None)
@@ -136,6 +144,15 @@ def _quick(settings: Any) -> None:
         kept.unlink(missing_ok=True)
     cache.clear()
     quotas.forget_slices()
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[int]:
+    """Yield the port of an S3 server."""
+    from tests.support.servers.s3 import serve_s3  # it imports boto3, which takes half a second
+
+    with serve_s3() as port:
+        yield port
 
 
 @pytest.fixture

@@ -1,11 +1,6 @@
 import pytest
 from django.db import connection
 
-from tests.support.processes.shared import mailhub
-from tests.support.servers.sandbox import sandbox, sandbox_process
-
-__all__ = ["mailhub", "sandbox", "sandbox_process"]
-
 
 @pytest.fixture(autouse=True)
 def _its_own_database(request: pytest.FixtureRequest) -> None:

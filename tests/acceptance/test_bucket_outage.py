@@ -9,15 +9,15 @@ import pytest
 from tests.support.processes.mailhub import Mailhub
 from tests.support.processes.person import Forms
 from tests.support.processes.programs import until
-from tests.support.servers.s3 import TestBucket, make_bucket, serve_s3
+from tests.support.servers.s3 import TestBucket, make_bucket
 
 pytestmark = [pytest.mark.process, pytest.mark.long]
 MIRA = "mira@northwind.example"
 
 
 @pytest.fixture
-def bucket() -> Iterator[TestBucket]:
-    with serve_s3() as port, make_bucket(port) as bucket:
+def bucket(s3: int) -> Iterator[TestBucket]:
+    with make_bucket(s3) as bucket:
         yield bucket
 
 

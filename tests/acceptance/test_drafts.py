@@ -5,9 +5,8 @@ else.
 import pytest
 
 from tests.support.people.office import Office, letter, office, plain_office
-from tests.support.servers.dovecot import dovecot
 
-__all__ = ["dovecot", "office", "plain_office"]
+__all__ = ["office", "plain_office"]
 pytestmark = pytest.mark.django_db(transaction=True)
 
 NOTE = {"to": ["mira@northwind.example"], "subject": "Offer", "body": "Dear Mira,\nour offer.\n"}

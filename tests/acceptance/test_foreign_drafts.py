@@ -11,9 +11,8 @@ from approvals.lifecycle import notes
 from approvals.models import AuditEvent, PendingAction
 from tests.conftest import Api, make_api
 from tests.support.people.office import Office, letter, office
-from tests.support.servers.dovecot import dovecot
 
-__all__ = ["dovecot", "office"]
+__all__ = ["office"]
 pytestmark = pytest.mark.django_db(transaction=True)
 
 NOTE = {"to": ["mira@northwind.example"], "subject": "Offer", "body": "Dear Mira,\nour offer.\n"}

@@ -16,7 +16,7 @@ from tests.support.concurrently import all_at_once
 from tools.models import Upload
 from tools.providers.memory import MemoryServer
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 
 def upload(api: Api, key: str, content: bytes = b"plan", name: str = "plan.txt") -> Any:

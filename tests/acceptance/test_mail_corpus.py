@@ -12,10 +12,9 @@ import pytest
 from tests.support.letter_checks import Seen, list_failures, see
 from tests.support.letters import Letter, list_classes, read_letters
 from tests.support.people.four_mailboxes import Door, doors
-from tests.support.servers.dovecot import dovecot
 from tests.support.variations import make_letters
 
-__all__ = ["doors", "dovecot"]
+__all__ = ["doors"]
 
 
 @pytest.mark.parametrize("name", list_classes())

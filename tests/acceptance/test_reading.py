@@ -8,9 +8,8 @@ import pytest
 
 from accounts.access import request_log
 from tests.support.people.office import Office, letter, office
-from tests.support.servers.dovecot import dovecot
 
-__all__ = ["dovecot", "office"]
+__all__ = ["office"]
 pytestmark = pytest.mark.django_db(transaction=True)
 
 

@@ -11,9 +11,8 @@ from docx import Document
 from openpyxl import Workbook
 
 from tests.support.people.office import Office, letter, office
-from tests.support.servers.dovecot import dovecot
 
-__all__ = ["dovecot", "office"]
+__all__ = ["office"]
 pytestmark = pytest.mark.django_db(transaction=True)
 
 

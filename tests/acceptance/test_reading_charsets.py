@@ -9,9 +9,8 @@ import unicodedata
 import pytest
 
 from tests.support.people.office import Office, office
-from tests.support.servers.dovecot import dovecot
 
-__all__ = ["dovecot", "office"]
+__all__ = ["office"]
 pytestmark = pytest.mark.django_db(transaction=True)
 REPLACED = "\ufffd"
 LONG = pytest.mark.long

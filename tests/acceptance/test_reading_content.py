@@ -5,9 +5,8 @@ from email.message import EmailMessage
 import pytest
 
 from tests.support.people.office import Office, letter, office
-from tests.support.servers.dovecot import dovecot
 
-__all__ = ["dovecot", "office"]
+__all__ = ["office"]
 pytestmark = pytest.mark.django_db(transaction=True)
 
 

@@ -16,7 +16,7 @@ from tests.conftest import HELLO, Api, Reviewer
 from tests.support.work import work
 from tools.providers.memory import MemoryServer
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
 
 def test_approved_mail_is_sent_once_and_reported(

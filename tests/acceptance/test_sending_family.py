@@ -11,10 +11,9 @@ from django.utils import timezone
 
 from approvals.models import PendingAction
 from tests.support.people.office import SENT, Office, letter, office
-from tests.support.servers.dovecot import dovecot
 from tests.support.work import work
 
-__all__ = ["dovecot", "office"]
+__all__ = ["office"]
 pytestmark = pytest.mark.django_db(transaction=True)
 
 PDF = b"%PDF-1.4\n" + bytes(range(256)) * 40

@@ -9,21 +9,15 @@ import pytest
 from django.core.files.base import ContentFile
 
 from accounts.infra.bucket import Bucket
-from tests.support.servers.s3 import QuickBucket, TestBucket, make_bucket, serve_s3
+from tests.support.servers.s3 import QuickBucket, TestBucket, make_bucket
 
 IN_TIME = 4  # seconds: one wait, on a busy machine
 CONTENT = os.urandom(300_000)
 
 
-@pytest.fixture(scope="module")
-def port() -> Iterator[int]:
-    with serve_s3() as port:
-        yield port
-
-
 @pytest.fixture
-def bucket(port: int) -> Iterator[TestBucket]:
-    with make_bucket(port) as bucket:
+def bucket(s3: int) -> Iterator[TestBucket]:
+    with make_bucket(s3) as bucket:
         yield bucket
 
 

@@ -24,12 +24,10 @@ from accounts.models import Mailbox, User
 from accounts.views.program_lines import PROGRAMS
 from approvals.models import PendingAction
 from mailhub.asgi import application
-from tests.clients.conftest import installed
 from tests.conformance.served import SECONDS, served
 from tests.conftest import Api, make_api
 from tests.support.servers.m365 import npm_folder
 
-__all__ = ["installed"]
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.process]
 
 

@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from accounts.infra.first_rows import Keys, count_first, first_rows
 from accounts.models import Mailbox, Membership, Role, User
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 ROLES = [Role.MANAGER, Role.APPROVER]
 BEGAN = datetime(2026, 3, 1, tzinfo=UTC)

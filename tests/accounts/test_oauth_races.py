@@ -8,7 +8,7 @@ from accounts.oauth import tokens
 from tests.conftest import Api
 from tests.support.people.programs import Program, allow
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from accounts.infra.compiled_sql import commit_soon, read_together
 from accounts.infra.transactions import pipeline, pipelined_transaction
 from accounts.models import Mailbox, Membership, QuotaUse, Role, User
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 Block = Callable[[], AbstractContextManager[None]]
 
 

@@ -13,7 +13,7 @@ from accounts.infra.problems import Problem
 from accounts.models import QuotaUse
 from tests.support.concurrently import all_at_once
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
 THREE = Quota(name="three", amount=3, seconds=60, refusal="Three are enough. Wait a minute.")
 MANY = Quota(name="many", amount=1000, seconds=60, refusal="Too many.")

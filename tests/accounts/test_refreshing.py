@@ -21,7 +21,7 @@ from accounts.infra.credentials import CannotDecrypt, Secrets
 from accounts.models import Mailbox, TokenRefresh, User
 from tests.support.concurrently import all_at_once
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 HOUR = 3600.0
 SECONDS = 20.0
 KEYS = ["a" * 42 + "w=", "b" * 42 + "w="]

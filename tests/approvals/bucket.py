@@ -10,9 +10,9 @@ from django.core.files.base import File
 from django.core.files.storage import storages
 from django.db import connection
 
-from tests.support.servers.s3 import QuickBucket, TestBucket, make_bucket, serve_s3
+from tests.support.servers.s3 import QuickBucket, TestBucket, make_bucket
 
-__all__ = ["bucket", "s3"]
+__all__ = ["bucket"]
 
 
 class Guarded(QuickBucket):
@@ -33,12 +33,6 @@ class Guarded(QuickBucket):
 
 def _refuse_in_transaction() -> None:
     assert not connection.in_atomic_block, "the bucket is called inside a transaction"
-
-
-@pytest.fixture(scope="session")
-def s3() -> Iterator[int]:
-    with serve_s3() as port:
-        yield port
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from tests.conftest import Api, Reviewer
 from tests.support.concurrently import all_at_once
 from tests.support.work import work
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
 
 @pytest.fixture(autouse=True)

@@ -24,7 +24,7 @@ from tests.approvals.audit_archive import (
 from tests.support.processes.programs import Program, this_test, until
 
 __all__ = ["home"]
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
 
 class Archiving(Program):

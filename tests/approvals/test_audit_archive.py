@@ -43,7 +43,7 @@ from tests.approvals.webhook_listener import Listener, httpserver, listener, tol
 from tests.conftest import Api, Reviewer
 
 __all__ = ["home", "httpserver", "listener", "sent"]
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
 
 def refused(change: Callable[[], Any]) -> str:

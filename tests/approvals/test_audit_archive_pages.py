@@ -14,7 +14,7 @@ from tests.conftest import Api
 from tests.support.people.browser import browser
 
 __all__ = ["home", "sent"]
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
 
 def test_pages_say_that_older_events_are_archived(

@@ -24,7 +24,7 @@ from tests.approvals.audit_archive import (
 )
 
 __all__ = ["home"]
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
 
 def test_restored_database_uses_the_archive_that_is_there(mailbox: Mailbox) -> None:

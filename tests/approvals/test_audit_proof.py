@@ -22,7 +22,7 @@ from approvals.worker import maintenance
 from tests.support.concurrently import all_at_once
 from tests.support.work import work
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,7 @@ from approvals.worker import background
 from approvals.worker.background import Background
 from tests.support.processes.programs import until
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 SECONDS = 30
 
 

@@ -9,13 +9,13 @@ from django.utils import timezone
 from accounts.infra.keys import is_encrypted
 from approvals.models import Attempt, Blob, PendingAction, UnusedObject
 from approvals.worker import maintenance
-from tests.approvals.bucket import bucket, s3
+from tests.approvals.bucket import bucket
 from tests.conftest import HELLO, Api, Reviewer, problem_of
 from tests.support.servers.s3 import Fault, TestBucket
 from tests.support.work import work
 from tools.providers.memory import MemoryServer
 
-__all__ = ["bucket", "s3"]
+__all__ = ["bucket"]
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

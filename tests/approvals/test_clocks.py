@@ -16,7 +16,7 @@ from tests.conftest import Api, Reviewer
 from tests.support.work import work
 from tools.providers.memory import MemoryServer
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 AN_HOUR = timedelta(hours=1)
 unreachable = Celery("unreachable", broker="redis://127.0.0.1:9/0")
 without_library = Celery("without_library", broker="nonsense://127.0.0.1:9/0")

@@ -24,7 +24,7 @@ from tests.approvals.guarded import claimed, only, pending, refused, sql, succee
 from tests.conftest import Api
 
 __all__ = ["pending"]
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
 
 @pytest.mark.fault(18)

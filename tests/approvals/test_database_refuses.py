@@ -22,7 +22,7 @@ from tests.approvals.guarded import SOON, claimed, only, pending, refused, sql
 from tests.conftest import Api
 
 __all__ = ["pending"]
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
 
 @pytest.mark.fault(18)

@@ -18,7 +18,7 @@ from approvals.models import ApprovalPolicy, Pause, PendingAction, Rest
 from approvals.rules import conditions
 from approvals.worker import dispatch, maintenance, void
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
 A_MINUTE = timedelta(minutes=1)
 # Each happens to every third mailbox, or to every tenth action, chosen at random.

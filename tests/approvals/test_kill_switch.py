@@ -19,7 +19,7 @@ from tests.conftest import Api, Reviewer
 from tests.support.work import work
 from tools.providers.memory import MemoryServer
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
 
 def command(name: str, *arguments: str) -> str:

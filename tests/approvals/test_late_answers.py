@@ -17,7 +17,7 @@ from tests.support.work import work
 from tools.providers.memory import MemoryServer
 
 __all__ = ["lost"]
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
 
 @pytest.mark.parametrize("where", ["approved", "pending"])

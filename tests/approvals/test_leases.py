@@ -24,7 +24,7 @@ from tests.approvals.kinds import LOST, NOT_NOW, Script, handed_over
 from tests.support.work import work
 from tools.providers.memory import MemoryServer
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
 ACCEPTED = Outcome(
     verdict="accepted",

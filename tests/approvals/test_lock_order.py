@@ -27,7 +27,7 @@ from approvals.worker import maintenance
 from approvals.worker.execution import execute
 from tests.conftest import Api
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(300), pytest.mark.both]
 ROUNDS = 4
 WAIT_SECONDS = 120
 

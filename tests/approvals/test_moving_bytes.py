@@ -14,14 +14,14 @@ from approvals.blobs import rewrite
 from approvals.lifecycle.queries import blob_of
 from approvals.models import Blob, PendingAction, UnusedObject
 from approvals.worker import maintenance
-from tests.approvals.bucket import bucket, s3
+from tests.approvals.bucket import bucket
 from tests.conftest import HELLO, Api
 from tests.support.processes.programs import manage, this_test
 from tests.support.servers.s3 import TestBucket
 
-__all__ = ["bucket", "s3"]
+__all__ = ["bucket"]
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
 NEW_KEY = base64.b64encode(b"n" * 32).decode()
 

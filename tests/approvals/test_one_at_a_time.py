@@ -22,7 +22,7 @@ from tests.support.concurrently import all_at_once
 from tests.support.work import work
 from tools.providers.memory import MemoryServer
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
 
 def test_mailbox_has_one_claimed_mail_at_a_time(

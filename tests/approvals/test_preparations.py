@@ -17,7 +17,7 @@ from tests.approvals.conftest import approve
 from tests.approvals.kinds import NOT_NOW, Script, handed_over
 from tools.providers.memory import MemoryServer
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
 
 @dataclass

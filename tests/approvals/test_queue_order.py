@@ -21,7 +21,7 @@ from tests.support.growth import check_growth
 from tests.support.plans import plan_of
 from tools.providers.memory import MemoryServer
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 RISKY = {"body": "My card is 4111 1111 1111 1111."}
 
 

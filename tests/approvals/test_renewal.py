@@ -17,7 +17,7 @@ from approvals.worker.execution import execute
 from tests.approvals.kinds import NOT_NOW, Script
 from tests.support.processes.programs import SECONDS
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
 
 def renewal() -> threading.Thread:

@@ -23,7 +23,7 @@ from tests.approvals.test_anchors import cut, head_of, say
 from tests.support.work import work
 from tools.providers.memory import MemoryServer
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
 
 def as_a_new_process() -> None:

@@ -18,7 +18,7 @@ from approvals.worker.restore import reconcile_after_restore
 from tests.conftest import Api, Reviewer
 from tools.providers.memory import MemoryServer
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
 
 def test_page_from_before_the_warning_approves_nothing(api: Api, reviewer: Reviewer) -> None:

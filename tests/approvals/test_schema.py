@@ -4,7 +4,7 @@ import pytest
 from django.apps import apps
 from django.db import connection
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 
 @pytest.mark.parametrize("app", ["accounts", "approvals", "tools"])

@@ -17,7 +17,7 @@ from approvals.worker import settling
 from approvals.worker.execution import execute
 from tests.conftest import Api
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
 
 def asked(call: Callable[[], Any]) -> int:

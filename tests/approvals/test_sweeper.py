@@ -26,7 +26,7 @@ from tests.support.concurrently import all_at_once
 from tests.support.work import work
 from tools.providers.memory import MemoryServer
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
 
 def test_eight_sweepers_at_once_do_each_task_once(

@@ -24,7 +24,7 @@ from tests.support.concurrently import all_at_once
 from tests.support.work import work
 from tools.providers.memory import MemoryServer
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
 FOUND = Outcome(
     verdict="accepted",

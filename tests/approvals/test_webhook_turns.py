@@ -19,7 +19,7 @@ from tests.approvals.webhook_listener import Listener, httpserver, hurried, list
 from tests.conftest import Api, make_api
 
 __all__ = ["httpserver", "listener"]
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
 
 @pytest.fixture

@@ -31,9 +31,9 @@ from tests.bench.page import QUICK, write_section
 from tests.bench.served import cpu_of, pss_of
 from tests.support.people.office import Office, office
 from tests.support.processes.programs import MANAGE, environment, this_test
-from tests.support.servers.dovecot import PASSWORD, Dovecot, dovecot
+from tests.support.servers.dovecot import PASSWORD, Dovecot
 
-__all__ = ["dovecot", "office"]
+__all__ = ["office"]
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(900)]
 
 MAILS, ROUNDS = (300, 3) if QUICK else (3_000, 40)

@@ -25,13 +25,13 @@ from tests.bench.page import write_section
 from tests.conftest import Api, make_api
 from tests.support.people.gmail import connected
 from tests.support.people.office import Office, letter, office, opened
-from tests.support.servers.dovecot import Dovecot, dovecot
+from tests.support.servers.dovecot import Dovecot
 from tests.support.servers.gmail import GmailServer
 from tests.support.servers.graph import GraphServer, graph_mailbox
 from tools.catalog.entries import DEFAULT_TOOLSETS, TOOLS, Tool
 from tools.catalog.tool_schema import published_hints, published_parameters
 
-__all__ = ["dovecot", "office"]
+__all__ = ["office"]
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(900)]
 
 ROUNDS = 40

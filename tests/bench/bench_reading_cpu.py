@@ -18,9 +18,8 @@ from tests.bench.bench_reading import filled, found, newest_ten, read_whole
 from tests.bench.goals import Measured, report
 from tests.bench.page import QUICK
 from tests.support.people.office import Office, letter, office
-from tests.support.servers.dovecot import dovecot
 
-__all__ = ["dovecot", "office"]
+__all__ = ["office"]
 pytestmark = [
     pytest.mark.django_db(transaction=True),
     pytest.mark.timeout(300),

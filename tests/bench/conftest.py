@@ -4,17 +4,10 @@ import os
 
 import pytest
 
-from tests.approvals.queues.conftest import (
-    broker,
-    redis,
-    redis_server,
-    sandbox,
-    sandbox_process,
-    site,
-)
+from tests.approvals.queues.conftest import broker, redis, redis_server, site
 from tests.bench import goals
 
-__all__ = ["broker", "redis", "redis_server", "sandbox", "sandbox_process", "site"]
+__all__ = ["broker", "redis", "redis_server", "site"]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -8,10 +8,8 @@ from pathlib import Path
 from playwright.sync_api import Page
 
 from tests.approvals import conftest as gate
-from tests.support.people.chromium import browser
-from tests.support.processes.shared import mailhub
 
-__all__ = ["browser", "mailhub", "script"]
+__all__ = ["script"]
 
 PATIENCE_MS = 30_000
 script = gate.script

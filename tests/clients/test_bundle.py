@@ -14,8 +14,9 @@ import pytest
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters
 
-from tests.clients.conftest import PROJECT, UV
 from tests.conftest import Api
+from tests.support.processes.programs import PROJECT
+from tests.support.processes.shared import UV
 from tests.support.servers.m365 import npm_folder
 
 FOLDER = PROJECT / "clients/python"

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from approvals.models import PendingAction
-from tests.clients.conftest import PROJECT, UV
 from tests.conftest import Api, Reviewer
-from tests.support.processes.programs import until
+from tests.support.processes.programs import PROJECT, until
+from tests.support.processes.shared import UV
 from tests.support.work import work
 from tools.providers.memory import MemoryServer
 

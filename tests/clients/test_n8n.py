@@ -10,10 +10,9 @@ import pytest
 from django.core.management import call_command
 
 from approvals.models import PendingAction
-from tests.clients.conftest import PROJECT
 from tests.conformance.npm import install
 from tests.conftest import Api, Reviewer
-from tests.support.processes.programs import until
+from tests.support.processes.programs import PROJECT, until
 from tests.support.work import work
 from tools.providers.memory import MemoryServer
 

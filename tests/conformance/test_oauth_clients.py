@@ -9,10 +9,8 @@ from playwright.sync_api import Page, expect
 
 from tests.conformance.npm import CONFORMANCE, REMOTE, install
 from tests.conformance.running import SECONDS, Running, allow, page
-from tests.support.people.chromium import browser
 from tests.support.processes.mailhub import Mailhub
 from tests.support.processes.person import request
-from tests.support.processes.shared import mailhub
 from tests.support.servers.services import free_port
 
 pytestmark = [
@@ -21,7 +19,7 @@ pytestmark = [
     pytest.mark.process,
     pytest.mark.timeout(600),
 ]
-__all__ = ["browser", "mailhub", "page"]
+__all__ = ["page"]
 ERAS = ("2025-11-25", "2026-07-28")
 SCENARIOS = ("authorization-server-metadata-endpoint", "authorization-code-grant")
 

@@ -14,9 +14,7 @@ from playwright.sync_api import Page, expect
 
 from tests.conformance.npm import SDK, install
 from tests.conformance.running import SECONDS, Running, allow, page
-from tests.support.people.chromium import browser
 from tests.support.processes.mailhub import Mailhub
-from tests.support.processes.shared import mailhub
 
 pytestmark = [
     pytest.mark.long,
@@ -24,7 +22,7 @@ pytestmark = [
     pytest.mark.process,
     pytest.mark.timeout(600),
 ]
-__all__ = ["browser", "mailhub", "page"]
+__all__ = ["page"]
 CLIENT = Path(__file__).parent / "typescript_client.mjs"
 SCOPES = {"mail:read", "mail:propose"}
 

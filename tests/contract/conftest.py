@@ -8,17 +8,10 @@ from typing import ClassVar, Protocol
 import pytest
 
 from accounts.connect.imap import ImapAccess
-from tests.support.servers.dovecot import Dovecot, dovecot
+from tests.support.servers.dovecot import Dovecot
 from tests.support.servers.gmail import GmailServer
 from tests.support.servers.graph import GraphServer, graph_mailbox
-from tests.support.servers.sandbox import (
-    ADA,
-    CHARLES,
-    MIRA,
-    SandboxServer,
-    sandbox,
-    sandbox_process,
-)
+from tests.support.servers.sandbox import ADA, CHARLES, MIRA, SandboxServer
 from tests.support.servers.smtp import Accepted, FaultySmtp
 from tools.providers.base import MailProvider
 from tools.providers.gmail import GmailProvider
@@ -27,8 +20,6 @@ from tools.providers.graph import GraphProvider
 from tools.providers.imap import ImapProvider
 from tools.providers.imap.sessions import POOL
 from tools.providers.memory import MemoryProvider, MemoryServer
-
-__all__ = ["dovecot", "sandbox", "sandbox_process"]
 
 PROVIDERS = [
     "memory",

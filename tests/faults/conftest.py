@@ -13,10 +13,8 @@ import pytest
 from accounts.infra import credentials
 from accounts.models import Mailbox, Membership, Role, User
 from tests.conftest import Api, make_api
-from tests.support.servers.sandbox import ADA, ImapTap, SandboxServer, sandbox, sandbox_process
+from tests.support.servers.sandbox import ADA, ImapTap, SandboxServer
 from tests.support.servers.smtp import Accepted, FaultySmtp
-
-__all__ = ["sandbox", "sandbox_process"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,11 +8,9 @@ from hypothesis import strategies as st
 
 from tests.contract.conftest import ImapSide
 from tests.fuzz import changes, seeds, targets
-from tests.support.servers.sandbox import SandboxServer, sandbox, sandbox_process
+from tests.support.servers.sandbox import SandboxServer
 from tools.mail.message.whole_text import read_whole
 from tools.providers.errors import ProviderError
-
-__all__ = ["sandbox", "sandbox_process"]
 
 MAILS = seeds.list_mails()
 DRAWN = st.lists(

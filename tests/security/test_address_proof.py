@@ -21,13 +21,12 @@ from tests.support.people.browser import browser
 from tests.support.servers.certificates import Authority, authority
 from tests.support.servers.dns import NameServer
 from tests.support.servers.dovecot import PASSWORD, Dovecot
-from tests.support.servers.dovecot import dovecot as an_imap_server
 from tests.support.servers.smtp import FaultySmtp
 from tests.support.servers.tls_relay import TlsRelay
 
 __all__ = ["authority"]
 pytestmark = pytest.mark.django_db(transaction=True)
-smtp, dovecot = own_mail, an_imap_server
+smtp = own_mail
 
 
 class Provider:

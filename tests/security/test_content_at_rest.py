@@ -25,7 +25,7 @@ from tools.providers.memory import MemoryServer
 
 __all__ = ["approved"]
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
 CANARY = "xylophone"
 NEW_KEY = base64.b64encode(b"n" * 32).decode()

@@ -24,7 +24,7 @@ from tests.support.work import work
 from tools.providers.memory import MemoryServer
 
 __all__ = ["script"]
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 MOVED = PreviewWarning(code="thread_moved", text="Mira has written since.", severity="risk")
 SECOND = timedelta(seconds=1)
 

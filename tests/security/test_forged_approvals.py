@@ -28,7 +28,7 @@ from tools.providers.memory import MemoryServer
 
 __all__ = ["approved", "script"]
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
 OTHER_KEY = base64.b64encode(b"o" * 32).decode()
 

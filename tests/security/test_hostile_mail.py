@@ -6,11 +6,10 @@ from typing import Any
 import pytest
 
 from tests.support.people.office import Office, letter, office
-from tests.support.servers.dovecot import dovecot
 from tools.mail.html.tags import TOO_COMPLEX
 from tools.mail.message.lenient import MORE_ADDRESSES
 
-__all__ = ["dovecot", "office"]
+__all__ = ["office"]
 pytestmark = pytest.mark.django_db(transaction=True)
 
 PARENTHESES = "(" * 2_700

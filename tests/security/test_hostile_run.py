@@ -23,10 +23,8 @@ from tests.support.processes.person import Person, request
 from tests.support.processes.proc import proc
 from tests.support.processes.programs import Program, session_of, until
 from tests.support.servers.hostile import Harm, HostileImap, HostileSmtp
-from tests.support.servers.sandbox import SandboxServer, sandbox, sandbox_process
+from tests.support.servers.sandbox import SandboxServer
 from tests.support.servers.smtp import FaultySmtp
-
-__all__ = ["sandbox", "sandbox_process"]
 
 pytestmark = [pytest.mark.process, pytest.mark.sqlite_only]
 MALLORY = "mallory@evil.example"

@@ -22,7 +22,6 @@ from tests.conftest import make_api
 from tests.support.people import gmail as gmailbox
 from tests.support.people.office import Office, letter, office
 from tests.support.people.outlook import graph, mailbox
-from tests.support.servers.dovecot import dovecot
 from tests.support.servers.gmail import GmailServer
 from tests.support.servers.graph import GraphServer
 from tests.support.servers.sandbox import ADA
@@ -32,7 +31,7 @@ from tools.catalog.calls import call_tool
 from tools.catalog.entries import TOOLS
 from tools.providers import provider_for
 
-__all__ = ["dovecot", "graph", "mailbox", "office"]
+__all__ = ["graph", "mailbox", "office"]
 pytestmark = pytest.mark.django_db
 gmail = gmailbox.gmail
 OUTSIDE = "mira@northwind.example"

@@ -13,12 +13,10 @@ from django.template.loader import render_to_string
 from playwright.sync_api import Browser, Page
 
 from tests.security.hiding import WORD, carrying_forms, hiding_forms
-from tests.support.people.chromium import browser
 from tests.tools.warnings.messages import OWN, message
 from tools.mail.html.clean import clean, split_hidden, text_of
 from tools.warnings import Context, find_warnings
 
-__all__ = ["browser"]
 pytestmark = [pytest.mark.browser]
 SEED = 20261122
 COLUMNS, WIDTH, HEIGHT = 5, 380, 300

@@ -21,11 +21,9 @@ from approvals.core.queue import queue
 from approvals.models import Heartbeat, PendingAction
 from tests.conftest import Api, Reviewer, make_api
 from tests.support.processes.programs import MANAGE, PROJECT, Program, this_test, until
-from tests.support.servers.sandbox import ADA, SandboxServer, sandbox, sandbox_process
+from tests.support.servers.sandbox import ADA, SandboxServer
 from tests.support.servers.services import Redis, Service
 from tests.support.servers.smtp import FaultySmtp
-
-__all__ = ["sandbox", "sandbox_process"]
 
 # Without the messages between workers: they take a second at the start and nothing here uses them.
 CELERY = [

@@ -5,11 +5,12 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
 
-from tests.support.once import once
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 # Where the programs are if they are not on PATH: Debian, and Homebrew's casks.
 PLACES = (
@@ -45,11 +46,11 @@ class Chromium:
     browser.
     """
 
-    def __init__(self, browser: Browser, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, browser: "Browser", loop: asyncio.AbstractEventLoop) -> None:
         self._browser, self._loop = browser, loop
 
     @contextmanager
-    def lent(self) -> Iterator[Browser]:
+    def lent(self) -> Iterator["Browser"]:
         """Yield the browser, and close the windows that are left open."""
         asyncio._set_running_loop(self._loop)
         try:
@@ -60,8 +61,12 @@ class Chromium:
             asyncio._set_running_loop(None)
 
 
-@contextmanager
-def started() -> Iterator[Chromium]:
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Chromium]:
+    """Yield the Chromium of this test process."""
+    # Imported here, because most test processes start no browser.
+    from playwright.sync_api import sync_playwright
+
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=find_chromium(), args=QUIET)
         loop = asyncio.get_running_loop()
@@ -72,9 +77,8 @@ def started() -> Iterator[Chromium]:
 
 
 @pytest.fixture(scope="module")
-def browser(request: pytest.FixtureRequest) -> Iterator[Browser]:
-    """Yield the Chromium of this test process."""
-    chromium = once(request.config, "chromium", started)
+def browser(chromium: Chromium) -> Iterator["Browser"]:
+    """Yield the Chromium of this test process, for one module."""
     with pytest.MonkeyPatch.context() as patch, chromium.lent() as lent:
         # Within a module of browser tests, Django's check would refuse all that they prepare.
         patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")

@@ -1,19 +1,39 @@
-"""One running mailhub for all tests of a process that leave it as they found it."""
+"""What all tests of a process share and leave as they found it: a running mailhub, and the Python
+client as people install it.
+"""
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from tests.support.once import once
 from tests.support.processes.mailhub import Mailhub
+from tests.support.processes.programs import PROJECT
 
+UV = PROJECT / ".venv/bin/uv"
 # Long enough that a page on a busy machine still shows the button, and short enough to wait for.
 UNDO_SECONDS = 3
 
 
 @pytest.fixture(scope="session")
-def mailhub(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Mailhub:
-    """Return the mailhub that this test process shares; it is started at the first use."""
-    return once(
-        request.config,
-        "mailhub",
-        lambda: Mailhub(tmp_path_factory.mktemp("mailhub"), MAILHUB_UNDO_SECONDS=UNDO_SECONDS),
-    )
+def mailhub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mailhub]:
+    """Yield the mailhub that this test process shares; it is started at the first use."""
+    home = tmp_path_factory.mktemp("mailhub")
+    with Mailhub(home, MAILHUB_UNDO_SECONDS=UNDO_SECONDS) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder into which the client's wheel was installed, without the network."""
+    wheels, target = tmp_path_factory.mktemp("wheels"), tmp_path_factory.mktemp("installed")
+    _uv("build", PROJECT / "clients/python", "--wheel", "--offline", "-o", wheels)
+    (wheel,) = wheels.glob("*.whl")
+    _uv("pip", "install", "--no-deps", "--offline", "--target", target, wheel)
+    return target
+
+
+def _uv(*arguments: str | Path) -> None:
+    done = subprocess.run([UV, *arguments], capture_output=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr.decode()

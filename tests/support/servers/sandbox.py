@@ -5,7 +5,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -120,28 +120,11 @@ def plain(port: int) -> Endpoint:
     return Endpoint(host="127.0.0.1", port=port, security="plain")
 
 
-@dataclass
-class _Shared:
-    """The one sandbox of this test process, shared by all conftests with the fixture."""
-
-    server: SandboxServer | None = None
-    users: int = 0
-
-
-_shared = _Shared()
-
-
 @pytest.fixture(scope="session")
 def sandbox_process() -> Iterator[SandboxServer]:
     """Yield a running sandbox, started once for each test process."""
-    if _shared.server is None:
-        _shared.server = SandboxServer().__enter__()
-    _shared.users += 1
-    yield _shared.server
-    _shared.users -= 1
-    if not _shared.users:
-        _shared.server.close()
-        _shared.server = None
+    with SandboxServer() as server:
+        yield server
 
 
 @pytest.fixture

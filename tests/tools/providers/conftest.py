@@ -4,10 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.servers.sandbox import sandbox, sandbox_process
 from tests.support.servers.smtp import FaultySmtp
-
-__all__ = ["sandbox", "sandbox_process"]
 
 
 @pytest.fixture

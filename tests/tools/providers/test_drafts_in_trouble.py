@@ -6,13 +6,12 @@ import pytest
 
 from tests.contract.conftest import provider
 from tests.contract.test_whole_mailbox_contract import mail
-from tests.support.servers.dovecot import Dovecot, dovecot
+from tests.support.servers.dovecot import Dovecot
 from tests.support.servers.sandbox import ImapTap
 from tools.providers.errors import Refused
 from tools.providers.imap import ImapProvider
 from tools.providers.imap.sessions import POOL
 
-__all__ = ["dovecot"]
 ADA = "ada.in.trouble@lovelace.example"
 FOREIGN = b"Subject: foreign, marked as deleted\r\nMessage-ID: <foreign@x.example>\r\n\r\nx\r\n"
 
