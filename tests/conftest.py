@@ -10,10 +10,12 @@ from typing import Any
 
 import hypothesis
 import pytest
+from django.conf import settings
 from django.core.cache import cache
 from django.db import connection
 from django.http.response import HttpResponseBase
 from django.test import Client
+from django.utils.crypto import get_random_string
 
 from accounts.access import quotas
 from accounts.infra import credentials
@@ -22,6 +24,7 @@ from approvals.audit import anchors
 from approvals.models import PendingAction
 from approvals.pauses import journal, restored
 from tests.support.documented import check_answer
+from tests.support.people.browser import sign_in
 from tests.support.processes.template import make_test_database
 from tools.providers.memory import SERVERS, MemoryServer
 
@@ -115,18 +118,22 @@ class Reviewer:
     @classmethod
     def signed_in(cls, user: User) -> "Reviewer":
         client = Client(enforce_csrf_checks=True)
-        client.force_login(user)
+        sign_in(client, user)
+        # A sign-in leaves this cookie too.
+        client.cookies[settings.CSRF_COOKIE_NAME] = get_random_string(32)
         return cls(user=user, client=client)
 
     def page(self, action_id: str) -> Any:
         return self.client.get(f"/actions/{action_id}/")
 
     def decide(self, action_id: str, verdict: str, **fields: Any) -> Any:
-        """Post the form of the page in its current state, with some fields changed."""
-        self.page(action_id)
+        """Post the form of the page in its current state, with some fields changed.
+
+        The page itself is not opened.
+        """
         action = PendingAction.objects.filter(pk=action_id).first()
         shown = {"digest": action.digest, "revision": action.revision} if action else {}
-        token = self.client.cookies["csrftoken"].value if "csrftoken" in self.client.cookies else ""
+        token = self.client.cookies[settings.CSRF_COOKIE_NAME].value
         return self.client.post(
             f"/actions/{action_id}/{verdict}/", {**shown, "csrfmiddlewaretoken": token, **fields}
         )

@@ -232,10 +232,10 @@ def test_every_url_refuses_the_ids_of_another_person(
     method: str, caller: str, belongings: Belongings, charlie: User, foreign_api: Api
 ) -> None:
     before, open_doors = belongings.as_stored(), []
+    program = Client(headers={"Authorization": f"Bearer {foreign_api.secret}"})
     for name, route in URLS:
-        window = browser(charlie)  # one of the addresses signs out
-        program = Client(headers={"Authorization": f"Bearer {foreign_api.secret}"})
-        client = window if caller == "browser" else program
+        # One of the addresses signs out.
+        client = browser(charlie) if caller == "browser" else program
         status, leads, text = asked(client, method, belongings.address(route), belongings.form)
         assert status != 500, name
         assert CANARY not in text, name

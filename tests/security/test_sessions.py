@@ -16,6 +16,7 @@ from django.test import Client
 from django.utils import timezone
 
 from accounts.models import User
+from tests.support.people.browser import sign_in
 
 pytestmark = pytest.mark.django_db(transaction=True)
 PASSWORD = "a long and quiet word"
@@ -103,3 +104,26 @@ def test_cookies_are_limited_to_this_host_behind_tls(tmp_path: Path) -> None:
         [sys.executable, "-c", code], cwd=ROOT, env=env, capture_output=True, text=True, timeout=60
     )
     assert said.stdout.split() == ["__Host-sessionid", "__Host-csrftoken", "True"], said.stderr
+
+
+def test_tests_sign_in_with_the_session_of_a_real_sign_in(alice: User, charlie: User) -> None:
+    """Compare the helper of most tests with Django's sign-in, which runs the receivers."""
+    real, stored = Client(), Client()
+    with time_machine.travel(timezone.now(), tick=False):
+        real.force_login(alice)
+        [real_row] = Session.objects.all()
+        sign_in(stored, alice)
+        [stored_row] = Session.objects.exclude(pk=real_row.pk)
+
+        assert dict(stored.session.items()) == dict(real.session.items())
+        assert stored_row.expire_date == real_row.expire_date
+        assert len(stored_row.pk) == len(real_row.pk)
+        assert stored.cookies.keys() == real.cookies.keys()
+        assert is_signed_in(stored)
+
+        real.force_login(charlie)
+        signed_in_at = charlie.last_login
+        User.objects.update(last_login=None)
+        sign_in(stored, charlie)
+        charlie.refresh_from_db()
+        assert charlie.last_login == signed_in_at is not None

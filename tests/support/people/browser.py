@@ -1,10 +1,16 @@
 """People in front of pages, for tests about rules, members, tokens and sign-in."""
 
+import time
 from typing import Any
 
+from django.conf import settings
+from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
 from django.test import Client
+from django.utils import timezone
 
 from accounts.models import User
+from accounts.people.sessions import SessionStore
+from accounts.people.step_up import BEGAN, SINCE
 
 RULES: dict[str, Any] = {
     "approver_role": "approver",
@@ -15,16 +21,34 @@ RULES: dict[str, Any] = {
 }
 
 
+def sign_in(client: Client, person: User, *, seconds_ago: int = 0) -> None:
+    """Store a session for this person, and give its cookie to the client.
+
+    It leaves what Django's `force_login` leaves, in two statements instead of ten; a test compares
+    them. With `seconds_ago` the last sign-in of the session is as old as that.
+    """
+    session, now = SessionStore(), time.time()
+    session.update(
+        {
+            SESSION_KEY: str(person.pk),
+            BACKEND_SESSION_KEY: settings.AUTHENTICATION_BACKENDS[0],
+            HASH_SESSION_KEY: person.get_session_auth_hash(),
+            SINCE: now - seconds_ago,
+            BEGAN: now,
+        }
+    )
+    session.create()
+    person.last_login = timezone.now()
+    User.objects.filter(pk=person.pk).update(last_login=person.last_login)
+    client.cookies[settings.SESSION_COOKIE_NAME] = session.session_key
+
+
 def browser(person: User, *, fresh: bool = True) -> Client:
     """Return a browser in which this person is signed in; without `fresh`, longer ago than a risky
     step allows.
     """
     client = Client()
-    client.force_login(person)
-    if not fresh:
-        session = client.session
-        session["signed_in_at"] = session["signed_in_at"] - 301
-        session.save()
+    sign_in(client, person, seconds_ago=0 if fresh else 301)
     return client
 
 
