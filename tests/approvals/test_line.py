@@ -59,8 +59,9 @@ def test_line_passes_over_mails_that_the_person_cannot_approve(
 ) -> None:
     set_rules(alice, mailbox, approvals_needed=2)
     first, second = api.propose(), api.propose()
-    client = browser(alice)
+    client = browser(bob)
     decide(client, first, "approve")
+    assert PendingAction.objects.get(pk=first).status == "pending"
     assert at(client.get("/line/", follow=True)) == f"/line/{second}/"
 
     Membership.objects.filter(user=bob).update(role=Role.VIEWER)

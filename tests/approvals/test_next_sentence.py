@@ -134,7 +134,7 @@ def order_again_of_two(stage: Stage) -> None:
     for name in ("bob", "dora"):
         person = User.objects.create_user(f"{name}@lovelace.example")
         Membership.objects.create(mailbox=stage.row.mailbox, user=person, role=Role.APPROVER)
-    set_rules(stage.alice, stage.row.mailbox, approvals_needed=2, self_approval="False")
+    set_rules(stage.alice, stage.row.mailbox, approvals_needed=2, self_approval=False)
     fence = stage.row.fence
     rulings.resolve(action_id=stage.row.pk, person=person, ruling="not_sent", fence=fence)
 

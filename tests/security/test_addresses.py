@@ -11,7 +11,7 @@ from accounts.infra.idn import ascii_domain, plain_address
 from accounts.models import Mailbox, User
 from approvals.models import ApprovalPolicy
 from tests.conftest import HELLO, Api, problem_of
-from tests.support.people.browser import browser, set_rules
+from tests.support.people.browser import browser, post_rules
 from tests.support.sources import parsed
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -42,7 +42,7 @@ def test_odd_address_is_refused_as_recipient(api: Api, mailbox: Mailbox, address
 def test_odd_address_is_refused_in_rules_and_wizard(
     alice: User, mailbox: Mailbox, address: str
 ) -> None:
-    set_rules(alice, mailbox, refused=address)
+    post_rules(alice, mailbox, refused=address)
     assert not ApprovalPolicy.objects.filter(mailbox=mailbox).exclude(refused=[]).exists()
     assert browser(alice).post("/mailboxes/connect/", {"address": address}).context["form"].errors
 
@@ -60,13 +60,13 @@ def test_odd_address_is_refused_in_rules_and_wizard(
 def test_refused_domain_holds_in_every_spelling(
     api: Api, alice: User, mailbox: Mailbox, rule: str, address: str
 ) -> None:
-    set_rules(alice, mailbox, refused=rule)
+    post_rules(alice, mailbox, refused=rule)
     answer = api.tool("send_email", **{**HELLO, "to": [address]}, confirm=True)
     assert problem_of(answer)["code"] == "policy_blocked"
 
 
 def test_sharp_s_is_another_domain_than_double_s(api: Api, alice: User, mailbox: Mailbox) -> None:
-    set_rules(alice, mailbox, refused="straße.de")
+    post_rules(alice, mailbox, refused="straße.de")
     assert api.propose(to=["a@strasse.de"])
 
 
