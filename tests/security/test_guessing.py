@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 import time_machine
-from django.test import Client
+from allauth.account.adapter import get_adapter
+from django.core.exceptions import ValidationError
+from django.test import Client, RequestFactory
 from django.utils import timezone
 
 from accounts.models import User
@@ -50,10 +52,22 @@ def attempt(
     return "wait" if "Too many attempts" in answer.content.decode() else "wrong"
 
 
+def guess(address: str, *, email: str = "alice@lovelace.example") -> str:
+    """Try a wrong password as the sign-in page does, without the page: a loop costs a fifth."""
+    request = RequestFactory().post("/sign-in/", REMOTE_ADDR=address)
+    try:
+        assert get_adapter(request).authenticate(request, email=email, password="wrong") is None
+    except ValidationError as refusal:
+        if refusal.code != "too_many_login_attempts":
+            raise
+        return "wait"
+    return "wrong"
+
+
 def test_foreign_guesses_do_not_delay_the_usual_network(clock: Any) -> None:
     assert attempt(PASSWORD, HOME) == "in"
     for number in range(60):
-        attempt("wrong", f"203.0.{number}.9")
+        guess(f"203.0.{number}.9")
     assert attempt(PASSWORD, "198.51.100.99") == "in"
     assert attempt("wrong", "192.0.2.1") == "wait"
 
@@ -63,14 +77,14 @@ def test_known_browser_gets_in_from_a_network_full_of_guesses(clock: Any) -> Non
     assert attempt(PASSWORD, HOME, client=mine) == "in"
     mine.post("/sign-out/")
     for _ in range(40):
-        attempt("wrong", ELSEWHERE)
+        guess(ELSEWHERE)
     assert attempt(PASSWORD, ELSEWHERE) == "wait"
     assert attempt(PASSWORD, ELSEWHERE, client=mine) == "in"
 
 
 def test_right_password_works_after_at_most_a_minute(clock: Any) -> None:
     for _ in range(40):
-        attempt("wrong", ELSEWHERE)
+        guess(ELSEWHERE)
         clock.shift(timedelta(seconds=3))
     assert attempt(PASSWORD, ELSEWHERE) in ("wait", "in")
     clock.shift(timedelta(seconds=61))
@@ -80,14 +94,15 @@ def test_right_password_works_after_at_most_a_minute(clock: Any) -> None:
 def test_guesses_from_one_network_become_slow(clock: Any) -> None:
     looked_at = 0
     for _ in range(120):  # within ten minutes
-        looked_at += attempt("wrong", ELSEWHERE) == "wrong"
+        looked_at += guess(ELSEWHERE) == "wrong"
         clock.shift(timedelta(seconds=5))
     assert looked_at < 25
+    assert attempt("wrong", ELSEWHERE) == "wait"
 
 
 def test_one_guess_at_each_of_many_accounts_becomes_slow(clock: Any) -> None:
     for number in range(guessing.FREE_FOR_A_NETWORK):
-        assert attempt("wrong", ELSEWHERE, email=f"user{number}@lovelace.example") == "wrong"
+        assert guess(ELSEWHERE, email=f"user{number}@lovelace.example") == "wrong"
     assert attempt("wrong", ELSEWHERE, email="another@lovelace.example") == "wait"
     assert attempt(PASSWORD, HOME) == "in"
 
@@ -95,7 +110,7 @@ def test_one_guess_at_each_of_many_accounts_becomes_slow(clock: Any) -> None:
 def test_guesses_from_many_networks_become_slow(clock: Any) -> None:
     looked_at = 0
     for number in range(100):
-        looked_at += attempt("wrong", f"203.{number}.113.9") == "wrong"
+        looked_at += guess(f"203.{number}.113.9") == "wrong"
         clock.shift(timedelta(seconds=2))
     assert looked_at < 30
 
@@ -109,10 +124,10 @@ def test_unknown_account_waits_like_a_known_one(clock: Any) -> None:
 
 def test_many_failures_become_few_events_with_a_count(clock: Any) -> None:
     for number in range(100):
-        attempt("wrong", f"203.{number % 50}.113.9", email=f"user{number}@lovelace.example")
+        guess(f"203.{number % 50}.113.9", email=f"user{number}@lovelace.example")
         clock.shift(timedelta(seconds=3))
     for _ in range(12):
-        attempt("wrong", ELSEWHERE)
+        guess(ELSEWHERE)
         clock.shift(timedelta(seconds=61))
     clock.shift(timedelta(hours=1))
     guessing.record_counted()

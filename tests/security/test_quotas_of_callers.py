@@ -125,14 +125,14 @@ def test_waiting_proposals_are_limited(
 
 def test_uploads_are_limited_in_number_and_bytes(api: Api, settings: Any) -> None:
     settings.MAILHUB_UPLOADS_PER_DAY = 2
-    settings.MAILHUB_STORED_MEGABYTES_PER_DAY = 40
+    settings.MAILHUB_STORED_MEGABYTES_PER_DAY = 4
     assert upload(api, 10).status_code == 201
     assert upload(api, 10).status_code == 201
     assert upload(api, 10).status_code == 429
     assert Upload.objects.count() == 2
 
     settings.MAILHUB_UPLOADS_PER_DAY = 1000
-    codes = [upload(api, 4_000_000).status_code for _ in range(12)]
+    codes = [upload(api, 400_000).status_code for _ in range(12)]
     assert codes == [201] * 10 + [429] * 2
     # A small mail still fits.
     assert api.tool("send_email", **{**HELLO, "confirm": True}).status_code == 202
@@ -145,8 +145,8 @@ def test_too_large_upload_uses_up_no_quota(api: Api, settings: Any) -> None:
 
 
 def test_bytes_of_proposals_count(api: Api, settings: Any) -> None:
-    settings.MAILHUB_STORED_MEGABYTES_PER_DAY = 40
-    handle = upload(api, 4_000_000).json()["handle"]
+    settings.MAILHUB_STORED_MEGABYTES_PER_DAY = 4
+    handle = upload(api, 400_000).json()["handle"]
     mail = {**HELLO, "confirm": True, "attachments": [{"handle": handle}]}
     codes = [
         api.tool("send_email", **{**mail, "subject": str(number)}).status_code
