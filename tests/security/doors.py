@@ -19,7 +19,7 @@ import yaml
 from tests.support.processes.mailhub import Mailhub
 from tests.support.processes.person import Answer, request
 from tests.support.processes.proc import proc
-from tests.support.processes.programs import PROJECT, environment, session_of, until
+from tests.support.processes.programs import PROJECT, SECONDS, environment, session_of, until
 from tests.support.servers.services import free_port
 
 TOKEN_PATH = "/api/v1/tools/list_mailboxes"
@@ -42,7 +42,7 @@ class Door:
         return f"http://127.0.0.1:{self.port}"
 
     def connect(self) -> socket.socket:
-        return socket.create_connection(("127.0.0.1", self.port), timeout=20)
+        return socket.create_connection(("127.0.0.1", self.port), timeout=SECONDS)
 
     def send(self, path: str, body: bytes, *, method: str = "POST", **headers: str) -> Answer:
         """Send one request with its whole body; names of headers are written with underscores."""
@@ -87,7 +87,7 @@ def head(path: str, headers: dict[str, str]) -> bytes:
     return ("\r\n".join(lines) + "\r\n\r\n").encode()
 
 
-def answered(client: socket.socket, seconds: float = 5) -> bytes:
+def answered(client: socket.socket, seconds: float = SECONDS) -> bytes:
     """Return the bytes of a connection until it ends, or until nothing more comes."""
     client.settimeout(seconds)
     said = b""

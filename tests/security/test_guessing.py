@@ -1,7 +1,6 @@
 """Guessing passwords: it becomes slow, locks nobody out, and reveals nothing by its time."""
 
 import threading
-import time
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
@@ -18,6 +17,7 @@ from accounts.people import guessing
 from approvals.models import AuditEvent
 from approvals.models.audit import PEOPLE
 from mailhub.environment import mail_settings
+from tests.support.processes.programs import SECONDS
 from tests.support.servers.smtp import FaultySmtp
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -153,11 +153,9 @@ def test_stalled_mail_server_does_not_reveal_known_people(
         for name, value in mail_settings(f"smtp://127.0.0.1:{smtp.port}").items():
             setattr(settings, name, value)
         hold = smtp.hold(at="mail")
-        began = time.monotonic()
         assert Client().post(path, {"email": alice.email}).status_code == 302
-        assert time.monotonic() - began < 5, "the page waited for the mail server"
-        hold.wait()
+        hold.wait()  # the page has answered already
         assert smtp.ledger == []
         hold.release()
-        assert accepted.wait(10)
+        assert accepted.wait(SECONDS)
         assert [each.recipients for each in smtp.ledger] == [(alice.email,)]

@@ -1,6 +1,5 @@
 """One mail that a stranger made unreadable does not break the list, and can be opened."""
 
-import time
 from typing import Any
 
 import pytest
@@ -8,6 +7,7 @@ import pytest
 from tests.support.people.office import Office, letter, office
 from tools.mail.html.tags import TOO_COMPLEX
 from tools.mail.message.lenient import MORE_ADDRESSES
+from tools.reading import reads
 
 __all__ = ["office"]
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -96,22 +96,23 @@ def test_hostile_html_of_an_agent_is_no_server_error(office: Office, token: str,
         assert answer.status_code in (200, 202, 422), answer.content
 
 
-def test_hostile_thread_has_one_budget_and_marks_the_rest(office: Office) -> None:
-    for number in range(8):
+def test_rest_of_a_thread_is_bare_text_when_its_time_is_over(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(3):
         raw(
             office,
             f"Message-ID: <{number}@x.example>",
             "References: <0@x.example>",
             "Content-Type: text/html; charset=utf-8",
-            body=f"<p>mail {number}</p>\r\n".encode() + b"<table><tr><td>\r\n" * 25_000,
+            body=f"<p>mail {number}</p>\r\n".encode() + b"<b></b>\r\n" * 1_000,
         )
     newest = office.tool("list_emails", max_results=1)["emails"][0]["id"]
-    began = time.monotonic()
 
-    messages = office.tool("read_thread", message_id=newest)["messages"]
+    def read() -> set[str]:
+        messages = office.tool("read_thread", message_id=newest)["messages"]
+        return {" ".join(each["body"].split()) for each in messages}
 
-    assert time.monotonic() - began < 12  # each by itself takes two seconds
-    assert len(messages) == 8
-    assert {each["body"].removeprefix(TOO_COMPLEX).split("\n")[2] for each in messages} == {
-        f"mail {n}" for n in range(8)
-    }
+    assert read() == {f"mail {n}" for n in range(3)}
+    monkeypatch.setattr(reads, "THREAD_SECONDS", 0)
+    assert read() == {f"{TOO_COMPLEX} mail {n}" for n in range(3)}

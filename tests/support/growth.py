@@ -1,11 +1,16 @@
-"""How the CPU time of some work grows with its size. The speed of the machine does not matter."""
+"""The CPU time of some work: how it grows with its size, and in proportion to plain Python. The
+speed of the machine does not matter.
+"""
 
 import gc
 import time
 from collections.abc import Callable
+from typing import Any
 
 GROWTH = 8.0  # in time, from one size to one four times as large: 4 is linear, 16 is quadratic
 UNNOTICED = 0.003  # seconds; the caches of a processor decide about shorter times
+CHEAP = 0.2  # seconds; shorter work is not compared
+A_MILLION = 1_000_000  # steps of plain Python: a fiftieth of a second
 
 
 def check_growth(work: Callable[[int], object], size: int) -> None:
@@ -33,6 +38,14 @@ def cpu_seconds(work: Callable[[], object]) -> float:
         return time.thread_time() - began
     finally:
         gc.enable()
+
+
+def is_expensive(work: Callable[[], Any], *, millions: int) -> bool:
+    """Return True if a call takes more CPU time than so many million steps of plain Python."""
+    if (took := cpu_seconds(work)) < CHEAP:
+        return False
+    steps = min(cpu_seconds(lambda: sum(number for number in range(A_MILLION))) for _ in range(3))
+    return took > millions * steps and min(cpu_seconds(work) for _ in range(3)) > millions * steps
 
 
 def _measure(work: Callable[[int], object], size: int, times: int) -> tuple[float, float]:

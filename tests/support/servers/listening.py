@@ -9,7 +9,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
-SECONDS = 10  # no passing test waits so long
+SECONDS = 60  # no passing test waits so long
 
 
 class Listening:
