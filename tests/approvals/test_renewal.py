@@ -15,7 +15,6 @@ from approvals.core.types import ApprovedAction, Outcome
 from approvals.models import PendingAction
 from approvals.worker.execution import execute
 from tests.approvals.kinds import NOT_NOW, Script
-from tests.support.processes.programs import SECONDS
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
@@ -66,7 +65,7 @@ def test_kind_that_never_returns_loses_its_lease(
     def hangs(approved: ApprovedAction) -> Outcome:
         renews = renewal()
         settings.MAILHUB_WIRE_TIMEOUT_SECONDS = 0  # the time is over
-        renews.join(SECONDS)
+        renews.join(30)
         seen.append(renews.is_alive())
         return NOT_NOW
 
@@ -89,7 +88,7 @@ def test_renewal_does_not_revive_an_ended_lease(
         PendingAction.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
         for _ in range(2):  # the first may have begun before the end
             renewed.clear()
-            assert renewed.wait(SECONDS)
+            assert renewed.wait(30)
         seen.append(lease_is_over())
         return NOT_NOW
 

@@ -257,9 +257,7 @@ def test_draft_and_sent_decide_after_a_kill_during_the_send(
     settings.MAILHUB_HOME = tmp_path
     urls = {"GMAIL_BASE_URL": gmail.url, "GOOGLE_TOKEN_URI": gmail.token_uri}
     with ExitStack() as stack:
-        worker = stack.enter_context(
-            WorkerProcess(tmp_path, MAILHUB_LEASE_SECONDS=15, **urls, **this_test())
-        )
+        worker = stack.enter_context(WorkerProcess(tmp_path, **urls, **this_test()))
         until(
             lambda: Heartbeat.objects.filter(worker__endswith=f":{worker.pid}").exists(),
             say=worker.log,

@@ -176,11 +176,7 @@ def site(
     settings: Any,
 ) -> Iterator[Site]:
     settings.MAILHUB_HOME = tmp_path  # the folder of the notification FIFO
-    environment = (
-        use(settings, kind, getattr(broker, "url", ""))
-        | this_test()
-        | {"MAILHUB_LEASE_SECONDS": 15}
-    )
+    environment = use(settings, kind, getattr(broker, "url", "")) | this_test()
     with FaultySmtp() as smtp, ExitStack() as workers:
         yield Site(
             kind=kind,

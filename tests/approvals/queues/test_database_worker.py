@@ -101,7 +101,7 @@ def test_postgresql_notification_wakes_the_worker_at_once(site: Site) -> None:
         assert listening.fileno() is None
         assert listening.reconnect()
         action = site.approved()
-        until(lambda: readable(listening), seconds=5)
+        until(lambda: readable(listening))
         assert listening.read(1) == [action.pk]
         assert not readable(listening)
     finally:
@@ -115,10 +115,10 @@ def test_lost_notification_connection_is_restored(site: Site) -> None:
     try:
         assert listening.reconnect()
         end_connections("query LIKE 'LISTEN %'")
-        until(lambda: unheard(listening), seconds=5)
+        until(lambda: unheard(listening))
         assert listening.reconnect()
         action = site.approved()
-        until(lambda: readable(listening), seconds=5)
+        until(lambda: readable(listening))
         assert listening.read(1) == [action.pk]
     finally:
         listening.close()
