@@ -20,7 +20,8 @@ from accounts.infra.bucket import Bucket
 from tests.support.processes.programs import until
 from tests.support.servers.listening import SECONDS, Listening
 
-DROPS = 50  # bytes of a slow body, a tenth of a second each
+DROPS = 300  # bytes of a slow body, a tenth of a second each
+SILENT_SECONDS = 30.0  # then the proxy disconnects
 KEY, SECRET, REGION = "key", "secret", "eu-central-1"
 Fault = Literal["", "500", "denied", "silent", "slow", "cut", "lost"]
 
@@ -55,12 +56,20 @@ class Faulty(Listening):
         body: bytes,
     ) -> None:
         if fault == "silent":
+            sock.settimeout(SILENT_SECONDS)
             sock.recv(1)  # until the client gives up
             raise ConnectionResetError
         if fault in ("500", "denied"):
             status, code = {"500": (500, "InternalError"), "denied": (403, "AccessDenied")}[fault]
             _send(sock, status, f"<Error><Code>{code}</Code></Error>".encode())
             return
+        if fault == "slow":
+            _send(sock, 200, b"x" * 300_000, whole=False)
+            for _ in range(DROPS):
+                if self._gives_up(sock):
+                    break
+                sock.sendall(b"x")
+            raise ConnectionResetError
         with contextlib.closing(
             http.client.HTTPConnection("127.0.0.1", self._target, timeout=SECONDS)
         ) as server:
@@ -68,13 +77,6 @@ class Faulty(Listening):
             answer = server.getresponse()
             content = answer.read()
         if fault == "lost":  # it was done, and nobody learns it
-            raise ConnectionResetError
-        if fault == "slow":
-            _send(sock, answer.status, content, whole=False)
-            for _ in range(DROPS):
-                if self._gives_up(sock):
-                    break
-                sock.sendall(b"x")
             raise ConnectionResetError
         _send(sock, answer.status, content, whole=fault != "cut")
         if fault == "cut":
