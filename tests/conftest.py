@@ -15,6 +15,7 @@ from django.core.cache import cache
 from django.db import connection
 from django.http.response import HttpResponseBase
 from django.test import Client
+from django.utils import translation
 from django.utils.crypto import get_random_string
 
 from accounts.access import quotas
@@ -151,6 +152,7 @@ def _quick(settings: Any) -> None:
         kept.unlink(missing_ok=True)
     cache.clear()
     quotas.forget_slices()
+    translation.deactivate()  # a request leaves its language in the thread
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,6 @@
 """The language of pages, and of texts that are stored in English."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -26,13 +25,6 @@ from tests.conftest import HELLO, Api, Reviewer
 
 # Texts that Django itself translates, so that these tests do not follow our words.
 REQUIRED, GERMAN = "This field is required.", "Dieses Feld ist zwingend erforderlich."
-
-
-@pytest.fixture(autouse=True)
-def _own_language() -> Iterator[None]:
-    """Restore the language after each test, because a request leaves its own in the thread."""
-    with translation.override(settings.LANGUAGE_CODE):
-        yield
 
 
 def language_of(answer: Any) -> str:
