@@ -156,7 +156,8 @@ def silent(canary: Canary) -> Iterator[str]:
 def test_silent_address_leaves_time_for_the_next(silent: str, canary: Canary) -> None:
     host = endpoint(port=canary.port, security="starttls")
     names = Names([silent, "127.0.0.1"])
-    safe_hosts.connect(host, timeout=SHORT, allow_loopback=True, resolve=names).close()
+    # The silent one gets a half; the other half is enough on a busy machine too.
+    safe_hosts.connect(host, timeout=6, allow_loopback=True, resolve=names).close()
     assert canary.connections() == 1
 
 

@@ -235,7 +235,11 @@ def test_approval_waits_for_one_write_and_no_disk(
     asked: list[str] = []
 
     def noted(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
-        return lambda *given: [asked.append(name), call(*given)][1]
+        def note(*given: Any) -> Any:
+            asked.append(name)
+            return call(*given)
+
+        return note
 
     for module, name in [(os, "write"), (os, "fsync"), (os, "fdatasync"), (fcntl, "flock")]:
         monkeypatch.setattr(module, name, noted(name, getattr(module, name)))

@@ -1,7 +1,7 @@
 """gmail_get_message and the common reading tools on a Gmail mailbox."""
 
 import base64
-import threading
+import time
 from typing import Any
 
 import pytest
@@ -10,6 +10,7 @@ from accounts.models import Mailbox, User
 from tests.conftest import Api, make_api, problem_of
 from tests.support.concurrently import all_at_once
 from tests.support.people.gmail import ADA, arrived, connected, gmail, letter
+from tests.support.processes.programs import until
 from tests.support.servers.gmail import GmailServer
 from tools.mail.message import reading
 from tools.providers.base import READ_LIMIT
@@ -215,12 +216,10 @@ def test_no_more_than_three_requests_at_once_per_mailbox(gmail: GmailServer) -> 
     )
     provider = GmailProvider(client, address=ADA)
     provider.read_message(stored[0].id, body=False)  # the library is loaded
-    full = threading.Semaphore(0)
 
     def meets_others(call: Any) -> None:
-        full.release()
-        for _ in range(4):
-            full.acquire(timeout=0.05)
+        until(lambda: gmail.most_at_once >= 3)
+        time.sleep(0.05)  # a fourth one would come now
 
     gmail.before["messages.get"] = meets_others
     all_at_once([lambda one=one: provider.read_message(one.id, body=False) for one in stored])  # type: ignore[misc]

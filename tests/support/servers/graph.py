@@ -26,6 +26,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from accounts.infra import credentials
 from accounts.models import Mailbox
+from tests.support.processes.programs import until
 from tests.support.servers.graph_calls import Call, needed_scopes
 from tests.support.servers.graph_data import (
     ALL,
@@ -67,6 +68,7 @@ class GraphServer:
         self.mime_bcc: int | None = None
         self.on_read: Callable[[Item], object] = lambda item: None
         self.delay = 0.0
+        self.meet = 0  # calls that a mailbox gets at once before it answers the first
         self.most_at_once: Counter[str] = Counter()
         self.on_accept: Callable[[Accepted], object] = lambda accepted: None
         self.tamper: Callable[[Item], object] = lambda item: None
@@ -162,6 +164,7 @@ class GraphServer:
             self._busy[address] += 1
             self.most_at_once[address] = max(self.most_at_once[address], self._busy[address])
         try:
+            until(lambda: self.most_at_once[address] >= self.meet)
             if self.delay:
                 time.sleep(self.delay)
             yield
