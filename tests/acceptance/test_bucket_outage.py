@@ -3,6 +3,7 @@
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,8 +24,8 @@ def bucket(s3: int) -> Iterator[TestBucket]:
 
 @pytest.fixture
 def mailhub(bucket: TestBucket, tmp_path: Path) -> Iterator[Mailhub]:
-    variables = {**bucket.variables, "MAILHUB_UNDO_SECONDS": 0, "MAILHUB_S3_TIMEOUT_SECONDS": 2}
-    with Mailhub(tmp_path, port=None, **variables) as running:
+    variables: dict[str, Any] = {**bucket.variables, "MAILHUB_S3_TIMEOUT_SECONDS": 2}
+    with Mailhub(tmp_path, MAILHUB_UNDO_SECONDS=0, **variables) as running:
         yield running
 
 

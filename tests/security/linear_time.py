@@ -76,7 +76,7 @@ def is_linear(measure: Callable[[], tuple[float, float, float]]) -> bool:
     `measure` returns the seconds for the quarter, for the whole text and for the reference. They
     are measured by turns, so that a slow moment of the machine reaches all three.
     """
-    best = (math.inf, math.inf, math.inf)
+    best: tuple[float, ...] = (math.inf, math.inf, math.inf)
     for times in range(1, AT_MOST + 1):
         quarter, whole, plain = best = tuple(map(min, best, measure()))
         if times >= AT_LEAST:

@@ -42,7 +42,7 @@ def sign_in(client: Client, person: User, *, seconds_ago: int = 0) -> None:
     session.create()
     person.last_login = timezone.now()
     User.objects.filter(pk=person.pk).update(last_login=person.last_login)
-    client.cookies[settings.SESSION_COOKIE_NAME] = session.session_key
+    client.cookies[settings.SESSION_COOKIE_NAME] = str(session.session_key)
 
 
 def browser(person: User, *, fresh: bool = True) -> Client:

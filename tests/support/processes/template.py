@@ -73,12 +73,12 @@ def _make_on_server(url: str, name: str) -> None:
             connection.execute(sql.SQL(statement).format(**identifiers))
     if template != migrated:
         with tempfile.TemporaryDirectory() as home:
-            migrate(home, DATABASE_URL=f"{server}/{name}")
+            migrate(home, f"{server}/{name}")
 
 
-def migrate(home: str, **changes: object) -> None:
-    """Migrate the database of a home, or the one that `changes` name."""
-    done = manage(Path(home), "migrate", "--verbosity=0", **KEYS, **changes)
+def migrate(home: str, url: str = "") -> None:
+    """Migrate the database with this URL, or the SQLite file of the home."""
+    done = manage(Path(home), "migrate", "--verbosity=0", **KEYS, DATABASE_URL=url)
     assert done.returncode == 0, done.stderr
 
 

@@ -111,9 +111,9 @@ class SandboxServer(Service):
 
 def reserve_ports(home: Path) -> None:
     """Let the first sandbox of this home use ports that nobody takes while it restarts."""
-    ports = {"imap_port": free_port(), "smtp_port": free_port()}
+    state = replace(first_state("127.0.0.1"), imap_port=free_port(), smtp_port=free_port())
     directory(home).mkdir(mode=0o700, parents=True)
-    save_state(home, replace(first_state("127.0.0.1"), **ports))
+    save_state(home, state)
 
 
 def plain(port: int) -> Endpoint:
