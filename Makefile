@@ -12,7 +12,7 @@ run: ## the web server, the worker and the sandbox mail server (PORT, HOST, MAIL
 	@# exec: no shell in between, so that a signal ends the program and make waits until it has ended.
 	@exec .venv/bin/python manage.py run
 
-test: ## the test suite: each test once, on PostgreSQL, and on SQLite what it does differently
+test: ## the test suite: each test once, on PostgreSQL or SQLite, and on both if they differ
 	@bin/bootstrap test
 	@bin/system-packages
 	@exec .venv/bin/python bin/test $(ARGS)

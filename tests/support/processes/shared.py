@@ -1,5 +1,5 @@
-"""What all tests of a process share and leave as they found it: a running mailhub, and the Python
-client as people install it.
+"""A running mailhub and the installed Python client, which all tests of a process share and leave
+as they found them.
 """
 
 import subprocess
