@@ -14,6 +14,7 @@ from approvals import guards
 from approvals.models import ApprovalPolicy, Attempt, AuditEvent, PendingAction
 from approvals.rules.form import RulesForm
 from approvals.rules.policy import find_blocked, window_of
+from approvals.rules.sentences import hindrances
 from approvals.worker import maintenance
 from tests.approvals.kinds import Script, handed_over
 from tests.conftest import Api, Reviewer, problem_of
@@ -357,6 +358,13 @@ def test_impossible_rules_are_reported_before_and_after(
 
     assert post_rules(alice, mailbox, anyway="yes", **rules).status_code == 302
     assert words in page_of(alice, mailbox)
+
+
+def test_account_that_is_off_is_no_possible_approver(bob: User, mailbox: Mailbox) -> None:
+    policy = ApprovalPolicy(mailbox=mailbox, approvals_needed=2, self_approval=True)
+    assert "but only 1 may" not in str(hindrances(policy))
+    User.objects.filter(pk=bob.pk).update(is_active=False)
+    assert "but only 1 may" in str(hindrances(policy))
 
 
 def test_senseless_rules_are_refused_in_words(alice: User, mailbox: Mailbox) -> None:
