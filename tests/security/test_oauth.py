@@ -8,6 +8,7 @@ import pytest
 from allauth.idp.oidc.models import Token
 from django.db.models import F
 from django.test import Client
+from django.utils import timezone
 
 from accounts.models import ApiToken, Mailbox, Membership, Role, User
 from accounts.oauth import grants
@@ -168,6 +169,29 @@ def test_old_code_is_refused(program: Program, alice: User, mailbox: Mailbox) ->
     code = code_of(program, alice, mailbox)
     Token.objects.update(expires_at=F("expires_at") - timedelta(seconds=61))
     assert program.exchange(code).json()["error"] == "invalid_grant"
+
+
+# --- Access
+
+
+def test_only_a_current_access_token_of_its_person_opens_the_api(
+    program: Program, alice: User, charlie: User, mailbox: Mailbox
+) -> None:
+    tokens = program.connect(alice, mailbox)
+    access = Token.objects.get(type=Token.Type.ACCESS_TOKEN)
+    row = Token.objects.filter(pk=access.pk)
+    assert Api(secret=tokens["refresh_token"]).tool("list_mailboxes").status_code == 401
+
+    api = Api(secret=tokens["access_token"])
+    for wrong in (
+        {"user": charlie},
+        {"type": Token.Type.REFRESH_TOKEN},
+        {"expires_at": timezone.now() - timedelta(seconds=1)},
+    ):
+        assert api.tool("list_mailboxes").status_code == 200
+        row.update(**wrong)
+        assert api.tool("list_mailboxes").status_code == 401, wrong
+        row.update(user=access.user, type=access.type)
 
 
 # --- Refresh
