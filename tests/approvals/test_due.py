@@ -1,10 +1,14 @@
-"""The actions that the sweep offers to workers are those that a claim takes, on generated rows."""
+"""The actions that the sweep offers to workers are those that a claim takes, on generated rows, and
+a delayed one is offered without a sweep.
+"""
 
 import random
+import threading
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import groupby
-from typing import Any
+from typing import Any, ClassVar
+from uuid import UUID
 
 import pytest
 from django.core.management import call_command
@@ -13,10 +17,14 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from accounts.models import Mailbox, Membership
+from approvals.core.queue import queue
 from approvals.core.states import Status
 from approvals.models import ApprovalPolicy, Pause, PendingAction, Rest
+from approvals.queues.sweeper import Sweeper
 from approvals.rules import conditions
 from approvals.worker import dispatch, maintenance, void
+from tests.conftest import Api, Reviewer
+from tests.support.processes.programs import until
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
@@ -112,3 +120,38 @@ def test_sweeps_together_judge_all_due_actions() -> None:
     void.send_back()
     first.refresh_from_db()
     assert first.status == Status.PENDING
+
+
+class NotedQueue:
+    """A queue that notes the time of each notification."""
+
+    notified: ClassVar[list[datetime]] = []
+
+    def notify(self, action_id: UUID) -> None:
+        self.notified.append(timezone.now())
+
+    def answers(self) -> bool:
+        return True
+
+
+def test_delayed_mail_is_notified_without_a_sweep(
+    api: Api, reviewer: Reviewer, settings: Any
+) -> None:
+    settings.MAILHUB_QUEUES = {"database": f"{__name__}.NotedQueue"}
+    settings.MAILHUB_UNDO_SECONDS = 1
+    queue.cache_clear()
+    NotedQueue.notified.clear()
+    sweeper = Sweeper(worker=None, every=3600)  # after its first sweep, the next is too late
+    thread = threading.Thread(target=sweeper.run)
+    thread.start()
+    try:
+        action_id = api.propose()
+        assert reviewer.decide(action_id, "approve").status_code == 302
+        due = PendingAction.objects.get(pk=action_id).undo_until
+        assert due is not None
+        sweeper.notify_approved()
+        until(lambda: any(at >= due for at in NotedQueue.notified))
+    finally:
+        sweeper.stop()
+        thread.join()
+        queue.cache_clear()

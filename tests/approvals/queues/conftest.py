@@ -97,7 +97,7 @@ class Site:
             action.refresh_from_db()
             return action.status == state
 
-        until(there, seconds=30, say=lambda: f"{action.status} {action.error}\n{self.log()}")
+        until(there, say=lambda: f"{action.status} {action.error}\n{self.log()}")
         return action
 
     def sent(self) -> list[str]:
@@ -117,7 +117,7 @@ def asked_to_end(worker: Worker) -> int:
     """End a worker by SIGTERM, and return its exit code when none of its processes is left."""
     assert worker.process is not None
     worker.process.send_signal(SIGTERM)
-    return worker.wait(30)
+    return worker.wait()
 
 
 @pytest.fixture(scope="session")
