@@ -239,8 +239,11 @@ class _Replies:
     def readline(self, limit: int) -> bytes:
         line = self._stream.readline(limit)
         self._left -= len(line)
+        # smtplib ends the dialogue on these errors. It would take the number of half a line.
         if self._left < 0:
-            raise OSError("the reply is too long")  # smtplib ends the dialogue on this error
+            raise OSError("the reply is too long")
+        if 0 < len(line) < limit and not line.endswith(b"\n"):
+            raise OSError("the connection ended in the middle of a reply")
         return line
 
     def close(self) -> None:

@@ -63,5 +63,15 @@ def reset(at: Point) -> Plan:
     return lambda smtp: smtp.reset(at=at)
 
 
+def cut_reply(answer: bytes, at: Point) -> Plan:
+    """Answer with a part of a reply, and hang up."""
+
+    def plan(smtp: FaultySmtp) -> None:
+        smtp.hang_up_after_reply = True
+        smtp.reply(answer, at=at)
+
+    return plan
+
+
 def reply(answer: str | bytes, at: Point, *, recipient: str | None = None) -> Plan:
     return lambda smtp: smtp.reply(answer, at=at, recipient=recipient)

@@ -11,6 +11,7 @@ from tests.tools.providers.smtp_handover import (
     SOURCE,
     Plan,
     Wire,
+    cut_reply,
     drop,
     failure,
     provider,
@@ -127,6 +128,10 @@ def test_drop_in_a_short_content_never_counts_as_sent(smtp: FaultySmtp) -> None:
         pytest.param(reply(b"-55 x\r\n", "accepted"), 1, id="negative-answer"),
         pytest.param(reply(b"999 x\r\n", "accepted"), 1, id="answer-of-no-class"),
         pytest.param(reply(b"5" * 9000, "accepted"), 1, id="answer-without-end"),
+        pytest.param(cut_reply(b"250", "accepted"), 1, id="250-without-a-line-end"),
+        pytest.param(cut_reply(b"250 2.0.0 OK\r", "accepted"), 1, id="250-before-its-line-end"),
+        pytest.param(cut_reply(b"250-2.0.0 OK\r\n250", "accepted"), 1, id="second-line-cut-off"),
+        pytest.param(cut_reply(b"550 5.7.1 no", "dot"), 0, id="550-without-a-line-end"),
     ],
 )  # fmt: skip
 def test_missing_verdict_after_the_dot_leaves_it_unknown(
