@@ -128,6 +128,7 @@ def test_text_that_looks_like_a_secret_is_a_risk(text: str) -> None:
         "Our account: DE89 3704 0044 0532 0130 00",
         "IBAN GB29 NWBK 6016 1331 9268 19",
         "Order 4111 1111 1111 1112 is on its way.",
+        "1234 5678 1234 5670 begins like no card.",
         "Call +49 170 1234567 or 0049 30 123456789",
         "Tracking 00340434161094042557",
         "IMEI 356938035643809",
