@@ -24,10 +24,10 @@ pytestmark = pytest.mark.process
 MIRA, CHARLES = "mira@northwind.example", "charles@lovelace.example"
 
 
-@pytest.fixture(scope="module")
-def short_lived(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mailhub]:
-    """Yield a mailhub that tests may change for good, and end."""
-    with Mailhub(tmp_path_factory.mktemp("short-lived")) as running:
+@pytest.fixture
+def short_lived(tmp_path: Path) -> Iterator[Mailhub]:
+    """Yield a mailhub that the test may change for good, and end."""
+    with Mailhub(tmp_path / "short-lived") as running:
         yield running
 
 
