@@ -8,7 +8,7 @@ import re
 import uuid
 from collections.abc import Iterator
 from email.message import EmailMessage
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from django.core import checks
@@ -30,6 +30,8 @@ from tests.support.tools import NO_ROW, USES
 from tools.catalog.calls import call_tool
 from tools.catalog.entries import TOOLS
 from tools.providers import provider_for
+from tools.providers.base import MailProvider
+from tools.reading.own_mail import ProviderForPrograms
 
 __all__ = ["graph", "mailbox", "office"]
 pytestmark = pytest.mark.django_db
@@ -359,6 +361,20 @@ def _users_of_provider_for() -> Iterator[str]:
 
 def test_tools_reach_a_mailbox_only_without_own_mail() -> None:
     assert set(_users_of_provider_for()) <= WITHOUT_A_PROGRAM
+
+
+def test_new_provider_method_is_refused_until_it_is_named(mailbox: Mailbox) -> None:
+    class Newer:
+        def read_subject(self, message_id: str) -> str:
+            return "Your code is 123456"
+
+        def list_folders(self) -> tuple[()]:
+            return ()
+
+    seen = ProviderForPrograms(cast("MailProvider", Newer()), mailbox)
+    assert seen.list_folders() == ()
+    with pytest.raises(AttributeError):
+        seen.read_subject("1")
 
 
 def test_every_tool_that_takes_a_mail_id_is_tested_here() -> None:

@@ -58,8 +58,14 @@ def is_gmail(provider: object) -> bool:
     return isinstance(provider, GmailProvider)
 
 
+# What reads no mail.
+UNCHANGED = frozenset(
+    {"delete_draft", "id_of_number", "is_prepared", "list_folders", "save_draft", "writes_quote"}
+)
+
+
 class ProviderForPrograms:
-    """A provider without own mail. Calls that read no mail go to the provider unchanged."""
+    """A provider without own mail. It has the methods below and the UNCHANGED ones, and no other."""
 
     def __init__(self, provider: MailProvider, mailbox: Mailbox) -> None:
         self._provider = provider
@@ -69,6 +75,10 @@ class ProviderForPrograms:
         self._hides_sender = None if known is None else not known
 
     def __getattr__(self, name: str) -> Any:
+        if name not in UNCHANGED:
+            raise AttributeError(
+                f"Programs cannot use {name}. Hide own mail in it, then name it here."
+            )
         return getattr(self._provider, name)
 
     @property
