@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+import structlog
 from django.http import HttpResponse
 from django.shortcuts import render
 from django.utils.translation import gettext
@@ -16,6 +17,8 @@ from approvals.decisions import verdicts
 from approvals.lifecycle import queries
 from approvals.models import PendingAction
 from approvals.pages.forms import ApproveForm
+
+log = structlog.get_logger(__name__)
 
 MOST = 50
 
@@ -75,9 +78,31 @@ def approve(request: AuthenticatedRequest) -> HttpResponse:
             results.append((each, None))
         except Problem as problem:
             results.append((each, problem))
-    refused = [each for each in results if each[1]]
-    context = {"results": results, "refused": len(refused), "approved": len(results) - len(refused)}
-    return render(request, "approvals/bulk_done.html", context, status=409 if refused else 200)
+        except Exception:  # the database is away, for example: say what was done until then
+            log.exception("bulk_interrupted", action=str(each.action.pk), count=len(results))
+            return _report(request, results, broken=each, untried=chosen[len(results) + 1 :])
+    return _report(request, results)
+
+
+def _report(
+    request: AuthenticatedRequest,
+    results: list[tuple[Chosen, Problem | None]],
+    *,
+    broken: Chosen | None = None,
+    untried: list[Chosen] | None = None,
+) -> HttpResponse:
+    """Show what became of each; after a failure on a page that asks the database for nothing."""
+    refused = sum(1 for _, problem in results if problem)
+    context = {
+        "layout": "plain.html" if broken else "base.html",
+        "results": results,
+        "refused": refused,
+        "approved": len(results) - refused,
+        "broken": broken,
+        "untried": untried,
+    }
+    status = 500 if broken else 409 if refused else 200
+    return render(request, "approvals/bulk_done.html", context, status=status)
 
 
 def _read_chosen(request: AuthenticatedRequest) -> list[Chosen]:

@@ -2,9 +2,11 @@
 
 import json
 import re
+from collections.abc import Callable
+from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import OperationalError, connection
 from django.test.utils import CaptureQueriesContext
 
 from accounts.models import Mailbox, Membership, Role, User
@@ -108,6 +110,35 @@ def test_only_similar_mails_are_approved_together(
     )
     assert PendingAction.objects.get(pk=alike[0]).status == "approved"
     assert PendingAction.objects.get(pk=alike[1]).status == "rejected"
+
+
+def test_interrupted_bulk_approval_says_what_it_did(api: Api, reviewer: Reviewer) -> None:
+    ids = [api.propose(subject=name) for name in ("One", "Two", "Three", "Four")]
+    for each in ids:
+        reviewer.page(each)
+    items = [f"{each}:{seal_of(each)['digest']}:1" for each in ids]
+    token = {"csrfmiddlewaretoken": reviewer.client.cookies["csrftoken"].value}
+    decided = []
+
+    def goes_away(execute: Callable[..., Any], sql: str, *rest: Any) -> Any:
+        decided.extend(["one"] * sql.startswith('INSERT INTO "approvals_decision"'))
+        if len(decided) > 1:
+            raise OperationalError
+        return execute(sql, *rest)
+
+    with connection.execute_wrapper(goes_away):
+        answer = reviewer.client.post("/bulk/approve/", {"item": items, **token})
+    states = [PendingAction.objects.get(pk=each).status for each in ids]
+    assert (answer.status_code, states) == (500, ["approved", "pending", "pending", "pending"])
+    told = re.findall(
+        r'<bdi>(\w+)</bdi></a>\s*<p>\s*<span class="tag \w+">([\w ]+)<', text_of(answer)
+    )
+    assert told == [
+        ("One", "approved"),
+        ("Two", "unclear"),
+        ("Three", "not approved"),
+        ("Four", "not approved"),
+    ]
 
 
 def test_updated_rows_are_those_of_the_page(api: Api, reviewer: Reviewer) -> None:
