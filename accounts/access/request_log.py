@@ -48,11 +48,18 @@ class Writer:
                 return
             self._waiting.append(row)
             if self._thread is None:
-                self._thread = threading.Thread(
-                    target=self._write_all, name="request-log", daemon=True
-                )
-                self._thread.start()
+                self._start()
             self._changed.notify()
+
+    def _start(self) -> None:
+        """Start the thread; if the machine has none left, the next record tries again."""
+        thread = threading.Thread(target=self._write_all, name="request-log", daemon=True)
+        try:
+            thread.start()
+        except Exception:  # the call that is recorded must be answered anyway
+            log.exception("requests_not_recorded", count=0)
+        else:
+            self._thread = thread
 
     def flush(self) -> None:
         """Write all records that wait, and return once they are written."""

@@ -83,8 +83,8 @@ class Hub:
     def add(self, listener: Listener, *, seen: int) -> None:
         """Notify a page of the events after `seen`, a result of `last_event` just before."""
         with self._lock:
-            self._listeners.add(listener)
             self._start(seen)
+            self._listeners.add(listener)
             if self._floor > seen:  # they were read before this page was here
                 listener.notify(seen + 1)
 
@@ -98,8 +98,8 @@ class Hub:
         The program must look at the action after this call: an earlier look could miss an event.
         """
         with self._lock:
-            self._waiters.setdefault(waiter.action_id, set()).add(waiter)
             self._start(floor)
+            self._waiters.setdefault(waiter.action_id, set()).add(waiter)
 
     def remove_waiter(self, waiter: Waiter) -> None:
         with self._lock:
@@ -111,8 +111,9 @@ class Hub:
     def _start(self, floor: int) -> None:
         if self._thread is None:
             self._floor = floor
-            self._thread = threading.Thread(target=self._follow, name="live", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._follow, name="live", daemon=True)
+            thread.start()
+            self._thread = thread  # not before: without a thread the next page has to start one
 
     def _is_needed(self) -> bool:
         """Return False if nobody waits; then the thread ends."""

@@ -114,8 +114,12 @@ class Worker:
             self._handed_out.put(due)
         while len(self._carriers) < self._slots.taken:
             carrier = threading.Thread(target=self._carry, name=f"carrier-{len(self._carriers)}")
+            try:
+                carrier.start()
+            except Exception:  # the machine has no thread or memory left; the next round has to
+                log.exception("carrier_not_started", worker=self.name)
+                return
             self._carriers.append(carrier)
-            carrier.start()
 
     def _carry(self) -> None:
         """Carry actions out until the worker stops, on a database connection of this thread."""

@@ -72,9 +72,13 @@ def deliver_beside() -> None:
     for webhook_id in _waiting_webhooks():
         if not _slots.acquire(blocking=False):
             return
-        threading.Thread(
-            target=_deliver_in_thread, args=[webhook_id], name=THREAD, daemon=True
-        ).start()
+        try:
+            threading.Thread(
+                target=_deliver_in_thread, args=[webhook_id], name=THREAD, daemon=True
+            ).start()
+        except Exception:  # the machine has no thread or memory left
+            _slots.release()
+            raise
 
 
 def deliver() -> None:

@@ -63,11 +63,19 @@ class Background:
                 return False
             self._busy.add(mailbox)
             self._left.pop(mailbox, None)
-            self._begun.put((mailbox, actions))
             if self._idle:
                 self._idle -= 1
+                self._begun.put((mailbox, actions))
                 return True
-        threading.Thread(target=self._work, name=self._name, daemon=True).start()
+        try:
+            threading.Thread(
+                target=self._work, args=[(mailbox, actions)], name=self._name, daemon=True
+            ).start()
+        except Exception:  # the machine has no thread or memory left
+            log.exception("chore_failed", process=self._name)
+            with self._lock:
+                self._busy.remove(mailbox)
+            return False
         return True
 
     def finish(self) -> None:
@@ -96,9 +104,9 @@ class Background:
         finally:
             connection.close()
 
-    def _work(self) -> None:
+    def _work(self, begun: tuple[UUID, list[UUID]] | None) -> None:
         try:
-            while (begun := self._wait()) is not None:
+            while begun is not None:
                 mailbox, actions = begun
                 try:
                     self._take_turn(actions)
@@ -106,6 +114,7 @@ class Background:
                     log.exception("chore_failed", process=self._name)
                 finally:
                     self._end(mailbox)
+                begun = self._wait()
         finally:
             connection.close()
 

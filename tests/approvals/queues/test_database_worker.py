@@ -4,6 +4,7 @@ notifications of PostgreSQL.
 
 import select
 import signal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -52,6 +53,29 @@ def test_threads_send_in_parallel_and_sigterm_lets_them_end(site: Site, more: li
         site.reaches(action, "succeeded")
     assert not Attempt.objects.filter(action=waiting).exists()
     assert [len(each.smtp.ledger) for each in more] == [1, 1, 1]
+
+
+ONE_THREAD_FAILS = """
+import threading
+start, failed = threading.Thread.start, []
+def refuse_once(self):
+    if self.name == "carrier-0" and not failed:
+        failed.append(self)
+        raise RuntimeError("can't start new thread")
+    start(self)
+threading.Thread.start = refuse_once
+"""
+
+
+@pytest.mark.process
+@pytest.mark.sqlite_only
+def test_mail_leaves_although_no_thread_was_left_at_first(site: Site, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(ONE_THREAD_FAILS)
+    site.environment["PYTHONPATH"] = f"{tmp_path}:{site.environment['PYTHONPATH']}"
+    worker = site.worker()
+    site.reaches(site.approved(), "succeeded")
+    assert "carrier_not_started" in worker.log()
+    assert asked_to_end(worker) == 0
 
 
 @pytest.mark.sqlite_only
