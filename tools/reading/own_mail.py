@@ -58,7 +58,7 @@ def is_gmail(provider: object) -> bool:
     return isinstance(provider, GmailProvider)
 
 
-# What reads no mail.
+# Calls that read no mail.
 UNCHANGED = frozenset(
     {"delete_draft", "id_of_number", "is_prepared", "list_folders", "save_draft", "writes_quote"}
 )
