@@ -1,37 +1,58 @@
 """The caller of a request, and the surface that the request came through."""
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal, Self
 
 from accounts.access.quotas import Usage
-from accounts.models import ApiToken, User
+from accounts.models import SCOPES, STAFF_SCOPES, ApiToken, User
 
 Surface = Literal["rest", "mcp", "agent", "web", "command"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Caller:
-    """A person, or a token that a person owns.
+    """A person on their own page, or a program in a person's name: a token, or the chat.
 
-    `scopes` limits a token; a signed-in person has no such limit. `name` is the token's name.
+    `scopes` limits a program; a person has no such limit. `name` is the name of the program.
     Together with the user it is the proposer, so a rotated token keeps its idempotency keys.
-    `usage` holds, by name, the rest of each quota that this request has counted for.
+    A caller without `may_propose` cannot store anything for a person to decide. `usage` holds, by
+    name, the rest of each quota that this request has counted for.
     """
+
+    CHAT: ClassVar[str] = "chat"
 
     user: User
     surface: Surface
     token: ApiToken | None = None
     scopes: frozenset[str] = field(default_factory=frozenset)
+    may_propose: bool = True
     usage: dict[str, Usage] = field(default_factory=dict, compare=False)
+
+    @classmethod
+    def chat_of(cls, person: User) -> Self:
+        """Return the chat of a signed-in person. Its model reads what others wrote, so it is a
+        program.
+        """
+        scopes = frozenset(SCOPES) - (frozenset() if person.is_staff else STAFF_SCOPES)
+        return cls(user=person, surface="agent", scopes=scopes)
 
     @property
     def name(self) -> str:
-        return self.token.name if self.token else ""
+        if self.token:
+            return self.token.name
+        return "" if self.is_person else self.CHAT
+
+    @property
+    def actor(self) -> str:
+        """Return the word for the caller in the audit."""
+        if self.token:
+            return f"token:{self.token.pk}"
+        return f"user:{self.user.pk}" if self.is_person else f"chat:{self.user.pk}"
 
     @property
     def is_person(self) -> bool:
         """Return True on a signed-in person's own page; tokens, chat and commands are programs."""
-        return self.surface == "web" and self.token is None
+        return self.surface == "web" and not self.token
 
     def may(self, scope: str) -> bool:
-        return self.token is None or scope in self.scopes
+        return self.is_person or scope in self.scopes

@@ -140,7 +140,7 @@ def names_of(events: Iterable[AuditEvent]) -> dict[str, str]:
     """Return the names of the actors and members in these events, looked up once for all."""
     actors = {event.actor for event in events}
     actors |= {f"user:{key}" for event in events for key in _concerned_people(event)}
-    people = User.objects.in_bulk([key for actor in actors if (key := _user_id(actor))])
+    people = User.objects.in_bulk([key for actor in actors if (key := owner_id(actor))])
     tokens = {
         f"token:{token.pk}": _("%(name)s, a token of %(owner)s")
         % {"name": token.name, "owner": token.user.email}
@@ -154,8 +154,8 @@ def names_of(events: Iterable[AuditEvent]) -> dict[str, str]:
         "stranger": _("a person who is not signed in"),
     }
     return {
-        actor: people[key].email
-        if (key := _user_id(actor)) in people
+        actor: name_of(actor, people[key].email)
+        if (key := owner_id(actor)) in people
         else {**tokens, **fixed}.get(actor, actor)
         for actor in actors
     }
@@ -211,7 +211,12 @@ def _find_actors(name: str) -> list[str]:
     tokens = ApiToken.objects.filter(Q(user__in=people) | Q(name=name.strip())).values_list(
         "pk", flat=True
     )
-    return [*(f"user:{key}" for key in people), *(f"token:{key}" for key in tokens)]
+    return [*actors_of(people), *(f"token:{key}" for key in tokens)]
+
+
+def actors_of(people: Iterable[int]) -> list[str]:
+    """Return the words for these people and their chats."""
+    return [f"{kind}:{key}" for key in people for kind in ("user", "chat")]
 
 
 def _concerned_people(event: AuditEvent) -> list[str]:
@@ -219,9 +224,15 @@ def _concerned_people(event: AuditEvent) -> list[str]:
     return [str(key) for name in (*CONCERNED, "subject") if (key := data.get(name))]
 
 
-def _user_id(actor: str) -> int | None:
-    key = actor.removeprefix("user:")
-    return int(key) if key != actor and _is_key(key) else None
+def owner_id(actor: str) -> int | None:
+    """Return the id of a person who acts, or whose chat acts."""
+    kind, _, key = actor.partition(":")
+    return int(key) if kind in ("user", "chat") and _is_key(key) else None
+
+
+def name_of(actor: str, person: str) -> str:
+    """Return how a person who acts is called, or the chat of that person."""
+    return person if actor.startswith("user:") else _("the chat of %(owner)s") % {"owner": person}
 
 
 def _token_id(actor: str) -> UUID | None:

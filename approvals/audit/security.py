@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy as _
 
 from accounts.models import ApiToken, Mailbox, User
 from approvals.audit.form import DAY, day_after, midnight
-from approvals.audit.log import Logged, Wanted, details_of, names_of, page
+from approvals.audit.log import Logged, Wanted, actors_of, details_of, names_of, page
 from approvals.audit.words import PEOPLE_WORDS, words_of
 from approvals.models import AuditEvent
 from approvals.models.audit import PEOPLE
@@ -131,5 +131,5 @@ def _filter_by_person(email: str) -> Q:
         return Q()
     people = User.objects.filter(email=email.strip().lower()).values_list("pk", flat=True)
     tokens = ApiToken.objects.filter(user__in=people).values_list("pk", flat=True)
-    actors = [*(f"user:{key}" for key in people), *(f"token:{key}" for key in tokens)]
+    actors = [*actors_of(people), *(f"token:{key}" for key in tokens)]
     return Q(actor__in=actors) | Q(data__subject__in=[str(key) for key in people])

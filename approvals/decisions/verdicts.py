@@ -30,7 +30,6 @@ from approvals.decisions.rights import (
     right_to_decide,
 )
 from approvals.lifecycle.load import Read, read_action
-from approvals.lifecycle.proposals import actor_of
 from approvals.lifecycle.returns import UNDECIDED
 from approvals.lifecycle.revisions import add_notice, filter_new_warnings
 from approvals.models import ApprovalPolicy, Decision, PendingAction
@@ -351,9 +350,13 @@ def cancel(
     with transaction.atomic():
         action = lock_action(action_id)
         own = action.proposer_id == caller.user.pk and (
-            caller.token is None or action.proposer_name == caller.name
+            caller.is_person or action.proposer_name == caller.name
         )
-        right = None if own or caller.token else find_right_to_decide(caller.user, action.mailbox)
+        right = (
+            find_right_to_decide(caller.user, action.mailbox)
+            if caller.is_person and not own
+            else None
+        )
         if not own and right is None:
             raise not_found("The action does not exist, or you may not see it.")
         if action.status == Status.CANCELLED:
@@ -371,7 +374,7 @@ def cancel(
         chain.record(
             mailbox=action.mailbox,
             event="cancelled",
-            actor=actor_of(caller),
+            actor=caller.actor,
             action_id=action.id,
             **(right.audited if right else {}),
         )

@@ -70,10 +70,16 @@ def propose(
     `remarks` is what the proposer says about it, `standing` what was read for its preview.
 
     Returns the action, and True if the key had led to it before. Raises `policy_blocked` if the
-    rules of the mailbox refuse one of its targets, and `rate_limited` if too many proposals of this
-    caller wait already. Raises `not_found` or `conflict` if the other action cannot be replaced,
-    and `transient` if the bucket does not take the bytes.
+    caller may not propose, or if the rules of the mailbox refuse one of its targets. Raises
+    `rate_limited` if too many proposals of this caller wait already, `not_found` or `conflict` if
+    the other action cannot be replaced, and `transient` if the bucket does not take the bytes.
     """
+    if not caller.may_propose:
+        raise Problem(
+            "policy_blocked",
+            "This changes something, which the mode of the chat does not allow. Tell the person; do"
+            " not try another way.",
+        )
     if standing is None:
         standing, _ = read_standing(caller, mailbox, proposal.preview.fingerprint)
     targets = [target.address for target in proposal.preview.targets]
@@ -126,7 +132,7 @@ def _store(
         if replaces is None
         else replaceable(caller=caller, mailbox=mailbox, action_id=replaces)
     )
-    now, actor = standing.now(), actor_of(caller)
+    now, actor = standing.now(), caller.actor
     action = _insert(
         prepared.action_id, caller, mailbox, tool, proposal, standing.policy, now, replaced
     )
@@ -272,7 +278,3 @@ def replaceable(*, caller: Caller, mailbox: Mailbox, action_id: str) -> PendingA
             "A reviewer has already edited it and continues with that. Do not propose it again.",
         )
     return action
-
-
-def actor_of(caller: Caller) -> str:
-    return f"token:{caller.token.id}" if caller.token else f"user:{caller.user.pk}"

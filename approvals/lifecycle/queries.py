@@ -42,13 +42,16 @@ def visible_to(person: User | Slot) -> QuerySet[PendingAction]:
 def of_caller(caller: Caller) -> QuerySet[PendingAction]:
     """Return the actions that the caller may see.
 
-    A token sees the actions proposed under its own name in its mailboxes. A person sees all actions
-    of their mailboxes.
+    A program sees the actions proposed under its own name in its mailboxes. A person sees all
+    actions of their mailboxes.
     """
-    if caller.token is None:
+    if caller.is_person:
         return visible_to(caller.user)
     return PendingAction.objects.filter(
-        proposer=caller.user, proposer_name=caller.name, mailbox__in=roles.mailboxes(caller)
+        proposer=caller.user,
+        proposer_name=caller.name,
+        token_id__isnull=not caller.token,  # a token may have the name of the chat
+        mailbox__in=roles.mailboxes(caller),
     )
 
 

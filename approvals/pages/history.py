@@ -11,6 +11,7 @@ from django.utils.timesince import timesince
 from django.utils.translation import gettext, ngettext
 
 from accounts.models import User
+from approvals.audit.log import name_of, owner_id
 from approvals.audit.words import words_of
 from approvals.lifecycle.queries import rule_changes_of
 from approvals.models import AuditEvent, PendingAction
@@ -72,17 +73,17 @@ def load_history(action: PendingAction) -> list[Past]:
         found.append(Past(at=action.created_at, sort="archived", what=None))
     events = [event for event in events if event.event != "created"]
     people = User.objects.in_bulk(
-        {int(e.actor[5:]) for e in events if e.actor.startswith("user:")}
+        {key for event in events if (key := owner_id(event.actor))}
         | {key for event in events for key in _people_of(event)}
     )
     for event in events:
-        person = people.get(int(event.actor[5:])) if event.actor.startswith("user:") else None
+        person = people.get(owner_id(event.actor) or 0)
         found.append(
             Past(
                 at=event.at,
                 sort="event",
                 what=event,
-                who=str(person) if person else "",
+                who=name_of(event.actor, str(person)) if person else "",
                 title=_title_of(event, people),
             )
         )

@@ -15,7 +15,6 @@ from accounts.infra.safe_hosts import HostError
 from accounts.infra.texts import translatable
 from accounts.models import ApiToken
 from approvals.audit import chain
-from approvals.lifecycle.proposals import actor_of
 from approvals.lifecycle.steps import EVENTS
 from approvals.models import AuditChain, Webhook, WebhookCursor, WebhookDelivery
 from approvals.models.audit import PEOPLE
@@ -39,7 +38,7 @@ def add_webhook(
     """
     security = SECURITY in events
     if security and (
-        caller.token is not None or not caller.user.is_staff or token.user_id != caller.user.pk
+        not caller.is_person or not caller.user.is_staff or token.user_id != caller.user.pk
     ):
         raise Problem(
             "forbidden",
@@ -144,11 +143,11 @@ def _record(caller: Caller, webhook: Webhook, mailboxes: Iterable[UUID], *, even
             mailbox=None,
             of_people=True,
             event=event,
-            actor=actor_of(caller),
+            actor=caller.actor,
             webhook=str(webhook.pk),
         )
     for mailbox in mailboxes:
-        chain.record(mailbox=mailbox, event=event, actor=actor_of(caller), webhook=str(webhook.pk))
+        chain.record(mailbox=mailbox, event=event, actor=caller.actor, webhook=str(webhook.pk))
 
 
 def deliver_again(webhook: Webhook, delivery_id: UUID) -> None:

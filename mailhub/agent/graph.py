@@ -9,7 +9,7 @@ import json
 import math
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
@@ -29,7 +29,6 @@ from langgraph.runtime import Runtime
 
 from accounts.access.caller import Caller
 from accounts.infra.problems import Problem
-from accounts.infra.texts import translatable
 from mailhub.agent import stream, threads
 from mailhub.agent.checkpoints import DatabaseSaver
 from mailhub.agent.history import BUDGET, RESULT_CHARS, compact, cut, fit, rounds, size
@@ -103,7 +102,7 @@ def offered_tools(turn: Turn) -> list[Tool]:
         tool
         for tool in tools_for(turn.caller)
         if not block_reason(tool, turn.mode, allowed=settings.AGENT_WRITE_ALLOW)
-        and (tool.effect != "command" or _commands_run_here(turn.caller, tool))
+        and (tool.effect != "command" or _commands_run_here(tool))
     ]
 
 
@@ -246,19 +245,7 @@ def _answer(turn: Turn, name: str, arguments: Mapping[str, Any]) -> Any:
     if reason:
         raise Problem("policy_blocked", reason)
     may_propose = proposes(tool, turn.mode, allowed=settings.AGENT_WRITE_ALLOW)
-    given = dict(arguments)
-    if not may_propose and "confirm" in tool.parameters.model_fields:
-        given["confirm"] = False
-    answer = call_tool(turn.caller, name, given)
-    if not may_propose and answer.result.get("status") == "preview":
-        raise Problem(
-            "policy_blocked",
-            translatable(
-                "This command changes something, which the mode %(mode)s does not allow.",
-                mode=turn.mode,
-            ),
-        )
-    return answer, tool
+    return call_tool(replace(turn.caller, may_propose=may_propose), name, arguments), tool
 
 
 def _refuse(problem: Problem) -> Outcome:
@@ -273,9 +260,8 @@ def _refuse(problem: Problem) -> Outcome:
     return Outcome(text=cut(redact(_dump(members)), RESULT_CHARS), status=problem.code, short=short)
 
 
-def _commands_run_here(caller: Caller, tool: Tool) -> bool:
-    listed = tool.name in settings.MCP_M365_TOOLS and bool(settings.MCP_M365_START_CMD)
-    return listed and (caller.token is not None or caller.user.is_staff)
+def _commands_run_here(tool: Tool) -> bool:
+    return tool.name in settings.MCP_M365_TOOLS and bool(settings.MCP_M365_START_CMD)
 
 
 def _schema(tool: Tool) -> dict[str, Any]:

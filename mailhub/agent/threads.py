@@ -21,15 +21,22 @@ SHOWN = 200
 
 
 def of_caller(caller: Caller) -> QuerySet[Thread]:
-    return Thread.objects.filter(user=caller.user, caller_name=caller.name).order_by("-updated_at")
+    return Thread.objects.filter(user=caller.user, caller_name=_owner(caller)).order_by(
+        "-updated_at"
+    )
 
 
 def open_thread(caller: Caller, name: str | None) -> Thread:
     """Return the caller's thread of this name; other callers have their own of the same name."""
     found, _ = Thread.objects.get_or_create(
-        user=caller.user, caller_name=caller.name, name=name or str(uuid4())
+        user=caller.user, caller_name=_owner(caller), name=name or str(uuid4())
     )
     return found
+
+
+def _owner(caller: Caller) -> str:
+    """Return the name of the token; empty for the person, also if a token is named as the chat."""
+    return caller.token.name if caller.token else ""
 
 
 def claim(thread: Thread) -> str:

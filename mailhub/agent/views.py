@@ -19,7 +19,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from accounts.access import rate_limits
 from accounts.access.audience import lacks_scope
-from accounts.access.auth import caller_of_bearer, caller_of_session
+from accounts.access.auth import caller_of_bearer
 from accounts.access.caller import Caller
 from accounts.access.signed_in import AuthenticatedRequest, signed_in_action, signed_in_page
 from accounts.infra.json_bodies import read_json
@@ -130,7 +130,7 @@ def _caller(request: HttpRequest) -> Caller:
         raise Problem("unauthenticated", "Sign in, or send a token.")
     if refusal is not None:
         raise Problem("forbidden", "The CSRF token is missing or wrong.")
-    return Caller(user=request.user, surface="agent")
+    return Caller.chat_of(request.user)
 
 
 def _require_scope(caller: Caller) -> Caller:
@@ -161,7 +161,7 @@ def _parse_request(request: HttpRequest) -> Asked:
 def page(request: AuthenticatedRequest, thread_id: UUID | None = None) -> HttpResponse:
     """Return the chat, with one thread open or a new one."""
     person = request.user
-    mine = threads.of_caller(caller_of_session(request))
+    mine = threads.of_caller(Caller.chat_of(request.user))
     thread = get_object_or_404(mine, pk=thread_id) if thread_id else None
     return render(
         request,
@@ -187,14 +187,14 @@ def page(request: AuthenticatedRequest, thread_id: UUID | None = None) -> HttpRe
 @signed_in_page
 def cards(request: AuthenticatedRequest, name: str) -> HttpResponse:
     """Return the thread's pending actions in their present state, as a part of the page."""
-    thread = get_object_or_404(threads.of_caller(caller_of_session(request)), name=name)
+    thread = get_object_or_404(threads.of_caller(Caller.chat_of(request.user)), name=name)
     return render(request, "agent/cards.html", {"actions": _actions(request.user, thread)})
 
 
 @signed_in_action
 def forget(request: AuthenticatedRequest, thread_id: UUID) -> HttpResponse:
     """Delete a thread and its content; its proposals stay."""
-    get_object_or_404(threads.of_caller(caller_of_session(request)), pk=thread_id).delete()
+    get_object_or_404(threads.of_caller(Caller.chat_of(request.user)), pk=thread_id).delete()
     return redirect("agent")
 
 

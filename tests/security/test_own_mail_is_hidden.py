@@ -64,7 +64,7 @@ def hub(request: Any, settings: Any, office: Office) -> Office:
 
 def caller(user: User, surface: Surface, token: bool, mailbox: Mailbox) -> Caller:
     if not token:
-        return Caller(user=user, surface=surface)
+        return Caller.chat_of(user) if surface == "agent" else Caller(user=user, surface=surface)
     made = ApiToken.issue(
         user=user, name=f"agent-{uuid.uuid4().hex[:8]}", scopes=list(SCOPES), mailboxes=[mailbox]
     )[0]

@@ -60,15 +60,11 @@ def run_command(caller: Caller, parameters: M365RunCommand) -> dict[str, Any] | 
     """Run a reading command now; preview or propose a writing one if the settings allow writes.
 
     The CLI is signed in as one account for the whole server, independent of the mailbox. So the
-    tool needs a token with the scope, or a staff person. The mailbox decides who approves a write;
+    tool needs a scope that only staff can give. The mailbox decides who approves a write;
     a read needs no mailbox.
     """
     if parameters.mailbox is not None:
         roles.get_mailbox(caller, parameters.mailbox, need=Role.PROPOSER)
-    if caller.token is None and not caller.user.is_staff:
-        raise Problem(
-            "forbidden", "Only staff of this server may use its sign-in to Microsoft 365."
-        )
     if NAME not in settings.MCP_M365_TOOLS:
         raise Problem(
             "policy_blocked",

@@ -16,7 +16,6 @@ from accounts.infra.problems import Problem
 from accounts.infra.texts import translatable
 from accounts.models import Mailbox
 from approvals.audit import chain as audit
-from approvals.lifecycle import proposals
 from tools.mail.message import lenient
 from tools.mail.message.compose import (
     MESSAGE_ID,
@@ -105,7 +104,7 @@ def may_change(caller: Caller, mailbox: Mailbox, stored: StoredDraft) -> bool:
     A signed-in person's own click may. A program may only if it wrote the draft itself and nobody
     changed it since.
     """
-    if caller.surface == "web" and caller.token is None:
+    if caller.is_person:
         return True
     written = Draft.objects.filter(
         mailbox=mailbox,
@@ -114,8 +113,7 @@ def may_change(caller: Caller, mailbox: Mailbox, stored: StoredDraft) -> bool:
         author=caller.user,
         author_name=caller.name,
     )
-    # The chat acts in the name of a person, but a draft that the person wrote on a page is not the
-    # chat's.
+    # A token may have the name of the chat.
     return (written if caller.token else written.filter(surface=caller.surface)).exists()
 
 
@@ -166,7 +164,7 @@ def remove_draft(
 
 def _audit_fields(caller: Caller, mailbox: Mailbox, before: StoredDraft) -> dict[str, Any]:
     """Return the shared fields of both audit events; the digest names the removed content."""
-    return {"mailbox": mailbox, "actor": proposals.actor_of(caller), "digest": before.etag[:64]}
+    return {"mailbox": mailbox, "actor": caller.actor, "digest": before.etag[:64]}
 
 
 def _draft_id(provider: MailProvider, parameters: UpdateDraft | DeleteDraft) -> str:

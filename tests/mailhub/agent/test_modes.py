@@ -111,7 +111,7 @@ def test_safe_write_turn_ends_with_a_pending_action(
     assert len(server.ledger) == 1
 
 
-def test_person_in_the_chat_proposes_as_themselves(
+def test_chat_of_a_person_proposes_under_a_name_of_its_own(
     person: Chat, model: ModelServer, reviewer: Reviewer
 ) -> None:
     model.says(Says(calls=(("send_email", SEND),)))
@@ -119,7 +119,7 @@ def test_person_in_the_chat_proposes_as_themselves(
     action = PendingAction.objects.get()
     assert (action.proposer, action.proposer_name, action.status) == (
         reviewer.user,
-        "",
+        "chat",
         Status.PENDING,
     )
 
