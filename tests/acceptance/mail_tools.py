@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from accounts.models import Mailbox
+from approvals.lifecycle.load import read_action
 from approvals.models import PendingAction
 from tests.conftest import HELLO, Api, Reviewer
 from tests.support.people.outlook import approved, letter
@@ -12,7 +13,6 @@ from tests.support.servers.graph import GraphServer
 from tests.support.servers.graph_data import Hit
 from tests.support.servers.sandbox import ADA
 from tests.support.work import work
-from tools.providers.graph.outgoing import MARKER
 
 JO, SAM = "jo@northwind.example", "sam@northwind.example"
 TOOLS = ("send_email", "reply_email", "forward_email")
@@ -59,9 +59,8 @@ def only_send(graph: GraphServer) -> Hit:
     return hit
 
 
-def without_marker(body: dict[str, Any]) -> dict[str, Any]:
-    """Return the body without our marker, which must be there, and without an empty message."""
-    message = dict(body["message"])
-    (mark,) = message.pop("singleValueExtendedProperties")
-    assert mark["id"] == MARKER
-    return {name: value for name, value in {**body, "message": message}.items() if value != {}}
+def approved_bytes(action: PendingAction) -> bytes:
+    read = read_action(action.pk)
+    assert read is not None
+    approved = read.to_approved()
+    return approved.blob(approved.payload["source_sha256"])

@@ -1,18 +1,20 @@
 """Reply and forward on Microsoft 365, line by line of the seed list (docs/dev/seed-coverage.md)."""
 
+import base64
+
 import pytest
 
 from accounts.models import Mailbox
 from tests.acceptance.mail_tools import (
     JO,
     SAM,
+    approved_bytes,
     asked,
     first_in,
     message_id,
     only_send,
     proposed,
     seeds_way,
-    without_marker,
 )
 from tests.conftest import Api, Reviewer, problem_of
 from tests.support.people.outlook import api, approved, graph, letter, mailbox, state
@@ -22,6 +24,7 @@ from tests.support.work import work
 
 __all__ = ["api", "graph", "mailbox", "message_id", "seeds_way"]
 pytestmark = pytest.mark.django_db
+SPY = {"emailAddress": {"address": "spy@evil.example"}}
 
 
 @pytest.mark.parametrize("reply_all", [False, True])
@@ -49,28 +52,49 @@ def test_reply_preview_needs_one_get_request(
     assert {"subject", "from", "toRecipients", "ccRecipients"} <= set(
         hit.query["$select"].split(",")
     )
-    # The page does not show the quote that Microsoft 365 will add; a warning says so.
-    assert shown["body_excerpt"] == "On Thursday."
-    assert "quote_by_provider" in {warning["code"] for warning in answer["warnings"]}
+    assert shown["body_excerpt"].startswith("On Thursday.")
+    assert "> When do you come?" in shown["body_excerpt"]
 
 
-@pytest.mark.parametrize(("reply_all", "endpoint"), [(False, "reply"), (True, "replyAll")])
-def test_reply_sends_only_the_comment_to_its_endpoint(
+@pytest.mark.parametrize("reply_all", [False, True])
+def test_reply_without_drafts_leaves_as_its_approved_bytes(
     api: Api,
     reviewer: Reviewer,
     graph: GraphServer,
     seeds_way: Mailbox,
     message_id: str,
     reply_all: bool,
-    endpoint: str,
 ) -> None:
     action = proposed(api, reviewer, "reply_email", message_id, reply_all=reply_all)
     hit = only_send(graph)
-    assert hit.path.endswith(f"/{endpoint}")
-    assert without_marker(hit.body) == {"comment": "On Thursday."}
+    assert hit.path.endswith("/sendMail")
+    assert hit.body.endswith(approved_bytes(action))
+    assert b"\r\nReferences: <question@northwind.example>\r\n" in hit.body
     (accepted,) = graph.ledger
     assert (state(action), accepted.marker) == (("succeeded", None), action.message_id)
     assert set(accepted.recipients) == ({MIRA, JO, SAM} if reply_all else {MIRA})
+
+
+@pytest.mark.parametrize("tool", ["reply_email", "forward_email"])
+def test_original_changed_after_approval_changes_nothing(
+    api: Api, reviewer: Reviewer, graph: GraphServer, seeds_way: Mailbox, tool: str
+) -> None:
+    message = letter()
+    message.add_attachment(b"%PDF harmless", "application", "pdf", filename="offer.pdf")
+    graph.deliver(ADA, message.as_bytes())
+    original = first_in(api, "inbox")
+    action = approved(reviewer, api.tool(tool, **asked(tool, original, confirm=True)))
+    (item,) = graph.store.of(ADA).values()
+    graph.store.patch(
+        item, {"body": {"contentType": "text", "content": "SECRET"}, "replyTo": [SPY]}
+    )
+    item.files[0]["contentBytes"] = base64.b64encode(b"%PDF secret").decode()
+    work()
+    assert state(action) == ("succeeded", None)
+    (accepted,) = graph.ledger
+    assert accepted.recipients == ((MIRA,) if tool == "reply_email" else (JO,))
+    assert b"SECRET" not in accepted.source
+    assert base64.b64encode(b"%PDF secret") not in accepted.source
 
 
 @pytest.mark.parametrize("tool", ["reply_email", "forward_email"])
@@ -82,19 +106,10 @@ def test_unknown_original_is_not_found(
         assert (problem["code"], problem["status"]) == ("not_found", 404)
 
 
-@pytest.mark.parametrize("way", ["drafts", "seeds"])
 @pytest.mark.parametrize("tool", ["reply_email", "forward_email"])
 def test_original_deleted_meanwhile_sends_nothing(
-    api: Api,
-    reviewer: Reviewer,
-    graph: GraphServer,
-    mailbox: Mailbox,
-    message_id: str,
-    tool: str,
-    way: str,
+    api: Api, reviewer: Reviewer, graph: GraphServer, message_id: str, tool: str
 ) -> None:
-    if way == "seeds":
-        Mailbox.objects.update(scopes=["Mail.Read", "Mail.Send"])
     action = approved(reviewer, api.tool(tool, **asked(tool, message_id, confirm=True)))
     graph.store.of(ADA).clear()
     work()
@@ -102,15 +117,14 @@ def test_original_deleted_meanwhile_sends_nothing(
 
 
 @pytest.mark.parametrize("tool", ["reply_email", "forward_email"])
-def test_permission_lost_after_approval_sends_nothing(
+def test_permission_lost_after_approval_sends_the_same(
     api: Api, reviewer: Reviewer, graph: GraphServer, mailbox: Mailbox, message_id: str, tool: str
 ) -> None:
     action = approved(reviewer, api.tool(tool, **asked(tool, message_id, confirm=True)))
     Mailbox.objects.update(scopes=["Mail.Read", "Mail.Send"])
     work()
-    error = api.get(f"/actions/{action.pk}").json()["error"]
-    assert (error["code"], error["required_scope"]) == ("auth_error", "Mail.ReadWrite")
-    assert (graph.sends(), graph.ledger) == ([], [])
+    assert state(action) == ("succeeded", None)
+    assert only_send(graph).body.endswith(approved_bytes(action))
 
 
 # forward_email
@@ -135,7 +149,7 @@ def test_forward_preview_says_if_files_go_along(
 
 @pytest.mark.parametrize("comment", [None, "For you."])
 @pytest.mark.parametrize("to", [[JO], [JO, SAM], [ADA]], ids=["one", "several", "oneself"])
-def test_forward_names_recipients_and_no_empty_comment(
+def test_forward_without_drafts_leaves_as_its_approved_bytes(
     api: Api,
     reviewer: Reviewer,
     graph: GraphServer,
@@ -149,11 +163,9 @@ def test_forward_names_recipients_and_no_empty_comment(
     action = proposed(
         api, reviewer, "forward_email", first_in(api, "inbox"), to=to, comment=comment
     )
-    assert only_send(graph).path.endswith("/forward")
-    assert without_marker(only_send(graph).body) == {
-        "toRecipients": [{"emailAddress": {"address": address}} for address in to],
-        **({"comment": comment} if comment else {}),
-    }
+    hit = only_send(graph)
+    assert hit.path.endswith("/sendMail")
+    assert hit.body.endswith(approved_bytes(action))
     assert (state(action), graph.ledger[0].recipients) == (("succeeded", None), tuple(to))
     assert b"a.pdf" in graph.ledger[0].source
 

@@ -173,7 +173,7 @@ class Graph(Api):
         found: Counter[str] = Counter()
         for hit in self._server.sends():
             if hit.action == "sendMail":
-                found[hit.body["message"]["singleValueExtendedProperties"][0]["value"]] += 1
+                found[str(message_from_bytes(hit.body)["Message-ID"])] += 1
             else:
                 item = items.get(unquote(hit.path).split("/")[-2])
                 found[next(iter(item.extended.values())) if item else hit.path] += 1

@@ -41,7 +41,7 @@ def hand_over(handler: Handler) -> tuple[list[str], ProviderError | None]:
 
     try:
         graph(noted).hand_over(
-            "/sendMail", {}, wire_started=lambda: events.append("wire"), answer_seconds=5
+            "/sendMail", wire_started=lambda: events.append("wire"), answer_seconds=5
         )
     except ProviderError as error:
         return events, error

@@ -127,3 +127,32 @@ def test_approved_mail_of_a_newer_version_waits_with_the_reason(
     assert stored.error["code"] == "unreadable"
     assert "Update mailhub" in stored.error["detail"]
     assert server.ledger == []
+
+
+@pytest.mark.parametrize(
+    ("text", "comment"),
+    [
+        pytest.param("On Thursday.\n", "On Thursday.", id="text"),
+        pytest.param("If 5 < 6:\n  on Thursday.", "If 5 &lt; 6:<br>&nbsp; on Thursday.", id="html"),
+        pytest.param("", "", id="forward-without-a-comment"),
+    ],
+)
+@pytest.mark.django_db(transaction=True)
+def test_stored_answer_without_its_quote_never_leaves(
+    mailbox: Mailbox,
+    alice: User,
+    reviewer: Reviewer,
+    server: MemoryServer,
+    text: str,
+    comment: str,
+) -> None:
+    """Check a mail of an earlier version, which let the provider write the quote."""
+    caller = Caller(user=alice, surface="web")
+    action = store_mail(caller, mailbox, original="18c", text=text, comment=comment)
+    assert reviewer.decide(str(action.pk), "approve").status_code == 302
+
+    work()
+
+    action.refresh_from_db()
+    assert (action.status, server.ledger) == ("failed", [])
+    assert "would have added the quote" in str(action.error)

@@ -152,8 +152,7 @@ class Envelope:
     """A mail to hand over: the sender, every recipient, and the exact bytes that leave.
 
     The other fields are for providers that do not take bytes, or not for everything: the sort of
-    mail, the id of the original, whether all of its recipients are answered, and only the words
-    above the quote.
+    mail, and the id of the original.
     """
 
     sender: str
@@ -161,8 +160,6 @@ class Envelope:
     source: bytes
     kind: Literal["send", "reply", "forward"] = "send"
     original: str = ""
-    reply_all: bool = False
-    comment: str = ""
     save_to_sent: bool = True
 
 
@@ -306,8 +303,7 @@ class Evidence(Protocol):
         """Return the names of the differences between the envelope and the message that `find_sent`
         found: recipients, subject, content.
 
-        Empty if nothing differs, or if only mailhub can have chosen the content. Raises
-        ProviderError.
+        Empty if nothing differs. Raises ProviderError.
         """
         ...
 
@@ -344,13 +340,6 @@ class MailProvider(Reader, Drafts, Sender, Evidence, Protocol):
 
     name: str
     send_scope: str
-
-    @property
-    def writes_quote(self) -> bool:
-        """Return True if the provider writes the quote of answers and forwards itself and takes
-        only the comment.
-        """
-        ...
 
     @property
     def always_keeps_copy(self) -> bool:

@@ -81,7 +81,6 @@ SERVERS: dict[str, MemoryServer] = {}
 class MemoryProvider:
     name = "memory"
     send_scope = "memory.send"
-    writes_quote = False
     always_keeps_copy = False
 
     @classmethod

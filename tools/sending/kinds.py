@@ -52,6 +52,13 @@ DRAFT_CHANGED = Outcome(
     code="draft_changed",
     detail=translatable("The draft was changed or removed after it was proposed."),
 )
+WITHOUT_QUOTE = Outcome(
+    verdict="refused",
+    code="refused",
+    detail=translatable(
+        "The provider would have added the quote of this mail after the approval. mailhub no longer sends such mail."
+    ),
+)
 UNREADABLE = "unreadable"
 
 
@@ -94,6 +101,8 @@ class SendMail:
             notes = DraftNotes.from_json(approved.prepared)
         except Unreadable as error:
             return Outcome(verdict="not_sent", code=UNREADABLE, detail=error.detail)
+        if payload.lacks_quote:
+            return WITHOUT_QUOTE
         mailbox = approved.mailbox
         provider = provider_for(mailbox)
         source = add_date(approved.blob(payload.source_sha256), date=_now())
@@ -229,8 +238,6 @@ def envelope_of(payload: MailPayload, source: bytes) -> Envelope:
         # answer stays in its thread.
         kind="send" if payload.revised and not payload.in_reply_to else payload.sort,
         original=payload.original,
-        reply_all=payload.reply_all,
-        comment="" if payload.revised else payload.comment,
         save_to_sent=payload.save_to_sent_items,
     )
 

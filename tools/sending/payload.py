@@ -5,6 +5,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field
 
+from tools.mail.html.clean import text_of
 from tools.mail.message.compose import OutgoingMessage
 from tools.stored import Stored
 
@@ -80,6 +81,15 @@ class MailPayload(Stored):
     def recipients(self) -> tuple[str, ...]:
         """Return the recipients of the envelope, Bcc included."""
         return (*self.to, *self.cc, *self.bcc)
+
+    @property
+    def lacks_quote(self) -> bool:
+        """Return True if an earlier version let the provider write the quote, so the text has none.
+
+        The comment may be HTML. mailhub itself always writes at least a line above the quote.
+        """
+        is_own = bool(self.original) and self.html is None and not self.revised
+        return is_own and text_of(self.comment).split() == self.text.split()
 
     def with_content(self, message: OutgoingMessage, *, send_at: datetime | None) -> Self:
         """Return the payload of the same mail after a reviewer's edit."""

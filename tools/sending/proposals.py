@@ -26,7 +26,7 @@ from tools.mail.message.compose import (
     parent,
     reply_subject,
 )
-from tools.mail.message.content import Content, Original, build_comment
+from tools.mail.message.content import Content, Original
 from tools.mail.message.markup import answer_content, author_content, forward_content
 from tools.providers import provider_for
 from tools.providers.failures import map_errors
@@ -68,7 +68,6 @@ class Composed:
     reply_all: bool = False
     comment: str = ""
     draft: ProposedDraft | None = None
-    quote_by_provider: bool = False
     later: Later | None = None
 
 
@@ -118,7 +117,7 @@ def reply_email(
             to=to,
             cc=cc,
             subject=reply_subject(original.subject),
-            content=own if provider.writes_quote else answer_content(own, original),
+            content=answer_content(own, original),
             attachments=load_attachments(caller, parameters.attachments),
             in_reply_to=parent(original),
             references=chain(original),
@@ -128,8 +127,7 @@ def reply_email(
             original=original,
             original_id=parameters.message_id,
             reply_all=parameters.reply_all,
-            comment=build_comment(own.text, original),
-            quote_by_provider=provider.writes_quote,
+            comment=own.text,
             later=later,
         )
 
@@ -155,7 +153,7 @@ def forward_email(
             from_name=mailbox.name,
             to=tuple(parameters.to),
             subject=forward_subject(original.subject),
-            content=own if provider.writes_quote else forward_content(comment, original),
+            content=forward_content(comment, original),
             attachments=attachments,
             references=chain(original),
         )
@@ -163,8 +161,7 @@ def forward_email(
             request=request,
             original=original,
             original_id=parameters.message_id,
-            comment=build_comment(own.text, original),
-            quote_by_provider=provider.writes_quote,
+            comment=own.text,
         )
 
     return _propose(caller, mailbox, "forward_email", parameters, compose)
@@ -345,7 +342,6 @@ def _look_around(
         else "",
         answers_to=composed.original.reply_to if composed.original else (),
         later=composed.later,
-        quote_by_provider=composed.quote_by_provider,
     )
     return context, standing
 

@@ -32,7 +32,6 @@ from tools.mail.message.compose import (
 from tools.mail.message.content import Content, as_html, find_quote
 from tools.mail.message.markup import author_content
 from tools.mail.text.addresses import domain_of
-from tools.providers import provider_for
 from tools.schemas import (
     MAX_ATTACHMENT_BYTES,
     BodyType,
@@ -52,12 +51,6 @@ from tools.sending.uploads import TOO_LARGE
 
 # These warnings are about other mail than this one, so they stay valid for the edited text.
 CARRIED_OVER = ("injection", "thread_moved", "reply_to_differs")
-# Such a provider takes only the comment: an edited answer would begin a new conversation, and an
-# edited forward would lack its mail.
-COMPLETED = translatable(
-    "The provider itself completes the answers and forwards of this mailbox, so they cannot be edited: it was"
-    " connected without the permission to write drafts. Request changes, or connect it again with that permission."
-)
 LABELS = {
     "to": translatable("To"),
     "cc": translatable("Cc"),
@@ -139,8 +132,6 @@ def revise_mail(current: Revisable, changes: Changes) -> Proposal:
     """
     payload = MailPayload.from_json(current.payload)
     mailbox = Mailbox.objects.get(pk=payload.mailbox)
-    if payload.original and provider_for(mailbox).writes_quote:
-        raise Problem("invalid_input", COMPLETED)
     changed = _filter_changed(payload, changes)
     send_at = payload.leaves_from
     if "send_at" in changed:

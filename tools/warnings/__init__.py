@@ -11,7 +11,7 @@ from approvals.core.types import PreviewWarning
 from tools.mail.message.compose import OutgoingMessage
 from tools.mail.message.hidden import HiddenText, hidden_texts
 from tools.warnings.context import Context, Later
-from tools.warnings.course import no_sent_copy, possible_duplicate, quote_by_provider, thread_moved
+from tools.warnings.course import no_sent_copy, possible_duplicate, thread_moved
 from tools.warnings.files import attachment_missing, attachment_type
 from tools.warnings.parts import alternatives_differ, hidden_part
 from tools.warnings.recipients import (
@@ -51,7 +51,6 @@ ALL: Sequence[Callable[[OutgoingMessage, Context], PreviewWarning | None]] = (
     long_query,
     no_sent_copy,
     content_removed,
-    quote_by_provider,
 )
 
 

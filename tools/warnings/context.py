@@ -50,7 +50,6 @@ class Context:
     asked_by: str = ""
     answers_to: tuple[str, ...] = ()
     later: Later | None = None
-    quote_by_provider: bool = False
 
 
 def unseen_in(content: Content) -> tuple[str, ...]:

@@ -66,23 +66,3 @@ def no_sent_copy(message: OutgoingMessage, context: Context) -> PreviewWarning |
             "You will have no copy. If the answer of the mail server is lost, mailhub cannot look the mail up in Sent."
         ),
     )
-
-
-def quote_by_provider(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
-    if not context.quote_by_provider:
-        return None
-    added = translatable(
-        "You see only your own words. The provider adds the original below them and sets the subject."
-    )
-    unchecked = translatable(
-        "It also chooses the recipients, and mailhub cannot compare them with To and Cc here."
-    )
-    return PreviewWarning(
-        code="quote_by_provider",
-        title=translatable("The provider completes this."),
-        text=join(
-            added,
-            unchecked if message.request.kind == "reply" else "",
-            translatable("This mailbox was connected without the permission to write drafts."),
-        ),
-    )

@@ -63,7 +63,6 @@ class GraphServer:
         self.refuses_recipients: set[str] = set()
         self.renames = False
         self.destroys = True
-        self.answers_in_html = False
         self.shows_html = False
         self.mime_bcc: int | None = None
         self.on_read: Callable[[Item], object] = lambda item: None
@@ -175,6 +174,7 @@ class GraphServer:
     def accept(self, address: str, item: Item, endpoint: str, *, save: bool) -> None:
         """Send it: write it into the ledger, the inboxes of this server, and Sent."""
         with self._lock:
+            marker = next(iter(item.extended.values()), item.shown["internetMessageId"])
             if self.renames:
                 item.shown["internetMessageId"] = (
                     f"<{hashlib.sha256(item.id.encode()).hexdigest()[:16]}@exchange.example>"
@@ -188,7 +188,7 @@ class GraphServer:
                 endpoint=endpoint,
                 source=item.mime(),
                 saved=save,
-                marker=next(iter(item.extended.values()), ""),
+                marker=marker,
             )
             self.ledger.append(accepted)
             if save:
@@ -268,7 +268,7 @@ class _Handler(BaseHTTPRequestHandler):
         if fault and fault.phase == "drop_before":
             raise Cut
         raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        body = json.loads(raw) if raw and self.command != "PUT" else None
+        body = self._read_body(raw)
         graph.hits.append(
             Hit(
                 method=self.command,
@@ -299,6 +299,13 @@ class _Handler(BaseHTTPRequestHandler):
                 fault.headers,
             )
         return status, answer, ()
+
+    def _read_body(self, raw: bytes) -> Any:
+        """Return the JSON, or the bytes of a mail, which are base64 in a text."""
+        if not raw or self.command == "PUT":
+            return None
+        is_mime = self.headers.get("Content-Type", "").startswith("text/plain")
+        return base64.b64decode(raw, validate=True) if is_mime else json.loads(raw)
 
     def _action(self, path: str) -> str:
         last = path.rstrip("/").rpartition("/")[2]

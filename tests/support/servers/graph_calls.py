@@ -62,9 +62,12 @@ class Call:
                 self.graph.tamper(item)
                 return 201, item.shown
             case "POST", ["sendMail"]:
-                message = self.body["message"]
-                item = self.graph.store.new(self.address, "outbox", message)
-                return self._leaves(item, "sendMail", save=self.body.get("saveToSentItems", True))
+                if isinstance(self.body, bytes):
+                    item = self.graph.store.receive(self.address, self.body)
+                else:
+                    item = self.graph.store.new(self.address, "outbox", self.body["message"])
+                save = isinstance(self.body, bytes) or self.body.get("saveToSentItems", True)
+                return self._leaves(item, "sendMail", save=save)
             case "POST", ["mailFolders", folder, "messages", message, "permanentDelete"]:
                 item = self._item(message)
                 if item.folder != self._folder(folder):
@@ -107,10 +110,6 @@ class Call:
                 if not item.shown["isDraft"]:
                     raise Refusal(400, "ErrorInvalidOperation")
                 return self._leaves(item, "send", save=True)
-            case "POST", ["reply" | "replyAll" | "forward" as action]:
-                if "comment" in self.body and (self.body.get("message") or {}).get("body"):
-                    raise Refusal(400, "ErrorInvalidRequest")
-                return self._leaves(self._derived(item, action, "outbox"), action, save=True)
             case "GET", ["attachments"]:
                 return 200, self._paged([file_row(file) for file in item.files])
             case "POST", ["attachments"]:
@@ -210,9 +209,6 @@ class Call:
         prefix = "FW" if action == "forward" else "RE"
         quote_ = f"________________\r\nFrom: {shown['from']}\r\n\r\n{shown['body']['content']}"
         kind = shown["body"]["contentType"]
-        # No documentation says how Exchange treats a text.
-        if kind == "text" and self.graph.answers_in_html:
-            kind, quote_ = "html", f"<pre>{escape(quote_)}</pre>"
         given = {
             "subject": f"{prefix}: {shown['subject']}",
             "body": {

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 ALL = ("Mail.Read", "Mail.ReadWrite", "Mail.Send", "User.Read")
 SECONDS = 10
-SENDING = ("sendMail", "send", "reply", "replyAll", "forward")
+SENDING = ("sendMail", "send")
 ON_DRAFTS = (
     "createReply", "createReplyAll", "createForward", "createUploadSession", "attachments", "permanentDelete",
 )  # fmt: skip

@@ -12,6 +12,7 @@ import threading
 import uuid
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from email import message_from_bytes
 from email.message import EmailMessage
 from email.policy import SMTP
 from email.utils import format_datetime
@@ -28,6 +29,7 @@ NAMES = {
     "deleteditems": "Deleted Items",
     "archive": "Archive",
 }
+BCC = re.compile(rb"^Bcc:[^\r\n]*\r\n(?:[ \t][^\r\n]*\r\n)*", re.IGNORECASE | re.MULTILINE)
 NOT_SHOWN = ("singleValueExtendedProperties", "attachments")
 
 
@@ -269,6 +271,16 @@ class Store:
                     "contentId": info.content_id or None,
                 },
             )
+        return item
+
+    def receive(self, address: str, source: bytes) -> Item:
+        """Add a message that its owner sends as MIME, without its Bcc header."""
+        parsed = message_from_bytes(source, policy=SMTP)
+        hidden = parsed["Bcc"].addresses if parsed["Bcc"] else ()
+        head, end, body = source.partition(b"\r\n\r\n")
+        item = self.deliver(address, BCC.sub(b"", head + b"\r\n") + end[2:] + body, folder="outbox")
+        item.shown["bccRecipients"] = [as_recipient(each.addr_spec) for each in hidden]
+        item.shown["importance"] = str(parsed["Importance"] or "normal").lower()
         return item
 
     def make_folder(self, address: str, name: str, *, inside: str = "") -> str:

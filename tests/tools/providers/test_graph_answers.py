@@ -92,7 +92,7 @@ def hand_over(
         transport=transport, transports=lambda: transport,
     )  # fmt: skip
     try:
-        client.hand_over("/sendMail", {}, wire_started=lambda: None, answer_seconds=5)
+        client.hand_over("/sendMail", wire_started=lambda: None, answer_seconds=5)
     except ProviderError as error:
         return error
     return None

@@ -5,13 +5,10 @@ form of the same mail is not.
 from collections.abc import Callable
 from email.message import EmailMessage
 from hashlib import sha256
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 
-from tools.providers.base import Envelope
-from tools.providers.errors import NotPermitted
-from tools.providers.graph.at_once import Call, choose_call
 from tools.providers.graph.outgoing import Outgoing, differences, leads_elsewhere, parse_outgoing
 
 Read = dict[str, Any]
@@ -61,6 +58,8 @@ CHANGES: dict[str, tuple[Change, list[str]]] = {
     "extra bcc": (lambda read: read["bccRecipients"].append(SPY), ["bcc"]),
     "lost bcc": (lambda read: read.pop("bccRecipients"), ["bcc"]),
     "doubled recipient": (lambda read: read["toRecipients"].extend(read["toRecipients"]), ["to"]),
+    "answers to another": (lambda read: read.update(replyTo=[SPY]), ["reply_to"]),
+    "receipt": (lambda read: read.update(isReadReceiptRequested=True), ["receipts"]),
     "changed subject": (lambda read: read.update(subject="Hallo"), ["subject"]),
     "changed importance": (lambda read: read.update(importance="high"), ["importance"]),
     "changed text": (replace_content("Thursday", "Friday"), ["body"]),
@@ -122,46 +121,3 @@ def test_link_made_of_a_text_leads_only_where_it_says() -> None:
         ('<img src="https://evil.example/">', True),
     ):
         assert leads_elsewhere(html, text) is leads, html
-
-
-PLAIN = ("On Thursday.", 'At 5 > 4, "it\'s" 100 % Größe; 😀')
-MEANT = (
-    '<a href="https://evil.example/">https://bank.example/</a>',
-    "<b>bold</b> and <script>alert(1)</script>",
-    "if a<b then a &lt; b & b &amp; c",
-    "One.\n\nTwo.\nThree.",
-    "1  2   3\n  indented",
-    "a\tb",
-    "a < b",
-)
-
-
-@pytest.mark.parametrize("kind", ["reply", "forward"])
-def test_microsoft_gets_only_a_comment_that_html_does_not_alter(
-    kind: Literal["reply", "forward"],
-) -> None:
-    def choose(comment: str) -> Call | None:
-        message = EmailMessage()
-        message["To"] = "mira@northwind.example"
-        message.set_content(comment)
-        source = message.as_bytes()
-        envelope = Envelope(
-            sender="ada@lovelace.example",
-            recipients=("mira@northwind.example",),
-            source=source,
-            kind=kind,
-            original="18c",
-            comment=comment,
-        )
-        outgoing = parse_outgoing(source, recipients=envelope.recipients)
-        return choose_call(envelope, outgoing, can_draft=False)
-
-    for comment in PLAIN:
-        call = choose(comment)
-        assert call, comment
-        assert (call.action, call.body["comment"]) == (kind, comment)
-    for comment in MEANT:
-        with pytest.raises(NotPermitted) as refused:
-            choose(comment)
-        assert "one line" in refused.value.detail, comment
-        assert refused.value.required_scope == "Mail.ReadWrite"

@@ -10,9 +10,6 @@ from tools.mail.html.clean import clean, clean_html, text_of
 from tools.mail.text.characters import without_invisible
 
 QUOTED_CHARACTERS = 500_000  # of HTML in an original; a newsletter has a tenth of it
-# Tags, entities, and all white space except single blanks between words.
-MEANT_IN_HTML = re.compile(r"[<&]|  |[^\S ]", re.ASCII)
-BLANK = re.compile(r"^ | (?= )")
 ANSWER_LINE = re.compile(r"On .{1,2000} wrote:")
 
 
@@ -172,26 +169,6 @@ def as_html(text: str) -> str:
         for part in text.split("\n\n")
         if part.strip()
     )
-
-
-def build_comment(comment: str, original: Original) -> str:
-    """Return the comment for a provider that completes an answer itself and adds the original below
-    it.
-
-    If the original is HTML, the comment becomes HTML too, unless it looks the same as HTML.
-    """
-    return comment if original.html is None or is_same_in_html(comment) else in_html(comment)
-
-
-def is_same_in_html(text: str) -> bool:
-    """Return True if the text looks identical as HTML."""
-    return MEANT_IN_HTML.search(text.strip()) is None
-
-
-def in_html(text: str) -> str:
-    """Return the text as HTML that keeps its lines and its blanks."""
-    rows = escape(text.strip("\n").rstrip().expandtabs(), quote=False).split("\n")
-    return "<br>".join(BLANK.sub("&nbsp;", row) for row in rows)
 
 
 def _author_of(original: Original) -> str:

@@ -24,7 +24,6 @@ from tools.providers.gmail.sending import GmailSender
 class GmailProvider(ComposedProvider):
     name = "gmail"
     send_scope = COMPOSE_SCOPE
-    writes_quote = False
     always_keeps_copy = True
     reader: GmailReader
 

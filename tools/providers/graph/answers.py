@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from accounts.infra.texts import translatable
+from accounts.infra.texts import join, translatable
 from approvals.lifecycle.backoff import parse_retry_after
 from tools.providers.errors import NotFound, NotPermitted, ProviderError, Refused, Unavailable
 
@@ -105,13 +105,7 @@ def refusal(answer: Answer, *, scope: str) -> ProviderError:
     if answer.code in SEND_AS:
         return Refused("send_as_denied", "The mailbox may not send under this address.")
     if answer.status == 413 or answer.code in TOO_LARGE:
-        return Refused(
-            "too_large",
-            translatable(
-                "Microsoft 365 takes at most %(request_limit)s bytes at once.",
-                request_limit=f"{REQUEST_LIMIT:,}",
-            ),
-        )
+        return refuse_too_large()
     if answer.code in INVALID_RECIPIENT:
         return Refused(
             "invalid_recipient", "Microsoft 365 refused a recipient. Nobody received the message."
@@ -126,3 +120,15 @@ def refusal(answer: Answer, *, scope: str) -> ProviderError:
             "Microsoft 365 refused the request with code %(status)s.", status=answer.status
         ),
     )
+
+
+def refuse_too_large(*, needs: str = "") -> Refused:
+    """Return the error for a mail over the limit; with the permission `needs` it could be sent."""
+    limit = translatable(
+        "Microsoft 365 takes at most %(request_limit)s bytes at once.",
+        request_limit=f"{REQUEST_LIMIT:,}",
+    )
+    more = translatable(
+        "For a larger mail the mailbox needs the permission %(scope)s.", scope=needs
+    )
+    return Refused("too_large", join(limit, more if needs else ""))

@@ -130,9 +130,15 @@ class GraphClient:
             raise refusal(answer, scope=WRITE)
 
     def hand_over(
-        self, path: str, json: Any, *, wire_started: Callable[[], None], answer_seconds: float
+        self,
+        path: str,
+        content: bytes = b"",
+        *,
+        sort: str = "",
+        wire_started: Callable[[], None],
+        answer_seconds: float,
     ) -> None:
-        """Make the one call that sends.
+        """Make the one call that sends; `sort` is the media type of its content.
 
         Without a clear answer the result is OutcomeUnknown; the call is never repeated here.
 
@@ -147,10 +153,8 @@ class GraphClient:
             log_call("POST", self.url(path)) as logged,
             httpx2.Client(transport=self._transports(), timeout=timeout, trust_env=False) as http,
         ):
-            content = {"json": json} if json is not None else {"content": b""}
-            request = http.build_request(
-                "POST", self.url(path), headers=self._headers(token), **content
-            )
+            headers = self._headers(token) | ({"Content-Type": sort} if sort else {})
+            request = http.build_request("POST", self.url(path), headers=headers, content=content)
             wire_started()
             try:
                 response = http.send(request, stream=True, follow_redirects=False)

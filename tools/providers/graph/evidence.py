@@ -14,16 +14,18 @@ from tools.providers.graph.client import WRITE
 from tools.providers.graph.mailbox import STATE, GraphMailbox, path_of
 from tools.providers.graph.outgoing import (
     MARKER,
+    RECEIPTS,
     Outgoing,
     differences,
-    is_comment_alone,
     leads_elsewhere,
     parse_outgoing,
 )
 from tools.providers.graph.queries import quote_text
 from tools.providers.notes import DraftNotes
 
-BACK = "id,subject,body,toRecipients,ccRecipients,bccRecipients,importance,isDraft,changeKey,parentFolderId"
+BACK = ",".join(
+    (STATE, "subject,body,toRecipients,ccRecipients,bccRecipients,replyTo,importance", *RECEIPTS)
+)
 AS_TEXT = 'outlook.body-content-type="text"'
 OUR_MARK = f"singleValueExtendedProperties($filter=id eq '{MARKER}')"
 
@@ -47,11 +49,7 @@ class GraphEvidence:
         if row is None:
             raise NotFound()
         outgoing = parse_outgoing(envelope.source, recipients=envelope.recipients)
-        wrong = self.compare(str(row["id"]), outgoing)[1]
-        # Microsoft may have written subject and quote: then only recipients can be compared.
-        if envelope.kind != "send" and is_comment_alone(outgoing, envelope):
-            wrong = [name for name in wrong if name in ("to", "cc", "bcc")]
-        return tuple(wrong)
+        return tuple(self.compare(str(row["id"]), outgoing)[1])
 
     def is_unsent(self, prepared: DraftNotes) -> bool:
         if not prepared.version:

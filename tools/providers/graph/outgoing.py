@@ -14,8 +14,7 @@ from typing import Any
 
 from tools.mail.html.clean import text_of
 from tools.mail.html.parser import HtmlParser
-from tools.mail.message.content import in_html, is_same_in_html
-from tools.providers.base import Envelope
+from tools.mail.text.addresses import header_text
 
 # Our id of a message, independent of the id that Exchange gives: a named string property in our own
 # set.
@@ -24,6 +23,7 @@ MARKER = "String {6e3f1f52-8f0b-4d9e-9a0c-7d1f2b9c4a11} Name MailhubMessageId"
 # nothing else in it.
 INLINE_LIMIT = 2_900_000
 IMPORTANCE = ("low", "high")
+RECEIPTS = ("isReadReceiptRequested", "isDeliveryReceiptRequested")  # mailhub asks for none
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,9 +85,25 @@ class Outgoing:
         return {"singleValueExtendedProperties": [{"id": MARKER, "value": self.message_id}]}
 
 
-def length(body: Any) -> int:
-    """Return the length in bytes of a request with this body, in the HTTP library's JSON format."""
-    return len(json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode())
+def dump(body: Any) -> bytes:
+    """Return the bytes of a request with this body."""
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def write_json(outgoing: Outgoing) -> bytes:
+    """Return the body of `sendMail` for a mail of which no copy is kept."""
+    message = {**outgoing.as_json(), **outgoing.attachments_json(), **outgoing.marker_json()}
+    return dump({"message": message, "saveToSentItems": False})
+
+
+def write_mime(source: bytes, outgoing: Outgoing) -> bytes:
+    """Return the body of `sendMail` for the approved bytes, with the blind copies in front.
+
+    Exchange takes the recipients from the headers, and sends no Bcc header.
+    https://learn.microsoft.com/en-us/openspecs/exchange_server_protocols/ms-oxcmail
+    """
+    bcc = "Bcc: " + ",\r\n ".join(map(header_text, outgoing.bcc)) + "\r\n" if outgoing.bcc else ""
+    return base64.b64encode(bcc.encode("ascii") + source)
 
 
 def as_recipients(addresses: Sequence[str]) -> list[dict[str, Any]]:
@@ -134,6 +150,8 @@ def differences(
         "cc": (recipients_of(read, "ccRecipients"), _lower(outgoing.cc)),
         "bcc": (recipients_of(read, "bccRecipients"), _lower(outgoing.bcc)),
         "subject": (str(read.get("subject") or ""), outgoing.subject),
+        "reply_to": (recipients_of(read, "replyTo"), Counter()),
+        "receipts": ([name for name in RECEIPTS if read.get(name)], []),
         "importance": (str(read.get("importance") or "normal").lower(), outgoing.importance),
         "attachments": (
             Counter(files),
@@ -242,20 +260,3 @@ class _Targets(HtmlParser):
             for name, value in attrs
             if name in ("href", "src", "action") and value
         )
-
-
-def is_comment_alone(outgoing: Outgoing, envelope: Envelope) -> bool:
-    """Return True if the approved text is only the comment and looks as it was approved.
-
-    Then Microsoft writes the quote, as the preview said. An answer always has a comment; a mail
-    without one was edited later, and goes as it is.
-    """
-    if (
-        envelope.kind == "send"
-        or outgoing.html is not None
-        or (envelope.kind == "reply" and not envelope.comment)
-    ):
-        return False
-    if is_same_in_html(outgoing.text):
-        return envelope.comment.strip() == outgoing.text.strip()
-    return envelope.comment == in_html(outgoing.text)

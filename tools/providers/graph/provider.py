@@ -63,13 +63,6 @@ class GraphProvider(ComposedProvider):
         provider = cls(client, mailbox_id=mailbox_id, scopes=mailbox.scopes)
         return provider
 
-    @property
-    def writes_quote(self) -> bool:
-        """Return True if Microsoft writes the quote of answers and forwards: then it takes only the
-        comment.
-        """
-        return not self.mailbox.can_draft
-
     def test(self) -> None:
         """Make one light read if reading was granted; otherwise only get a token."""
         if self.mailbox.can_read:

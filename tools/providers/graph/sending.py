@@ -1,9 +1,9 @@
 """The handover of a message to Graph.
 
-The permissions and the approved mail decide between two ways. With Mail.ReadWrite, a draft is
-created, read back, compared with the approved mail, and sent by its id; as long as it is there
-unchanged, it did not go out. Without it, or if no copy is to be kept, one call creates and sends at
-once.
+With Mail.ReadWrite, a draft is created, read back, compared with the approved mail, and sent by its
+id; as long as it is there unchanged, it did not go out. Without it, `sendMail` takes the approved
+bytes. If no copy is to be kept, `sendMail` takes the approved mail as JSON. Microsoft completes
+nothing on any of these ways.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -11,20 +11,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from django.conf import settings
 
+from accounts.connect.microsoft import DRAFT
 from accounts.infra.texts import translatable
 from tools.providers.base import Envelope, Handover, Receipt
 from tools.providers.errors import NotFound, OutcomeUnknown, Refused
-from tools.providers.graph.at_once import Call, choose_call
+from tools.providers.graph.answers import REQUEST_LIMIT, refuse_too_large
 from tools.providers.graph.attachments import GraphAttachments
 from tools.providers.graph.client import WRITE, GraphClient
 from tools.providers.graph.drafting import GraphDrafts
 from tools.providers.graph.evidence import GraphEvidence, is_unchanged
 from tools.providers.graph.mailbox import GraphMailbox, path_of
-from tools.providers.graph.outgoing import Outgoing, parse_outgoing
+from tools.providers.graph.outgoing import Outgoing, dump, parse_outgoing, write_json, write_mime
 from tools.providers.notes import DraftNotes
 from tools.providers.send_draft import DraftGone, send_draft
 
@@ -35,8 +36,15 @@ NO_DRAFT = translatable("The prepared draft is no longer a draft.")
 WENT_AWAY = translatable("The draft was removed while it was prepared.")
 
 
+class Call(NamedTuple):
+    """The body of a call to `sendMail`, and its media type."""
+
+    content: bytes
+    sort: str
+
+
 class GraphSender:
-    """The sending part: by a draft if the permissions allow it, otherwise by one call."""
+    """The sending part: by a draft if the permissions allow it, otherwise by `sendMail`."""
 
     def __init__(
         self,
@@ -52,16 +60,16 @@ class GraphSender:
         self._evidence = evidence
 
     def check(self, envelope: Envelope) -> None:
-        outgoing = parse_outgoing(envelope.source, recipients=envelope.recipients)
-        choose_call(envelope, outgoing, can_draft=self._mailbox.can_draft)
+        self._choose(envelope, parse_outgoing(envelope.source, recipients=envelope.recipients))
 
     def send(self, envelope: Envelope, handover: Handover) -> Receipt:
         # first, because the permissions of a renewed token decide how the mail is sent
         self._client.sign_in()
         outgoing = parse_outgoing(envelope.source, recipients=envelope.recipients)
-        call = choose_call(envelope, outgoing, can_draft=self._mailbox.can_draft)
+        call = self._choose(envelope, outgoing)
         if call is not None:
-            return self._send_at_once(call, envelope, handover)
+            _hand_over(self._client, "/sendMail", handover.wire_started, *call)
+            return Receipt(at=datetime.now(UTC))
         draft = _GraphDraft(
             envelope=envelope,
             outgoing=outgoing,
@@ -80,10 +88,20 @@ class GraphSender:
         body = {"singleValueExtendedProperties": [{"id": LAST_VERB, "value": VERBS[flag]}]}
         self._client.call("PATCH", self._mailbox.find_message(message_id), scope=WRITE, json=body)
 
-    def _send_at_once(self, call: Call, envelope: Envelope, handover: Handover) -> Receipt:
-        about = "" if call.action == "sendMail" else self._mailbox.find_message(envelope.original)
-        _hand_over(self._client, f"{about}/{call.action}", call.body, handover.wire_started)
-        return Receipt(at=datetime.now(UTC))
+    def _choose(self, envelope: Envelope, outgoing: Outgoing) -> Call | None:
+        """Return the body of the call to `sendMail`, or None if the mail is sent as a draft.
+
+        Only JSON can say that no copy is to be kept. Raises Refused for a mail that is too large.
+        https://learn.microsoft.com/en-us/graph/api/user-sendmail
+        """
+        can_draft, call = self._mailbox.can_draft, None
+        if not envelope.save_to_sent:
+            call = Call(write_json(outgoing), "application/json")
+        elif not can_draft:
+            call = Call(write_mime(envelope.source, outgoing), "text/plain")
+        if len(call.content if call else dump(outgoing.as_json())) > REQUEST_LIMIT:
+            raise refuse_too_large(needs="" if can_draft else DRAFT)
+        return call
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,7 +197,7 @@ class _GraphDraft:
         """Send the draft. If it is gone, the order of an earlier attempt may be carried out late."""
         path = f"{path_of(notes.draft)}/send"
         try:
-            _hand_over(self.client, path, None, wire_started)
+            _hand_over(self.client, path, wire_started)
         except Refused:
             if self.prepared.is_compared and not self.evidence.is_still_a_draft(self.prepared):
                 raise DraftGone(
@@ -203,7 +221,12 @@ class _GraphDraft:
             raise DraftGone(WENT_AWAY) from None
 
 
-def _hand_over(client: GraphClient, path: str, json: Any, wire_started: Callable[[], None]) -> None:
-    client.hand_over(
-        path, json, wire_started=wire_started, answer_seconds=settings.MAILHUB_WIRE_TIMEOUT_SECONDS
-    )
+def _hand_over(
+    client: GraphClient,
+    path: str,
+    wire_started: Callable[[], None],
+    content: bytes = b"",
+    sort: str = "",
+) -> None:
+    seconds = settings.MAILHUB_WIRE_TIMEOUT_SECONDS
+    client.hand_over(path, content, sort=sort, wire_started=wire_started, answer_seconds=seconds)

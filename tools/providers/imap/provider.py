@@ -17,7 +17,6 @@ from tools.providers.imap.sending import ImapSender
 class ImapProvider(ComposedProvider):
     name = "imap"
     send_scope = "SMTP"
-    writes_quote = False
     always_keeps_copy = False
 
     def __init__(self, access: ImapAccess, *, mailbox_id: UUID, key: object) -> None:
