@@ -161,6 +161,12 @@ RULES = (
         "not enough people have approved exactly this",
     ),
     _action(
+        "action_unreconciled",
+        "OLD.unreconciled AND NEW.unreconciled AND NEW.status <> OLD.status"
+        " AND NEW.status IN ('approved', 'executing')",
+        "it came back with an older copy, and nobody has looked whether it was sent since",
+    ),
+    _action(
         "action_round",
         "(NEW.approval_round <> OLD.approval_round AND NOT (NEW.approval_round = OLD.approval_round + 1 AND"
         " NEW.status = 'pending')) OR (OLD.status IN ('approved', 'unknown') AND NEW.status = 'pending' AND"

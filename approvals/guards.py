@@ -33,7 +33,7 @@ POSTGRESQL = {
     "hex": "encode(",
     "end": ", 'hex')",
 }
-NEWEST = ("approvals_auditchain", "archived_seal")  # the newest column that a rule names
+NEWEST = ("approvals_pendingaction", "unreconciled")  # the newest column that a rule names
 
 
 def statements(vendor: str) -> tuple[list[str], list[str]]:

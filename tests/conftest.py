@@ -148,7 +148,7 @@ def _quick(settings: Any) -> None:
     """
     settings.MAILHUB_UNDO_SECONDS = 0
     # The home's records of an earlier test, whose database is gone, would look like a restore.
-    for kept in (journal.journal_file(), restored.identity_file(), anchors.heads_file()):
+    for kept in (journal.journal_file(), restored.home_file(), anchors.heads_file()):
         kept.unlink(missing_ok=True)
     cache.clear()
     quotas.forget_slices()

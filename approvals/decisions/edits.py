@@ -5,7 +5,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Exists, OuterRef
+from django.db.models import BooleanField, Exists, ExpressionWrapper, OuterRef, Q
 from django.db.models.functions import Now
 
 from accounts.infra.compiled_sql import Select, slot
@@ -28,7 +28,6 @@ from approvals.lifecycle.queries import blob_of
 from approvals.lifecycle.reconcile import is_unproven
 from approvals.lifecycle.revisions import add_revision
 from approvals.models import Attempt, Decision, PendingAction, Revision, Seen
-from approvals.pauses import restored
 from approvals.rules.deputies import Right
 from approvals.rules.policy import judge
 
@@ -221,7 +220,7 @@ editable_rows = Select(
         .values_list(
             Now(),
             Exists(Attempt.objects.filter(is_unproven(), action=OuterRef("pk"))),
-            Exists(restored.find_warnings(OuterRef("pk"))),
+            ExpressionWrapper(Q(restored_at__isnull=False), BooleanField()),
         )
     )
 )

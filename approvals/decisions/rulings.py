@@ -173,6 +173,9 @@ def _may_have_left(action: PendingAction, attempt: Attempt) -> PreviewWarning:
         else translatable("It may have been sent already."),
         text=join(
             handed_over,
+            translatable("Since then mailhub was restored from an older copy.")
+            if action.restored_at
+            else "",
             words.get(
                 "twice", translatable("If it was sent after all, the recipients get it twice.")
             ),

@@ -39,6 +39,10 @@ from approvals.rules.policy import count_needed, refusal_by_lists, undo_of
 log = structlog.get_logger(__name__)
 
 STALE = translatable("This has changed since you opened it. Look at it again.")
+RESTORED = translatable(
+    "It came back with an older copy of the database, and may have been sent since. Wait until"
+    " `manage.py after_restore` has looked."
+)
 NEWS = translatable("Something has happened since you opened this. Look at it again.")
 
 
@@ -252,6 +256,8 @@ def refusal_of_unfit(
     """Return why nobody can approve the action any more, or not now; None if somebody can."""
     if action.expires_at <= now:
         return Problem("conflict", "It has expired. Ask for a new proposal.")
+    if action.unreconciled:
+        return Problem("conflict", RESTORED)
     if action.mailbox.status == Mailbox.Status.DISCONNECTED:
         return Problem("conflict", "The mailbox is disconnected. Connect it again first.")
     return refusal_by_lists(policy, [each["address"] for each in action.current.preview["targets"]])

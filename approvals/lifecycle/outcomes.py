@@ -49,7 +49,12 @@ def close_as_sent(action_id: UUID, outcome: Outcome, *, worker: str, actor: str)
     """
     action = PendingAction.objects.select_for_update(no_key=True).get(pk=action_id)
     if not action.move(
-        Status.APPROVED, Status.EXECUTING, fence=F("fence") + 1, lease_until=Now() + LEASE
+        Status.APPROVED,
+        Status.EXECUTING,
+        fence=F("fence") + 1,
+        lease_until=Now() + LEASE,
+        unreconciled=False,
+        restored_at=None,
     ):
         return False
     action.refresh_from_db()

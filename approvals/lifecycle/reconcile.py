@@ -21,6 +21,7 @@ log = structlog.get_logger(__name__)
 
 DESTROYED = "draft_destroyed"  # code of an attempt whose order names no object any more
 PROOFS = ("outcome_accepted", "outcome_refused", "outcome_not_sent", "proven_unsent")
+RESTORED = "may_have_been_sent"  # code of the notice that a restore left
 SEEN_UNSENT_TWICE = "still_a_draft"  # older versions took this code for proof
 
 
@@ -53,15 +54,17 @@ def doubtful_attempts(action_id: UUID, *, before: int | None = None) -> QuerySet
 def may_have_left(action: PendingAction) -> datetime | None:
     """Return when the first unproven attempt began its handover, or None.
 
+    It is the time of the restore for an action that came back with an older copy of the database.
     The attempt of a worker that is handing it over just now is not in doubt yet.
     """
     if not action.fence:
-        return None
+        return action.restored_at
     now_leaving = action.fence if action.status == Status.EXECUTING else None
     return (
         doubtful_attempts(action.pk, before=now_leaving)
         .values_list("wire_started_at", flat=True)
         .first()
+        or action.restored_at
     )
 
 
@@ -71,11 +74,14 @@ def may_have_left_by(action_id: UUID, at: datetime) -> datetime | None:
     It is computed from the audit, so the answer stays the same later on.
     """
     in_doubt: set[int] = set()
+    restored_at: datetime | None = None
     for link in AuditEvent.objects.filter(action_id=action_id, at__lte=at).order_by(
         "chain", "sequence"
     ):
         fence, by_person = link.data.get("fence"), link.data.get("evidence") == "person"
-        if link.event == "outcome_unknown":
+        if link.event in ("noticed", "returned") and link.data.get("code") == RESTORED:
+            restored_at = link.at
+        elif link.event == "outcome_unknown":
             in_doubt.add(fence)
         elif link.event in PROOFS and not (link.event == "outcome_not_sent" and by_person):
             in_doubt.discard(fence)
@@ -84,6 +90,7 @@ def may_have_left_by(action_id: UUID, at: datetime) -> datetime | None:
         .order_by("fence")
         .values_list("wire_started_at", flat=True)
         .first()
+        or restored_at
     )
 
 

@@ -37,7 +37,9 @@ class PendingAction(models.Model):
     which the work after the send, such as the copy in Sent, was given up. `rules_version` is the
     version of the recipient rules under which it was approved. `order_seal` proves that mailhub
     itself ordered it to leave (`approvals.core.signatures`). `risk` repeats the most severe warning of
-    the present revision, only for the order of lists.
+    the present revision, only for the order of lists. `restored_at` is the time of
+    the restore that brought the row back: it may have been sent between the copy and then. It is
+    `unreconciled` until `after_restore` has looked.
 
     `first_event` is the audit event of the proposal in the process that has just stored it: nothing
     has happened to the action since.
@@ -68,6 +70,8 @@ class PendingAction(models.Model):
     rules_version = models.PositiveIntegerField(default=0)
     order_seal = models.CharField(max_length=80, blank=True)
     risk = models.PositiveSmallIntegerField(default=0)
+    restored_at = models.DateTimeField(null=True)
+    unreconciled = models.BooleanField(default=False)
     created_at = models.DateTimeField()
     expires_at = models.DateTimeField()
     approved_at = models.DateTimeField(null=True)

@@ -11,8 +11,8 @@ from accounts.models import Mailbox
 class Pause(models.Model):
     """The kill switch for one mailbox, or for all mailboxes if `mailbox` is empty.
 
-    A person sets it, or mailhub itself, with a `reason`, if the database does not know which mail
-    was sent. Only the command `after_restore` ends a pause that has a reason.
+    A person sets it. mailhub itself sets another one, with a `reason`, if the database does not know
+    which mail was sent. Only the command `after_restore` ends a pause that has a reason.
     """
 
     mailbox = models.ForeignKey(Mailbox, models.CASCADE, null=True, related_name="+")
@@ -23,7 +23,8 @@ class Pause(models.Model):
         constraints = [
             models.UniqueConstraint(
                 Coalesce("mailbox", models.Value(uuid.UUID(int=0), models.UUIDField())),
-                name="pause_once_a_mailbox",
+                "reason",
+                name="pause_once_a_reason",
             )
         ]
 
@@ -42,7 +43,7 @@ class Rest(models.Model):
 
 
 class Instance(models.Model):
-    """The one row that names the mailhub of this database; its home holds the same id in a file."""
+    """The one row that names the generation of this database; each restore begins another one."""
 
     identity = models.UUIDField()
 

@@ -1,17 +1,17 @@
-"""Comparison of the database with the sends from this home.
+"""Comparison of the database with the sends from this installation.
 
 If they differ, nothing is sent until an operator allows it.
 
 A restored backup, a rolled-back volume, a promoted asynchronous replica and a copy of production
-that is started as staging all hold actions as approved that were sent long ago. Four things outside
-the database show it:
+that is started as staging all hold actions as waiting, approved or unknown that were sent long ago.
+Three things outside the database show it:
 
-1. the instance id in the home, which a copy elsewhere does not have;
+1. the send journal, whose newest line an older database does not know, and which names the
+   generation of the database: each restore begins another one;
 2. the anchored heads of the audit chains, which a shorter or other chain does not fit;
-3. the send journal, whose newest lines an older database does not know;
-4. Sent: an action that was approved before this process began is looked up there before its first
-   attempt (`approvals.lifecycle.reconcile`). That works even if the home was restored together with
-   the database.
+3. Sent: an action that was proposed before this process began is looked up there before this
+   process attempts it (`approvals.worker.execution`). That works even if the journal was restored
+   together with the database.
 """
 
 import os
@@ -25,22 +25,24 @@ from uuid import UUID, uuid4
 import structlog
 from django.conf import settings
 from django.db import transaction
-from django.db.backends.signals import connection_created
-from django.db.models import OuterRef, QuerySet
+from django.db.models import Exists, Q
+from django.db.models.functions import Now
 from django.utils import timezone
 
-from accounts.infra.compiled_sql import Select, database_now
+from accounts.infra.compiled_sql import Select, database_now, slot
 from accounts.infra.durable_files import sync_folder
 from accounts.infra.texts import translatable
 from approvals.audit import anchors, chain, proof
-from approvals.models import Attempt, AuditEvent, Instance, Pause, PendingAction
+from approvals.core.states import OPEN
+from approvals.models import Attempt, Instance, Pause, PendingAction
 from approvals.pauses import journal
 
 log = structlog.get_logger(__name__)
 
+BEGUN = "begun"
 REASONS = {
     "instance": translatable(
-        "This database belongs to another home of mailhub, or the home is new."
+        "The send journal belongs to another database, or to a newer copy of this one, or it is new."
     ),
     "anchors": translatable(
         "The database is older than the audit heads that were kept outside it, or it is another one."
@@ -52,103 +54,113 @@ REASONS = {
         "The Sent folder has a mail that the database lists as approved but never attempted."
     ),
     "operator": translatable("An operator has restored an older copy of the database."),
+    BEGUN: translatable("mailhub looks up what may have been sent since the restored copy."),
 }
-own_pause = Select(lambda: Pause.objects.filter(mailbox=None).values_list("reason")[:1])
-WARNED = "may_have_been_sent"  # the warning about a send that an older copy may have lost
-_verified: set[tuple[UUID, int]] = set()
-_compared: set[journal.Mark | None] = set()  # the newest mark at each whole comparison
+own_pause = Select(
+    lambda: Pause.objects.filter(mailbox=None).order_by("-reason").values_list("reason")[:1]
+)
+_compared: set[UUID] = set()  # the generations that were compared with the anchors
 _began: list[datetime] = []  # one value, once it is known
-_lock = threading.Lock()
 
 
-def identity_file() -> Path:
-    return Path(settings.MAILHUB_HOME) / "instance-id"
+def knows_newest() -> Q:
+    """Return the condition that the database is of the generation of the newest line and knows it.
+
+    Its slots are `generation`, `newest` and `newest_fence`.
+    """
+    subject = slot(Instance, "identity", "newest")
+    handed_over = Attempt.objects.filter(
+        action=slot(Attempt, "action", "newest"),
+        fence=slot(Attempt, "fence", "newest_fence"),
+        phase=Attempt.Phase.WIRE_STARTED,
+    )
+    return Q(Exists(Instance.objects.filter(identity=slot(Instance, "identity", "generation")))) & (
+        Q(Exists(handed_over)) | Q(Exists(Instance.objects.filter(identity=subject)))
+    )
+
+
+_known = Select(lambda: Instance.objects.filter(knows_newest()).values_list("pk"))
+
+
+def begin_journal() -> None:
+    """Begin the journal of a new installation; a worker does it once, before its first handover."""
+    newest = journal.read_newest()
+    if newest is None or newest.generation is None:
+        compare()
 
 
 def compare() -> bool:
     """Compare the database with the records outside it, and pause everything on a difference.
 
-    Return True if it differs. The whole comparison is made once in each process and its forks, and
-    again after each `after_restore`. The newest lines of the journal are compared each time. Lines
-    that this process has seen in the database are not queried again until it has another
-    connection, which may lead to another server.
+    Return True if it differs. The anchors are compared once in each process and its forks, and in
+    each generation.
     """
-    code = _difference()
-    return code is not None and _pause(code, again=_difference)
+    code = find_difference()
+    return code is not None and pause_for(code, again=find_difference)
 
 
-def _difference() -> str | None:
-    mark = journal.newest_mark()
-    if mark not in _compared:
-        if not _began:
-            _began.append(database_now())
-        if not _is_same_instance():
+def find_difference() -> str | None:
+    """Return the key in REASONS of what differs, or None."""
+    if not _began:
+        _began.append(database_now())
+    newest, generation = journal.read_newest(), _read_generation()
+    if generation is None or newest is None:
+        if Attempt.objects.filter(phase=Attempt.Phase.WIRE_STARTED).exists():
             return "instance"
-        if proof.compare_with_anchors():
-            return "anchors"
-        _compared.add(mark)
-    with _lock:
-        fresh = [
-            entry for entry in journal.newest() if (entry.action_id, entry.fence) not in _verified
-        ]
-    if find_missing(fresh):
+        generation = _begin_first()
+    elif newest.generation not in (None, generation):
+        return "instance"
+    elif not _known(generation=generation, newest=newest.subject, newest_fence=newest.fence):
         return "journal"
-    note(*((entry.action_id, entry.fence) for entry in fresh))
+    elif newest.generation is None:  # a line of an earlier version
+        _write_line(generation)
+    return _find_difference_to_home(generation)
+
+
+def _find_difference_to_home(generation: UUID) -> str | None:
+    if _read_home() != str(generation):
+        if anchors.heads_file().exists():  # they are about the database of before
+            anchors.begin_another()
+        _write_home(generation)
+    elif generation not in _compared and proof.compare_with_anchors():
+        return "anchors"
+    _compared.add(generation)
     return None
 
 
-def is_from_before(at: datetime | None) -> bool:
+def is_from_before(at: datetime) -> bool:
     """Return True if the time is before this process began.
 
     The database may have been restored since.
     """
-    return at is not None and at <= process_start()
+    return at <= process_start()
 
 
 def process_start() -> datetime:
     """Return when this process, or its parent, first read the database, by the database's clock."""
+    if not _began:
+        _began.append(database_now())
     return _began[0]
 
 
-def find_missing(entries: list[journal.Entry]) -> list[journal.Entry]:
-    """Return the entries whose attempt the database does not know as handed over."""
-    missing: list[journal.Entry] = []
-    for start in range(0, len(entries), 100):
-        part = entries[start : start + 100]
-        # Only by the action: for pairs, Django would compile a condition for each one.
-        begun = Attempt.objects.filter(
-            action__in={entry.action_id for entry in part}, phase=Attempt.Phase.WIRE_STARTED
+def pause_for(code: str, *, again: Callable[[], str | None] | None = None) -> bool:
+    """Pause everything for one of the REASONS, until `after_restore` ends it; return True.
+
+    With `again`, a new pause needs the difference a second time, else return False: `after_restore`
+    repairs the state, so a comparison from before that must not pause again.
+    """
+    with transaction.atomic():
+        if Pause.objects.filter(mailbox=None).exclude(reason="").exists():
+            return True
+        Pause.objects.get_or_create(mailbox=None, reason=code, defaults={"since": timezone.now()})
+        if again is not None and again() is None:
+            transaction.set_rollback(True)
+            return False
+        chain.record(mailbox=None, event="paused", actor="worker", code=code)
+        log.error(
+            "everything_paused", code=code, reason=REASONS[code], process="manage.py after_restore"
         )
-        known = set(begun.values_list("action_id", "fence"))
-        missing += [entry for entry in part if (entry.action_id, entry.fence) not in known]
-    return missing
-
-
-def has_warning(action_id: UUID) -> bool:
-    """Return True if a restore left a warning on this action: it may have been sent as it is."""
-    return find_warnings(action_id).exists()
-
-
-def find_warnings(action_id: UUID | OuterRef) -> QuerySet[AuditEvent]:
-    """Return the events of such a warning on this action."""
-    events = AuditEvent.objects.filter(action_id=action_id, event__in=("noticed", "returned"))
-    return events.filter(data__code=WARNED)
-
-
-def note(*handed_over: tuple[UUID, int]) -> None:
-    """Remember attempts that this process has seen in the database as handed over."""
-    with _lock:
-        _verified.update(handed_over)
-
-
-def adopt_home() -> None:
-    """Let the workers of this home send for this database. Only an operator's command calls it."""
-    _write_identity(_identity() or _begin())
-
-
-def pause_for(code: str) -> None:
-    """Pause everything for one of the REASONS, until `after_restore` has reconciled it."""
-    _pause(code)
+    return True
 
 
 def reason() -> str:
@@ -162,118 +174,74 @@ def say_reason(found: Sequence[tuple[Any, ...]]) -> str:
     return REASONS.get(code, code)
 
 
-def begin_anew() -> None:
-    """Give database and home a new common id, and end the pause last.
+def begin_generation() -> None:
+    """Begin another generation of the database: all that is open may have been sent since the copy.
 
-    The restored actions have been reconciled before. A machine with another home takes the id from
-    the mark in a shared journal. The mark comes first: after a crash, this home takes it too.
+    Everything stays paused. If the process ends between the commit and the line, the journal names
+    another generation, so the next call begins one more.
     """
-    before = _read_identity()
     with transaction.atomic():
         Instance.objects.all().delete()
-        identity = _begin()
-        chain.record(
-            mailbox=None, event="restore_reconciled", actor="command", instance=str(identity)
-        )
-    journal.append_mark(identity, before=before)
-    anchors.begin_another()
-    _write_identity(identity)
-    Pause.objects.filter(mailbox=None).exclude(reason="").delete()
+        generation = _get_or_create_generation()
+        PendingAction.objects.filter(status__in=OPEN).update(restored_at=Now(), unreconciled=True)
+        Pause.objects.filter(mailbox=None).exclude(reason="").delete()
+        Pause.objects.create(mailbox=None, reason=BEGUN, since=timezone.now())
+        chain.record(mailbox=None, event="restore_began", actor="command", instance=str(generation))
+    _write_line(generation)
 
 
-def _is_same_instance() -> bool:
-    """Return True if home and database belong together.
-
-    New ones, without any action, are joined here. So is a home after `after_restore` on another
-    machine.
-    """
-    kept = _read_identity()
-    identity = _identity()
-    if identity is not None:
-        return kept == str(identity) or _joins_after_restore(kept, identity)
-    if kept and PendingAction.objects.exists():
-        return False
-    _write_identity(_begin())
-    return True
+def is_begun() -> bool:
+    """Return True if `begin_generation` was called for the present pause."""
+    return Pause.objects.filter(mailbox=None, reason=BEGUN).exists()
 
 
-def _joins_after_restore(kept: str, identity: UUID) -> bool:
-    """Join this home to the id that a restore gave the database, and return True.
-
-    Return False unless the newest mark of the journal names this id, and the kept one is that from
-    before it, or from before earlier marks. The heads of the audit in this home are about the lost
-    database, so others begin.
-    """
-    marks = journal.marks()
-    if not kept or not marks or marks[-1].identity != str(identity):
-        return False
-    earlier = {str(identity)}
-    for mark in reversed(marks):
-        if mark.identity in earlier:
-            earlier.add(mark.before)
-    if kept not in earlier:
-        return False
-    anchors.begin_another()
-    _write_identity(identity)  # last: after a crash, the next process does both again
-    return True
+def end_restore() -> None:
+    """End the pause; a person's pause stays. The restored actions have been reconciled before."""
+    with transaction.atomic():
+        Pause.objects.filter(mailbox=None).exclude(reason="").delete()
+        chain.record(mailbox=None, event="restore_reconciled", actor="command")
 
 
-def _read_identity() -> str:
-    """Return the id in this home; an empty string if it has none."""
-    path = identity_file()
-    return path.read_text().strip() if path.exists() else ""
+def _begin_first() -> UUID:
+    """Begin the first generation of a new database, or the first journal of one without a send."""
+    generation = _get_or_create_generation()
+    with journal.hold() as held:
+        if held.newest is None or held.newest.generation != generation:
+            held.append(generation=generation, subject=generation, fence=0)
+    return generation
 
 
-def _identity() -> UUID | None:
+def _write_line(generation: UUID) -> None:
+    with journal.hold() as held:
+        held.append(generation=generation, subject=generation, fence=0)
+
+
+def _read_generation() -> UUID | None:
     return Instance.objects.values_list("identity", flat=True).first()
 
 
-def _begin() -> UUID:
-    """Return the id of the database, created if it is missing; another process may be faster."""
+def _get_or_create_generation() -> UUID:
+    """Return the generation, created if it is missing; another process may be faster."""
     return Instance.objects.get_or_create(pk=1, defaults={"identity": uuid4()})[0].identity
 
 
-def _write_identity(identity: UUID) -> None:
-    path = identity_file()
+def home_file() -> Path:
+    """Return the file that names the generation of the heads in this home."""
+    return Path(settings.MAILHUB_HOME) / "instance-id"
+
+
+def _read_home() -> str:
+    path = home_file()
+    return path.read_text().strip() if path.exists() else ""
+
+
+def _write_home(generation: UUID) -> None:
+    path = home_file()
     written = path.with_suffix(f".{threading.get_ident()}.new")
     written.touch(mode=0o600)
     with written.open("w") as file:
-        file.write(str(identity))
+        file.write(str(generation))
         file.flush()
-        os.fsync(file.fileno())  # a power cut must not separate the home from its database
+        os.fsync(file.fileno())
     written.replace(path)
     sync_folder(path.parent)
-
-
-def _pause(code: str, *, again: Callable[[], str | None] | None = None) -> bool:
-    """Pause everything; return True if it is paused.
-
-    With `again`, a new pause needs the difference a second time: `after_restore` repairs the state
-    and then ends the pause, so a comparison from before that must not pause again.
-    """
-    with transaction.atomic():
-        pause, new = Pause.objects.get_or_create(
-            mailbox=None, defaults={"since": timezone.now(), "reason": code}
-        )
-        if new and again is not None and again() is None:
-            transaction.set_rollback(True)
-            return False
-        if not new and not pause.reason:
-            Pause.objects.filter(pk=pause.pk).update(reason=code)
-        if new or not pause.reason:
-            chain.record(mailbox=None, event="paused", actor="worker", code=code)
-            log.error(
-                "everything_paused",
-                code=code,
-                reason=REASONS[code],
-                process="manage.py after_restore",
-            )
-    return True
-
-
-def _forget_verified(**_: object) -> None:
-    with _lock:
-        _verified.clear()
-
-
-connection_created.connect(_forget_verified)

@@ -25,7 +25,9 @@ def pause(*, mailbox: Mailbox | None, actor: str) -> bool:
 
     Mail that is leaving now is not stopped.
     """
-    _, new = Pause.objects.get_or_create(mailbox=mailbox, defaults={"since": timezone.now()})
+    _, new = Pause.objects.get_or_create(
+        mailbox=mailbox, reason="", defaults={"since": timezone.now()}
+    )
     if new:
         chain.record(mailbox=mailbox, event="paused", actor=actor)
     return new
@@ -36,14 +38,14 @@ def pause(*, mailbox: Mailbox | None, actor: str) -> bool:
 def resume(*, mailbox: Mailbox | None, actor: str) -> bool:
     """Remove the pause of this mailbox, or the pause of everything; return True if there was one.
 
-    Raises `conflict` for a pause that mailhub set itself because the database does not know which
-    mail was sent.
+    Raises `conflict` if only a pause is left that mailhub set itself because the database does not
+    know which mail was sent.
     """
-    if mailbox is None and (why := restored.reason()):
-        raise Problem("conflict", join(why, translatable("Run `manage.py after_restore`.")))
-    ended, _ = Pause.objects.filter(mailbox=mailbox).delete()
+    ended, _ = Pause.objects.filter(mailbox=mailbox, reason="").delete()
     if ended:
         chain.record(mailbox=mailbox, event="resumed", actor=actor)
+    elif mailbox is None and (why := restored.reason()):
+        raise Problem("conflict", join(why, translatable("Run `manage.py after_restore`.")))
     return bool(ended)
 
 

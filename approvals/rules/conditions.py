@@ -31,10 +31,10 @@ MAY_LOOK = (*REACHABLE, Mailbox.Status.PAUSED)
 def may_execute() -> Q:
     """Return the condition for a claim.
 
-    The action is approved by enough people who still may approve, is due and not held back, and no
-    other mail is leaving this mailbox.
+    The action is approved by enough people who still may approve, is due and not held back, was not
+    in a restored copy, and no other mail is leaving this mailbox.
     """
-    return Q(status=Status.APPROVED) & due() & still_holds() & ~must_wait()
+    return Q(status=Status.APPROVED, unreconciled=False) & due() & still_holds() & ~must_wait()
 
 
 def still_holds() -> Q:

@@ -50,6 +50,9 @@ log = structlog.get_logger(__name__)
 
 RECORD_TRIES = 5  # the outcome of a send must not be lost to a database that is restarting
 RENEWAL_ENDS_SECONDS = 5.0
+# From "it was handed over" in the database to the handover. A process that was frozen in between
+# sends nothing.
+GRANT_SECONDS = 10.0
 LOOK_AGAIN = timedelta(seconds=30)  # after a failed lookup
 HELD_BACK_AT_MOST = timedelta(minutes=10)
 NOT_LOOKED_AT = {
@@ -63,21 +66,28 @@ NOT_LOOKED_IN_SENT = translatable(
 )
 
 
-def _select_held() -> QuerySet[Attempt]:
-    """Return the attempt of a claim whose lease has not run out, and lock the action's row.
-
-    It is the only attempt of its action without a verdict: a claim ends before the next one begins.
-    The result is empty if an earlier attempt turned out to have been accepted.
-    """
-    held = PendingAction.objects.select_for_update(no_key=True).filter(
+def _find_held() -> QuerySet[PendingAction]:
+    """Return the action if this claim holds it."""
+    return PendingAction.objects.filter(
         pk=slot(PendingAction, "id", "pk"),
         fence=slot(PendingAction, "fence"),
         status=Status.EXECUTING,
         lease_until__gt=Now(),
     )
+
+
+def _select_held() -> QuerySet[Attempt]:
+    """Return the attempt of a claim whose lease has not run out, and lock the action's row.
+
+    It is the only attempt of its action without a verdict: a claim ends before the next one begins.
+    The result is empty if an earlier attempt turned out to have been accepted, and if the database
+    is an older copy, which does not know the newest line of the send journal.
+    """
+    held = _find_held().select_for_update(no_key=True)
     accepted = Attempt.objects.filter(action=OuterRef("action"), verdict=Attempt.Verdict.ACCEPTED)
     return Attempt.objects.filter(
         ~Exists(accepted),
+        restored.knows_newest(),
         action__in=held.values("pk"),
         phase=Attempt.Phase.PREPARED,
         verdict=None,
@@ -98,6 +108,7 @@ def _start_changes() -> dict[str, Any]:
 
 
 _mark_started = Update(_select_held, _start_changes)
+_is_held = Select(lambda: _find_held().values_list("pk"))
 _may_leave = Select(
     lambda: (
         PendingAction.objects.filter(may_execute(), pk=slot(PendingAction, "id", "pk"))
@@ -123,7 +134,7 @@ def execute(action_id: UUID, *, worker: str) -> bool:
     from that content, and the claim is only for this digest in this round.
     """
     read = read_action(action_id)
-    if read is None or read.action.status != Status.APPROVED or restored.compare():
+    if read is None or read.action.status != Status.APPROVED:
         return False
     if not (_is_still_right(read) and _is_still_unsent(read, worker)):
         return False
@@ -182,7 +193,7 @@ def _is_still_right(read: Read) -> bool:
 
 
 def _is_still_unsent(read: Read, worker: str) -> bool:
-    """Look up in Sent an action that was approved before this process began and never attempted.
+    """Look up in Sent an action that this process has neither seen proposed nor attempted.
 
     If it is found there, everything pauses, because only an older copy of the database can have
     lost that attempt. If `after_restore` went through the action, a person approved it despite the
@@ -191,11 +202,10 @@ def _is_still_unsent(read: Read, worker: str) -> bool:
     ever.
     """
     action = read.action
-    if (
-        action.fence
-        or not restored.is_from_before(action.approved_at)
-        or not _may_leave(pk=action.pk)
-    ):
+    since = action.created_at
+    if action.fence:
+        since = action.attempts.values_list("started_at", flat=True).get(fence=action.fence)
+    if not restored.is_from_before(since) or not _may_leave(pk=action.pk):
         return True
     try:
         found = find_in_sent(get_kind(action.kind), read.to_approved())
@@ -206,7 +216,7 @@ def _is_still_unsent(read: Read, worker: str) -> bool:
         return False
     if found is None:
         return True
-    if restored.has_warning(action.pk):
+    if action.restored_at:
         _close_found(action, found, worker)
     elif PendingAction.objects.filter(
         pk=action.pk, status=Status.APPROVED, fence=action.fence
@@ -269,14 +279,40 @@ def _run(claim: Claim, read: Read) -> Outcome:
 
 
 def _mark_wire_started(claim: Claim) -> None:
-    """Commit that the effect may happen from now on; raises LeaseLost if the lease has run out."""
-    if not _mark_started(pk=claim.action_id, fence=claim.fence):
+    """Commit that the effect may happen from now on, and let the send journal grant it.
+
+    Raises LeaseLost, and OSError for the journal. Then nothing leaves, whatever was written.
+    """
+    restored.begin_journal()
+    if not _is_granted(claim):
+        restored.compare()  # an older copy of the database pauses everything
         raise LeaseLost
-    # After the commit and before the wire: the journal never knows less than the mail server, or
-    # more than the database.
-    journal.append(claim.action_id, claim.fence)
-    restored.note((claim.action_id, claim.fence))
     claim.on_wire.set()
+
+
+def _is_granted(claim: Claim) -> bool:
+    """Return False if the lease has run out, if the database is an older copy, or if this process
+    was held up for too long.
+    """
+    with journal.hold() as held:
+        newest = held.newest
+        began = time.clock_gettime(time.CLOCK_BOOTTIME)  # it also counts a suspended machine
+        if (
+            newest is None
+            or newest.generation is None
+            or not _mark_started(
+                pk=claim.action_id,
+                fence=claim.fence,
+                generation=newest.generation,
+                newest=newest.subject,
+                newest_fence=newest.fence,
+            )
+        ):
+            return False
+        held.append(generation=newest.generation, subject=claim.action_id, fence=claim.fence)
+    if not _is_held(pk=claim.action_id, fence=claim.fence):
+        return False
+    return time.clock_gettime(time.CLOCK_BOOTTIME) <= began + GRANT_SECONDS
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""After a restore: approved actions are looked up in Sent, and only a person lets them leave."""
+"""After a restore: what is open is looked up in Sent, and only a person lets it leave."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,123 +8,140 @@ from uuid import UUID
 import structlog
 from django.db import transaction
 
-from accounts.infra.texts import join, translatable
+from accounts.infra.texts import Translatable, join, translatable
 from approvals.audit import chain
 from approvals.core.kinds import get_kind
 from approvals.core.states import Status
-from approvals.core.types import PreviewWarning
+from approvals.core.types import Outcome, PreviewWarning
 from approvals.lifecycle.load import load_approved
-from approvals.lifecycle.outcomes import close_as_sent
+from approvals.lifecycle.outcomes import close_as_sent, record_outcome
+from approvals.lifecycle.reconcile import RESTORED, NotLookedAt, find_in_sent
 from approvals.lifecycle.returns import return_with_warnings
 from approvals.lifecycle.revisions import add_notice
-from approvals.models import PendingAction
-from approvals.pauses import journal, restored
+from approvals.models import Attempt, PendingAction
+from approvals.pauses import journal
 
 log = structlog.get_logger(__name__)
 
 LOOK_FIRST = translatable("Look in the Sent folder, or ask a recipient, before you approve it.")
-Found = Literal["in_sent", "not_in_sent", "not_looked_at", "journal"]
+Found = Literal["closed", "in_sent", "not_in_sent", "not_looked_at"]
+SAYINGS: dict[Found, Translatable] = {
+    "in_sent": translatable("It is in Sent, so it was sent already."),
+    "not_in_sent": translatable("It is not in Sent, which proves nothing."),
+    "not_looked_at": translatable("mailhub could not look in Sent."),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reconciled:
-    """The result for one action: closed as sent, or waiting for a person with a warning."""
+    """The result for one action: closed as sent, or waiting for a person with a warning.
+
+    `handed_over` is True if the send journal names an attempt that the database does not know.
+    """
 
     action_id: UUID
     found: Found
+    handed_over: bool
 
 
 def reconcile_after_restore() -> Iterator[Reconciled]:
-    """Look up every approved action in Sent, while everything is paused; yield the results.
+    """Look up in Sent all that is unreconciled, while everything is paused; yield the results.
 
-    1. Warn of a pending action that was handed over according to the send journal. This comes
-       first: lookups in Sent take a while, and a person may decide meanwhile.
-    2. Close an approved action as sent if it is found in Sent.
-    3. If it is not found, or Sent could not be searched, send it back to a person with a warning.
-
-    It may be interrupted and run again. It sends nothing.
+    An action that is found in Sent is closed as sent if it had been approved. All others get a
+    warning in a new revision and a new round, so no approval from before counts. It may be
+    interrupted and run again. It sends nothing.
     """
-    yield from _warn_of_handed_over()
-    for action_id in PendingAction.objects.filter(status=Status.APPROVED).values_list(
-        "pk", flat=True
-    ):
-        yield _reconcile(action_id)
-    yield from _warn_of_handed_over()  # an approval that was undone in between
+    lost = _find_lost_lines()
+    for action in PendingAction.objects.filter(unreconciled=True).select_related("mailbox"):
+        line = lost.get(action.pk)
+        yield Reconciled(
+            action_id=action.pk, found=_reconcile(action, line), handed_over=line is not None
+        )
 
 
-def _warn_of_handed_over() -> Iterator[Reconciled]:
-    for entry in restored.find_missing(journal.entries()):
-        action = PendingAction.objects.filter(pk=entry.action_id, status=Status.PENDING).first()
-        if action is not None and _warn(action, _journal_warning(entry)):
-            yield Reconciled(action_id=action.pk, found="journal")
+def _find_lost_lines() -> dict[UUID, journal.Entry]:
+    """Return the newest journal line of each unreconciled action that the database does not know."""
+    restored = set(PendingAction.objects.filter(unreconciled=True).values_list("pk", flat=True))
+    known = set(
+        Attempt.objects.filter(
+            action__unreconciled=True, phase=Attempt.Phase.WIRE_STARTED
+        ).values_list("action", "fence")
+    )
+    return {
+        entry.subject: entry
+        for entry in journal.read_entries()
+        if entry.subject in restored and (entry.subject, entry.fence) not in known
+    }
 
 
-def _reconcile(action_id: UUID) -> Reconciled:
-    found: Found = "not_in_sent"
+def _reconcile(action: PendingAction, line: journal.Entry | None) -> Found:
+    found, outcome = _look(action)
+    if outcome is not None and _close(action, outcome):
+        return "closed"
+    _warn(action, _warning(found, line))
+    return found
+
+
+def _look(action: PendingAction) -> tuple[Found, Outcome | None]:
     try:
-        approved = load_approved(action_id)
-        outcome = get_kind(approved.kind).reconcile(approved)
-    except Exception:  # a provider's library may raise anything; no evidence was found
-        log.exception("probe_failed", action=str(action_id))
-        outcome, found = None, "not_looked_at"
-    if (
-        outcome is not None
-        and outcome.verdict == "accepted"
-        and close_as_sent(action_id, outcome, worker="after_restore", actor="command")
-    ):
-        return Reconciled(action_id=action_id, found="in_sent")
-    action = PendingAction.objects.get(pk=action_id)
-    return_with_warnings(action, [_warning(found)])
-    return Reconciled(action_id=action_id, found=found)
+        approved = load_approved(action.pk)
+        outcome = find_in_sent(get_kind(approved.kind), approved)
+    except NotLookedAt:
+        return "not_looked_at", None
+    except Exception:  # the content cannot be read; no evidence was found
+        log.exception("probe_failed", action=str(action.pk))
+        return "not_looked_at", None
+    return ("not_in_sent" if outcome is None else "in_sent"), outcome
 
 
 @transaction.atomic
-def _warn(action: PendingAction, warning: PreviewWarning) -> bool:
+def _close(action: PendingAction, outcome: Outcome) -> bool:
+    if action.status == Status.UNKNOWN:
+        closed = record_outcome(action.pk, action.fence, outcome, evidence="probe", actor="command")
+    else:
+        closed = close_as_sent(action.pk, outcome, worker="after_restore", actor="command")
+    if closed:
+        PendingAction.objects.filter(pk=action.pk).update(unreconciled=False, restored_at=None)
+    return closed
+
+
+@transaction.atomic
+def _warn(action: PendingAction, warning: PreviewWarning) -> None:
+    """Warn of the action; an unknown one is warned of when a person rules that it was not sent."""
     current = PendingAction.objects.select_for_update(no_key=True, of=("self",)).get(pk=action.pk)
-    told = {each["code"] for each in current.current.preview.get("warnings", [])}
-    if current.status != Status.PENDING or warning.code in told:
-        return False
-    add_notice(current, [warning], approval_round=current.approval_round + 1)
+    if current.status == Status.APPROVED:
+        return_with_warnings(current, [warning])
+    elif current.status == Status.PENDING:
+        add_notice(current, [warning], approval_round=current.approval_round + 1)
+        _record(current, warning)
+    elif current.status == Status.UNKNOWN:
+        _record(current, warning)
+    PendingAction.objects.filter(pk=action.pk).update(unreconciled=False)
+
+
+def _record(action: PendingAction, warning: PreviewWarning) -> None:
     chain.record(
-        mailbox=current.mailbox_id,
+        mailbox=action.mailbox_id,
         event="noticed",
         actor="command",
-        action_id=current.pk,
-        revision=current.revision,
+        action_id=action.pk,
+        revision=action.revision,
         code=warning.code,
     )
-    return True
 
 
-def _warning(found: Found) -> PreviewWarning:
-    looked = (
-        translatable("mailhub could not look in Sent.")
-        if found == "not_looked_at"
-        else translatable("It is not in Sent, which proves nothing.")
-    )
-    return PreviewWarning(
-        code=restored.WARNED,
-        title=translatable("It may have been sent already."),
-        text=join(
-            translatable("mailhub was restored from an older copy, in which this was approved."),
-            looked,
-            LOOK_FIRST,
-        ),
-        severity="risk",
-    )
-
-
-def _journal_warning(entry: journal.Entry) -> PreviewWarning:
-    return PreviewWarning(
-        code=restored.WARNED,
-        title=translatable("It may have been sent already."),
-        text=join(
-            translatable("mailhub was restored from an older copy."),
+def _warning(found: Found, line: journal.Entry | None) -> PreviewWarning:
+    said = [translatable("mailhub was restored from an older copy, in which this was open.")]
+    if line is not None:
+        said.append(
             translatable(
                 "Its send journal says that this was handed over at %(time)s UTC.",
-                time=f"{entry.at:%Y-%m-%d %H:%M}",
-            ),
-            LOOK_FIRST,
-        ),
+                time=f"{line.at:%Y-%m-%d %H:%M}",
+            )
+        )
+    return PreviewWarning(
+        code=RESTORED,
+        title=translatable("It may have been sent already."),
+        text=join(*said, SAYINGS[found], LOOK_FIRST),
         severity="risk",
     )

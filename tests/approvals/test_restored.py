@@ -2,21 +2,24 @@
 is sent.
 """
 
-import threading
+import fcntl
+import os
+import resource
+import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from io import StringIO
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 from django.core.management import call_command
+from django.db.models import F
 
 from accounts.models import Mailbox
 from approvals.audit import anchors, proof
 from approvals.models import Attempt, Instance, Pause, PendingAction
-from approvals.pauses import journal, restored
+from approvals.pauses import journal, restored, switch
 from approvals.worker.execution import execute
 from tests.approvals.kinds import Script
 from tests.approvals.test_anchors import cut, head_of, say
@@ -26,110 +29,135 @@ from tools.providers.memory import MemoryServer
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
 
-def as_a_new_process() -> None:
-    """Forget the comparisons that this process has made."""
-    restored._compared.clear()
-    restored._forget_verified()
-
-
 @pytest.fixture(autouse=True)
 def home(settings: Any, tmp_path: Path) -> Iterator[Path]:
     settings.MAILHUB_HOME = tmp_path
-    as_a_new_process()
+    restored._compared.clear()  # as a new process
     yield tmp_path
-    as_a_new_process()
+    restored._compared.clear()
+
+
+def lose(subject: UUID, fence: int = 1) -> None:
+    """Write the line of a handover that the database does not know: it is an older copy."""
+    restored.begin_journal()
+    generation = Instance.objects.get().identity
+    with journal.hold() as held:
+        held.append(generation=generation, subject=subject, fence=fence)
+
+
+def lines() -> list[tuple[UUID, int]]:
+    return [(entry.subject, entry.fence) for entry in journal.read_entries()]
+
+
+def run(action: PendingAction) -> Attempt:
+    """Execute the action, and return its attempt."""
+    execute(action.pk, worker="test")
+    return action.attempts.get()
 
 
 def test_home_and_database_that_belong_together_send(
-    approved: Callable[..., PendingAction], server: MemoryServer, home: Path
+    approved: Callable[..., PendingAction], server: MemoryServer
+) -> None:
+    first = approved()
+    work()
+    second = approved()
+    work()
+
+    generation = Instance.objects.get().identity
+    assert len(server.ledger) == 2
+    assert lines() == [(generation, 0), (first.pk, 1), (second.pk, 1)]
+    assert not restored.compare()
+
+
+def new_journal(home: Path) -> None:
+    journal.journal_file().unlink()
+
+
+def other_database(home: Path) -> None:
+    Instance.objects.update(identity=uuid4())
+
+
+def newer_generation(home: Path) -> None:
+    """Restore the same copy twice: the first restore began a generation that it does not know."""
+    kept = Instance.objects.get().identity
+    restored.begin_generation()
+    restored.end_restore()
+    Instance.objects.update(identity=kept)
+
+
+def no_instance(home: Path) -> None:
+    Instance.objects.all().delete()
+
+
+@pytest.mark.parametrize("change", [new_journal, other_database, newer_generation, no_instance])
+def test_other_or_new_journal_lets_nothing_leave(
+    approved: Callable[..., PendingAction],
+    server: MemoryServer,
+    home: Path,
+    change: Callable[[Path], None],
 ) -> None:
     approved()
     work()
-    as_a_new_process()
-    approved()
-    work()
+    change(home)
+    PendingAction.objects.update(unreconciled=False)
+    action = approved(subject="Next")
 
-    assert len(server.ledger) == len(journal.newest()) == 2
-    assert restored.identity_file().read_text() == str(Instance.objects.get().identity)
+    attempt = run(action)
 
-
-@pytest.mark.parametrize("known", ["id of another", "no id"])
-def test_database_of_another_home_sends_nothing(
-    approved: Callable[..., PendingAction], server: MemoryServer, known: str
-) -> None:
-    action = approved()
-    if known == "id of another":
-        Instance.objects.create(pk=1, identity=uuid4())
-    restored.identity_file().write_text(str(uuid4()))
-
-    assert not execute(action.pk, worker="test")
-
-    assert server.ledger == []
+    assert len(server.ledger) == 1
+    assert (attempt.phase, attempt.verdict) == ("prepared", "not_sent")
     assert restored.reason() == restored.REASONS["instance"]
+    work()
+    assert len(server.ledger) == 1
 
 
 def test_database_older_than_its_audit_heads_sends_nothing(
     approved: Callable[..., PendingAction], server: MemoryServer, mailbox: Mailbox
 ) -> None:
-    action = approved()
+    restored.begin_journal()
+    approved()
     say(mailbox, 2)
     anchors.anchor()
     cut(mailbox, head_of(mailbox).length - 1)
 
-    assert not execute(action.pk, worker="test")
+    restored._compared.clear()
+    assert restored.compare()
+    work()
 
     assert server.ledger == []
     assert restored.reason() == restored.REASONS["anchors"]
     call_command("after_restore", "--yes", stdout=StringIO())
+    assert restored.compare() is False
     assert proof.compare_with_anchors() == []
 
 
+@pytest.mark.parametrize("unknown", ["another action", "a later attempt"])
 def test_send_known_only_to_the_journal_stops_the_next(
-    approved: Callable[..., PendingAction], server: MemoryServer
-) -> None:
-    approved()
-    work()
-    journal.append(uuid4(), 1)
-    action = approved(subject="Next")
-
-    assert not execute(action.pk, worker="test")
-
-    assert len(server.ledger) == 1
-    assert restored.reason() == restored.REASONS["journal"]
-
-
-def test_later_attempt_known_only_to_the_journal_stops_the_next(
-    approved: Callable[..., PendingAction], server: MemoryServer
+    approved: Callable[..., PendingAction], server: MemoryServer, unknown: str
 ) -> None:
     first = approved()
     work()
-    journal.append(first.pk, 2)
-    action = approved(subject="Next")
+    lose(uuid4() if unknown == "another action" else first.pk, 2)
 
-    assert not execute(action.pk, worker="test")
+    attempt = run(approved(subject="Next"))
 
+    assert (attempt.phase, attempt.verdict) == ("prepared", "not_sent")
     assert len(server.ledger) == 1
     assert restored.reason() == restored.REASONS["journal"]
 
 
-def test_journal_line_of_a_mere_claim_is_missing(
+def test_journal_line_of_a_mere_claim_grants_nothing(
     approved: Callable[..., PendingAction], script: Script, server: MemoryServer
 ) -> None:
-    """Restore a copy from between the claim and the point of no return; the mail was sent after
-    it.
-    """
+    """Restore a copy from before the point of no return, under the worker that claims again."""
+    restored.begin_journal()
     action = approved()
-    seen: list[bool] = []
+    script.before = lambda _: lose(action.pk, 1)
 
-    def claimed(_: object) -> None:
-        journal.append(action.pk, 1)
-        seen.append(restored.compare())
+    assert run(action).verdict == "not_sent"
 
-    script.before = claimed
-    execute(action.pk, worker="test")
-
-    assert seen == [True]
-    assert Attempt.objects.count() == 1
+    assert server.ledger == []
+    assert restored.reason() == restored.REASONS["journal"]
 
 
 @pytest.mark.parametrize(
@@ -137,134 +165,150 @@ def test_journal_line_of_a_mere_claim_is_missing(
 )
 def test_spoiled_journal_line_hides_no_later_one(home: Path, spoiled: bytes) -> None:
     """Check half a line after a power cut: the next line does not become a part of it."""
-    first, second = uuid4(), uuid4()
-    journal.append(first, 1)
+    lose(first := uuid4())
     with journal.journal_file().open("ab") as file:
         file.write(spoiled)
-    journal.append(second, 2)
+    lose(second := uuid4(), 2)
 
-    assert [(entry.action_id, entry.fence) for entry in journal.newest()] == [
-        (first, 1),
-        (second, 2),
-    ]
-    assert journal.entries() == journal.newest()
+    assert lines()[1:] == [(first, 1), (second, 2)]
 
 
-def test_lines_from_before_a_full_journal_are_compared(home: Path) -> None:
-    with journal.journal_file().open("wb") as full:
-        full.truncate(journal.ROTATE_BYTES + 1)
-    journal.append(before := uuid4(), 1)
-    journal.append(after := uuid4(), 1)
-    assert [entry.action_id for entry in journal.newest()] == [before, after]
-    assert before.hex not in journal.journal_file().read_text().replace("-", "")
+def test_full_disk_takes_no_part_of_a_line(
+    approved: Callable[..., PendingAction], server: MemoryServer
+) -> None:
+    restored.begin_journal()
+    before = journal.journal_file().read_bytes()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    action = approved()
+    with journal.hold() as held:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 20, limits[1]))
+        try:
+            with pytest.raises(OSError):
+                held.append(generation=uuid4(), subject=action.pk, fence=1)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+    assert journal.journal_file().read_bytes() == before
 
 
-def test_writers_lose_no_line_when_the_journal_is_full(home: Path) -> None:
-    path, meet = journal.journal_file(), threading.Barrier(8, timeout=60)
+def test_journal_without_room_lets_nothing_leave(
+    approved: Callable[..., PendingAction], server: MemoryServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    restored.begin_journal()
+    action = approved()
+    monkeypatch.setattr(os, "write", lambda *_: 0)
 
-    def write(fence: int) -> None:
-        meet.wait()
-        journal.append(uuid4(), fence)
+    attempt = run(action)
 
-    for _ in range(5):
-        with path.open("wb") as full:
-            full.truncate(journal.ROTATE_BYTES + 1)
-        with ThreadPoolExecutor(meet.parties) as writers:
-            list(writers.map(write, range(meet.parties)))
-        assert sorted(entry.fence for entry in journal.entries()) == list(range(meet.parties))
-        assert path.stat().st_size < journal.ROTATE_BYTES
+    assert (attempt.verdict, attempt.code) == ("not_sent", "internal_error")
+    assert server.ledger == []
 
 
-def test_reconciled_journal_lines_are_not_compared(home: Path) -> None:
-    journal.append(uuid4(), 1)
-    journal.append_mark(uuid4())
-    journal.append(later := uuid4(), 1)
+def test_frozen_holder_of_the_journal_leaves_no_doubt(
+    approved: Callable[..., PendingAction], server: MemoryServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    restored.begin_journal()
+    action = approved()
+    monkeypatch.setattr(journal, "WAIT_SECONDS", 0.01)
+    with journal.journal_file().open("ab") as holder:
+        fcntl.flock(holder, fcntl.LOCK_EX)
+        attempt = run(action)
 
-    assert (
-        [entry.action_id for entry in journal.newest()]
-        == [entry.action_id for entry in journal.entries()]
-        == [later]
-    )
+    assert (attempt.phase, attempt.verdict) == ("prepared", "not_sent")
+    assert server.ledger == []
 
 
-@pytest.mark.parametrize(
-    ("other", "joins"),
-    [
-        ("stopped meanwhile", True),
-        ("stopped for two restores", True),
-        ("in use", True),
-        ("of another database", False),
-        ("new", False),
-    ],
-)
-def test_restore_on_one_machine_is_enough_for_adopted_homes(
+def frozen_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    readings = iter((0.0, 11.0))
+    monkeypatch.setattr(time, "clock_gettime", lambda _: next(readings))
+
+
+def claimed_by_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """End the lease while the line is written."""
+
+    def sync(file: int) -> None:
+        PendingAction.objects.update(lease_until=F("created_at"))
+
+    monkeypatch.setattr(os, "fsync", sync)
+
+
+@pytest.mark.parametrize("happens", [frozen_for_long, claimed_by_another])
+def test_worker_held_up_after_the_commit_sends_nothing(
+    approved: Callable[..., PendingAction],
+    server: MemoryServer,
+    monkeypatch: pytest.MonkeyPatch,
+    happens: Callable[[pytest.MonkeyPatch], None],
+) -> None:
+    restored.begin_journal()
+    action = approved()
+    happens(monkeypatch)
+
+    attempt = run(action)
+
+    assert (attempt.phase, attempt.verdict) == ("wire_started", "not_sent")
+    assert server.ledger == []
+
+
+def test_shared_journal_needs_no_step_for_one_more_machine(
     approved: Callable[..., PendingAction],
     server: MemoryServer,
     mailbox: Mailbox,
     home: Path,
     settings: Any,
-    other: str,
-    joins: bool,
 ) -> None:
-    """Restore a copy that is older than the heads in both homes; they share the send journal."""
+    """Restore a copy that is older than the heads in both homes, on one of two machines."""
     settings.MAILHUB_SEND_JOURNAL = str(home / "shared.jsonl")
     first, second = home / "first", home / "second"
     for each in (first, second):
         each.mkdir()
         settings.MAILHUB_HOME = each
-        restored.adopt_home()
+        assert not restored.compare()
         anchors.anchor()
-    assert not restored.compare()
     say(mailbox, 2)
     anchors.anchor()
     cut(mailbox, head_of(mailbox).length - 1)
     settings.MAILHUB_HOME = first
-    for _ in range(2 if other == "stopped for two restores" else 1):
-        restored.pause_for("operator")
-        restored.begin_anew()
+    restored.begin_generation()
+    restored.end_restore()
 
     settings.MAILHUB_HOME = second
-    if other != "in use":
-        as_a_new_process()
-    match other:
-        case "of another database":
-            restored.identity_file().write_text(str(uuid4()))
-        case "new":
-            restored.identity_file().unlink()
-    assert restored.compare() is not joins
+    assert not restored.compare()
     approved()
     work()
 
-    assert len(server.ledger) == joins
-    assert restored.reason() == ("" if joins else restored.REASONS["instance"])
-    new_id = (first / "instance-id").read_text()
-    assert (restored._read_identity() == new_id) is joins
-    as_a_new_process()
-    assert restored.compare() is not joins  # also later
+    assert len(server.ledger) == 1
+    restored._compared.clear()
+    assert not restored.compare()  # also later
 
 
-def test_mark_of_an_earlier_restore_joins_no_home(home: Path) -> None:
-    """Restore a copy from between two restores, for a machine that was stopped during both."""
-    restored.adopt_home()
-    kept = restored.identity_file().read_text()
-    restored.begin_anew()
-    earlier = Instance.objects.get().identity
-    restored.begin_anew()
-    Instance.objects.update(identity=earlier)
-    restored.identity_file().write_text(kept)
+def test_process_that_ends_before_the_line_begins_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    restored.begin_journal()
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", lambda *_: 0)
+        with pytest.raises(OSError):
+            restored.begin_generation()
 
+    assert restored.find_difference() == "instance"
+    call_command("after_restore", "--yes", stdout=StringIO())
+    assert restored.find_difference() is None
+
+
+def test_line_of_an_earlier_version_is_compared(
+    approved: Callable[..., PendingAction], server: MemoryServer
+) -> None:
+    first = approved()
+    work()
+    path = journal.journal_file()
+    path.write_text(f'{{"at": "2026-11-01T10:00:00+00:00", "action": "{first.pk}", "fence": 1}}\n')
+    assert not restored.compare()
+    approved()
+    work()
+    assert len(server.ledger) == 2
+
+    path.write_text(f'{{"at": "2026-11-01T10:00:00+00:00", "action": "{first.pk}", "fence": 2}}\n')
     assert restored.compare()
-
-    assert restored.reason() == restored.REASONS["instance"]
-
-
-def test_mark_joins_no_new_home(home: Path) -> None:
-    restored.begin_anew()  # in a home without an id
-    restored.identity_file().unlink()
-
-    assert restored.compare()
-
-    assert restored.reason() == restored.REASONS["instance"]
 
 
 def test_late_written_head_does_not_replace_a_newer_one(mailbox: Mailbox) -> None:
@@ -277,9 +321,20 @@ def test_late_written_head_does_not_replace_a_newer_one(mailbox: Mailbox) -> Non
 
 
 def test_outdated_recheck_begins_no_new_pause() -> None:
-    assert not restored._pause("journal", again=lambda: None)
+    assert not restored.pause_for("journal", again=lambda: None)
     assert not Pause.objects.exists()
 
-    assert restored._pause("journal", again=lambda: "journal")
-    assert restored._pause("journal", again=lambda: None)  # the first pause is still in force
+    assert restored.pause_for("journal", again=lambda: "journal")
+    assert restored.pause_for("journal", again=lambda: None)  # the first pause is still in force
     assert Pause.objects.count() == 1
+
+
+def test_pause_of_a_person_outlasts_the_restore(
+    approved: Callable[..., PendingAction], server: MemoryServer
+) -> None:
+    switch.pause(mailbox=None, actor="user:1")
+    call_command("after_restore", "--force", "--yes", stdout=StringIO())
+
+    assert Pause.objects.get().reason == ""
+    assert switch.resume(mailbox=None, actor="user:1")
+    assert not Pause.objects.exists()

@@ -4,58 +4,160 @@ warned, and a mail that is in Sent already does not leave again.
 
 from collections.abc import Callable
 from io import StringIO
+from uuid import UUID
 
 import pytest
 from django.core.management import call_command
+from django.db import IntegrityError, transaction
+from django.db.models import F
 
 from accounts.infra.problems import Problem
 from accounts.models import Mailbox, User
-from approvals.decisions import edits
+from approvals.decisions import edits, rulings
 from approvals.models import PendingAction
-from approvals.pauses import journal, restored
+from approvals.pauses import restored
 from approvals.worker.execution import execute
 from approvals.worker.restore import reconcile_after_restore
+from tests.approvals.kinds import NOT_NOW, Script, handed_over
+from tests.approvals.test_restored import lose
 from tests.conftest import Api, Reviewer
 from tools.providers.memory import MemoryServer
+from tools.sending.kinds import SendMail
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
 
+def after_restore() -> str:
+    said = StringIO()
+    call_command("after_restore", "--yes", "--force", stdout=said)
+    return said.getvalue()
+
+
+def put_in_sent(server: MemoryServer, action: PendingAction) -> None:
+    source = f"Message-ID: {action.message_id}\r\n\r\nHello.\r\n".encode()
+    server.deliver(action.mailbox.address, source, folder="sent", unread=False)
+
+
+def warning_of(action: PendingAction) -> str:
+    """Return the text of the warning that the restore left, or an empty string."""
+    action.refresh_from_db()
+    warnings = action.current.preview["warnings"]
+    return next((each["text"] for each in warnings if each["code"] == "may_have_been_sent"), "")
+
+
 def test_page_from_before_the_warning_approves_nothing(api: Api, reviewer: Reviewer) -> None:
-    """Check a decision that a person makes while the lookup in Sent still runs."""
-    approved, waiting = api.propose(), api.propose()
-    reviewer.decide(approved, "approve")
+    """Check a decision that a person makes before, and one while the lookup in Sent still runs."""
+    first, waiting = api.propose(), api.propose()
     action = PendingAction.objects.get(pk=waiting)
     shown = {"digest": action.digest, "revision": action.revision}
-    journal.append(action.pk, 1)  # the database no longer has it
+    restored.begin_generation()
 
-    reconciled = reconcile_after_restore()
-    next(reconciled)
+    assert reviewer.decide(waiting, "approve", **shown).status_code == 409
+    reconciled = {str(each.action_id): each.found for each in reconcile_after_restore()}
     answer = reviewer.decide(waiting, "approve", **shown)
-    found = {str(each.action_id): each.found for each in reconciled}
 
+    assert reconciled == {first: "not_in_sent", waiting: "not_in_sent"}
     assert answer.status_code == 409
-    action.refresh_from_db()
-    assert (action.status, action.revision) == ("pending", 2)
-    assert "may_have_been_sent" in [
-        warning["code"] for warning in action.current.preview["warnings"]
-    ]
-    assert approved in found
+    assert "older copy" in warning_of(action)
+    assert (action.status, action.revision, action.approval_round) == ("pending", 2, 2)
+    assert reviewer.decide(waiting, "approve").status_code == 302
 
 
-def test_warning_is_not_repeated(api: Api, reviewer: Reviewer) -> None:
-    waiting = PendingAction.objects.get(pk=api.propose())
-    journal.append(waiting.pk, 1)
+def test_database_approves_nothing_that_is_unreconciled(
+    approved: Callable[..., PendingAction], server: MemoryServer
+) -> None:
+    action = approved()
+    restored.begin_generation()
+    restored.end_restore()
 
-    assert [each.found for each in reconcile_after_restore()] == ["journal"]
+    assert not execute(action.pk, worker="test")
+    with pytest.raises(IntegrityError, match="action_unreconciled"), transaction.atomic():
+        PendingAction.objects.filter(pk=action.pk).update(
+            status="executing", fence=1, lease_until=action.created_at
+        )
+    assert server.ledger == []
+
+
+def test_restored_mail_goes_to_a_person_once(
+    api: Api, approved: Callable[..., PendingAction], server: MemoryServer
+) -> None:
+    first, second = approved(), PendingAction.objects.get(pk=api.propose())
+    lose(second.pk)
+
+    said = after_restore()
+
+    assert f"{first.pk}: not found in Sent, waits for a person" in said
+    assert f"{second.pk}: not found in Sent, waits for a person, handed over" in said
+    assert "send journal says" not in warning_of(first)
+    assert "send journal says" in warning_of(second)
+    assert (first.status, second.status) == ("pending", "pending")
     assert list(reconcile_after_restore()) == []
+
+
+def test_mail_in_sent_is_closed_unless_nobody_approved_it(
+    api: Api, approved: Callable[..., PendingAction], server: MemoryServer
+) -> None:
+    first, second = approved(), PendingAction.objects.get(pk=api.propose())
+    put_in_sent(server, first)
+    put_in_sent(server, second)
+
+    after_restore()
+
+    first.refresh_from_db()
+    assert (first.status, first.restored_at) == ("succeeded", None)
+    assert "It is in Sent" in warning_of(second)
+    assert second.status == "pending"
+
+
+def test_unknown_mail_says_that_a_later_attempt_may_be_lost(
+    approved: Callable[..., PendingAction], reviewer: Reviewer, script: Script, alice: User
+) -> None:
+    """Restore a copy in which it is unknown; it was ruled on and sent again since."""
+    script.instead = handed_over
+    action = approved()
+    execute(action.pk, worker="test")
+
+    after_restore()
+
+    action.refresh_from_db()
+    assert (action.status, action.unreconciled) == ("unknown", False)
+    assert action.restored_at
+    assert "restored from an older copy" in reviewer.page(str(action.pk)).content.decode()
+    rulings.resolve(action_id=action.pk, person=alice, ruling="not_sent", fence=1)
+    action = PendingAction.objects.get(pk=action.pk)
+    assert "restored from an older copy" in warning_of(action)
+
+
+def test_program_learns_that_restored_mail_may_have_left(api: Api) -> None:
+    waiting = api.propose()
+    assert "may_have_been_sent_at" not in api.tool("get_action", action_id=waiting).json()
+
+    after_restore()
+
+    assert api.tool("get_action", action_id=waiting).json()["may_have_been_sent_at"]
+
+
+def test_dead_lease_in_the_copy_needs_no_sweeper(
+    approved: Callable[..., PendingAction], script: Script
+) -> None:
+    """Let an operator run the command although everything else is stopped."""
+
+    def die(_: object) -> None:
+        PendingAction.objects.update(lease_until=F("created_at"))
+        raise SystemExit
+
+    script.before = die
+    action = approved()
+    with pytest.raises(SystemExit):
+        execute(action.pk, worker="test")
+
+    assert "1 not found in Sent" in after_restore()
 
 
 def test_possibly_sent_mail_stays_unchanged(api: Api, reviewer: Reviewer, alice: User) -> None:
     """Refuse the edit: otherwise Sent would hold the first wording under the id of the second."""
     waiting = PendingAction.objects.get(pk=api.propose())
-    journal.append(waiting.pk, 1)
-    list(reconcile_after_restore())
+    after_restore()
     waiting.refresh_from_db()
 
     with pytest.raises(Problem) as refused:
@@ -85,32 +187,53 @@ def began_now(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     return begin
 
 
-@pytest.fixture
-def in_sent(
-    server: MemoryServer, mailbox: Mailbox, approved: Callable[..., PendingAction]
-) -> PendingAction:
-    """Return an approved action whose mail is in Sent: the database is an older copy."""
-    action = approved()
-    source = f"Message-ID: {action.message_id}\r\n\r\nHello.\r\n".encode()
-    server.deliver(mailbox.address, source, folder="sent", unread=False)
+def only_waiting(api: Api, reviewer: Reviewer, script: Script, begin: Callable[[], None]) -> str:
+    """Return a mail that was proposed before this process began, and approved after it."""
+    action = api.propose()
+    begin()
+    reviewer.decide(action, "approve")
     return action
 
 
+def only_approved(api: Api, reviewer: Reviewer, script: Script, begin: Callable[[], None]) -> str:
+    action = api.propose()
+    reviewer.decide(action, "approve")
+    begin()
+    return action
+
+
+def attempted(api: Api, reviewer: Reviewer, script: Script, begin: Callable[[], None]) -> str:
+    """Return a mail whose only attempt in the copy sent nothing."""
+    script.instead = lambda _: NOT_NOW
+    action = api.propose()
+    reviewer.decide(action, "approve")
+    execute(UUID(action), worker="test")
+    PendingAction.objects.update(not_before=F("created_at"))
+    begin()
+    return action
+
+
+@pytest.mark.parametrize("prepare", [only_waiting, only_approved, attempted])
 def test_mail_found_in_sent_pauses_everything(
-    in_sent: PendingAction,
+    api: Api,
+    reviewer: Reviewer,
     approved: Callable[..., PendingAction],
+    script: Script,
     server: MemoryServer,
     began_now: Callable[[], None],
+    prepare: Callable[..., str],
 ) -> None:
+    """Restore the home together with the database: only Sent can tell."""
     other = approved(subject="Another")
-    began_now()
+    action_id = UUID(prepare(api, reviewer, script, began_now))
+    put_in_sent(server, PendingAction.objects.get(pk=action_id))
+    script.look = SendMail().reconcile
 
-    assert not execute(in_sent.pk, worker="test")
+    assert not execute(action_id, worker="test")
 
     assert restored.reason() == restored.REASONS["sent"]
     assert not execute(other.pk, worker="test")
-    in_sent.refresh_from_db()
-    assert (in_sent.status, server.ledger) == ("approved", [])
+    assert (PendingAction.objects.get(pk=action_id).status, server.ledger) == ("approved", [])
 
 
 def test_mail_approved_despite_the_warning_is_closed_as_sent(
@@ -121,11 +244,8 @@ def test_mail_approved_despite_the_warning_is_closed_as_sent(
     began_now: Callable[[], None],
 ) -> None:
     waiting = PendingAction.objects.get(pk=api.propose())
-    journal.append(waiting.pk, 1)
-    call_command("after_restore", "--yes", "--force", stdout=StringIO())
-    waiting.refresh_from_db()
-    source = f"Message-ID: {waiting.message_id}\r\n\r\nHello.\r\n".encode()
-    server.deliver(mailbox.address, source, folder="sent", unread=False)
+    after_restore()
+    put_in_sent(server, waiting)
     page = reviewer.page(str(waiting.pk)).content.decode()
     assert "It may have been sent already" in page
     assert reviewer.decide(str(waiting.pk), "approve").status_code == 302

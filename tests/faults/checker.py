@@ -55,7 +55,7 @@ VOIDED = ("undone", "edited", "changes_requested", "noticed", "returned", "appro
 # Two writers may race here and the database decides which one was first; the second takes it for an
 # answer.
 EXPECTED = (
-    *("action_one_leaving_a_mailbox", "idempotency_key_once", "pause_once_a_mailbox"),
+    *("action_one_leaving_a_mailbox", "idempotency_key_once", "pause_once_a_reason"),
     *("approvals_auditchain_pkey", "approvals_rest_pkey", "approvals_instance_pkey"),
 )
 # The same on SQLite, whose log has room only for the beginning of the statement.

@@ -126,8 +126,6 @@ class Plant:
                 self._stack.enter_context(self.proxy)
             self._run("manage.py", "migrate", "--verbosity", "0")
             self._furnish()
-            for home in self.homes if self.setup.on_machines else ():
-                self._run("manage.py", "adopt_home", MAILHUB_HOME=home.folder)
             if self.disk is not None:
                 self.disk.begin()
                 preloaded = (

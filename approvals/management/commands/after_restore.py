@@ -4,16 +4,16 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from approvals.core.states import Status
+from approvals.core.states import OPEN, Status
 from approvals.models import PendingAction
-from approvals.pauses import journal, restored
-from approvals.worker import restore
+from approvals.pauses import restored
+from approvals.worker import maintenance, restore
 
 WORDS = {
-    "in_sent": "found in Sent, closed as sent",
+    "closed": "found in Sent, closed as sent",
+    "in_sent": "found in Sent although nobody had approved it, waits for a person",
     "not_in_sent": "not found in Sent, waits for a person",
     "not_looked_at": "Sent could not be looked at, waits for a person",
-    "journal": "handed over according to the send journal, waits for a person",
 }
 
 
@@ -38,32 +38,37 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, dry_run: bool, yes: bool, force: bool, **options: Any) -> None:
-        if force and not dry_run:
-            restored.pause_for("operator")
-        differs = restored.compare() or bool(restored.reason())
-        missing = restored.find_missing(journal.entries())
-        waiting = PendingAction.objects.filter(status=Status.APPROVED).count()
-        self.stdout.write(restored.reason() or "Nothing differs.")
-        self.stdout.write(
-            f"{waiting} approved. The journal names {len(missing)} sends that the database does not know."
-        )
-        if dry_run or not differs:
+        differs = restored.compare()
+        paused = restored.reason()
+        found = PendingAction.objects.filter(status__in=OPEN).count()
+        self.stdout.write(f"{paused or 'Nothing differs.'}\n{found} open.")
+        if dry_run or not (force or paused):
             return
-        leaving = PendingAction.objects.filter(status=Status.EXECUTING).count()
-        if leaving:
-            raise CommandError(
-                f"{leaving} are leaving now or were when the copy was made. Run this again in a minute."
-            )
+        if force or differs or not restored.is_begun():
+            self._begin_generation()
         tally: Counter[str] = Counter()
         for each in restore.reconcile_after_restore():
-            tally[each.found] += 1
-            self.stdout.write(f"{each.action_id}: {WORDS[each.found]}")
+            words = WORDS[each.found] + (
+                ", handed over according to the send journal" if each.handed_over else ""
+            )
+            tally[words] += 1
+            self.stdout.write(f"{each.action_id}: {words}")
         self.stdout.write(
-            "\n".join(f"{count} {WORDS[found]}" for found, count in sorted(tally.items()))
+            "\n".join(f"{count} {words}" for words, count in sorted(tally.items()))
             or "Nothing to do."
         )
         if not yes and input("Let mail leave again? [y/N] ").strip().lower() != "y":
             self.stdout.write("Everything stays paused. Run this again when you are ready.")
             return
-        restored.begin_anew()
+        restored.end_restore()
         self.stdout.write("Mail may leave again.")
+
+    def _begin_generation(self) -> None:
+        restored.pause_for("operator")
+        maintenance.end_dead_leases()
+        leaving = PendingAction.objects.filter(status=Status.EXECUTING).count()
+        if leaving:
+            raise CommandError(
+                f"{leaving} are leaving now or were when the copy was made. Run this again in a minute."
+            )
+        restored.begin_generation()
