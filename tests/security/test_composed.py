@@ -131,3 +131,35 @@ def test_content_of_an_invisible_element_is_not_seen(tag: str) -> None:
 @pytest.mark.parametrize("tag", ["details", "bdo", "ruby"])
 def test_element_that_hides_or_turns_is_removed(tag: str) -> None:
     assert f"<{tag}" not in clean(f"<{tag}>words</{tag}>").html
+
+
+@pytest.mark.parametrize(
+    ("family", "kept"),
+    [
+        ("'MT Extra'", ""),
+        ("Bodoni Ornaments, 'Free 3 of 9'", ""),
+        ("'MT Extra', Arial", "arial"),
+        ("'SEGOE  UI', \\57 ingdings, sans-serif", "'segoe ui', sans-serif"),
+        ("微软雅黑, Kruti Dev 010", "微软雅黑"),
+    ],
+)
+def test_only_usual_fonts_of_text_are_kept(family: str, kept: str) -> None:
+    of_style = f' style="font-family: {kept}"' if kept else ""
+    html = f'<p style="font-family:{family}">not</p>'
+    assert clean(html).html.replace("&#x27;", "'") == f"<p{of_style}>not</p>"
+    of_tag = f' face="{kept}"' if kept else ""
+    if "\\" not in family:
+        html = f'<font face="{family}">not</font>'
+        assert clean(html).html.replace("&#x27;", "'") == f"<font{of_tag}>not</font>"
+
+
+@pytest.mark.parametrize(
+    "html",
+    [
+        "<style>@font-face{font-family:Arial;src:local('MT Extra')}</style><p>not</p>",
+        "<p style=\"font:16px 'MT Extra'\">not</p>",
+        "<p style=\"font-family:var(--x,'MT Extra')\">not</p>",
+    ],
+)
+def test_font_has_no_other_way_into_a_mail(html: str) -> None:
+    assert clean(html).html == "<p>not</p>"

@@ -15,6 +15,7 @@ from allauth.socialaccount.models import SocialAccount
 from allauth.usersessions.models import UserSession
 from django.contrib import admin
 from django.core.management import call_command
+from django.http import HttpRequest
 from django.test import Client
 
 from accounts.models import ApiToken, SignInLink, User
@@ -87,6 +88,22 @@ def test_admin_changes_nothing_but_people() -> None:
         if not isinstance(each, ReadOnlyAdmin)
     }
     assert writable == {"User"}
+
+
+def test_admin_filters_only_by_listed_fields(operator: Client, carol: User) -> None:
+    admin.autodiscover()
+    for model, each in admin.site._registry.items():
+        listed = {"pk", model._meta.pk.name, *each.list_filter, *each.search_fields}
+        names = {field.name for field in model._meta.get_fields()} | {"pk"}
+        for name in names | {f"{name}__pk" for name in names}:
+            assert each.lookup_allowed(name, "a", HttpRequest()) is (name in listed), (model, name)
+            assert not each.lookup_allowed(f"{name}__startswith", "a", HttpRequest()), (model, name)
+    people = "/admin/accounts/user/"
+    shown = operator.get(people, {"email": carol.email}).content.decode()
+    assert shown.count("/change/?") == 1
+    assert f">{carol.email}</a>" in shown
+    for lookup in ("password__startswith", "api_tokens__digest", "email__startswith"):
+        assert operator.get(people, {lookup: "a"}).status_code == 400, lookup
 
 
 @pytest.mark.parametrize("model", [Authenticator, SocialAccount, EmailAddress, UserSession])

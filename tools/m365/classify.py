@@ -21,7 +21,8 @@ MAX_CHARS = 8000
 
 # The last word decides whether a command reads. Everything else is a write, and so is a command
 # that our list lacks: an unknown command may do anything, so a person decides about it.
-READING_VERBS = frozenset({"get", "list", "show", "status", "export", "search", "version"})
+# `export` writes: the CLI makes a package in the tenant, and a file in its folder.
+READING_VERBS = frozenset({"get", "list", "show", "status", "search", "version"})
 READING_GROUP = "report"  # in `spo report activityusercounts` the last word only names the report
 
 # Refused: sign-in and identity, the unrestricted command `request`, and commands that use files of

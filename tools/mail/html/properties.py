@@ -5,7 +5,6 @@ Everything else is dropped. A kept value is written again from its parsed form, 
 read it in the same way.
 """
 
-import re
 from collections.abc import Callable, Mapping
 
 from tools.mail.html.looks import legacy_colour
@@ -39,11 +38,31 @@ WORDS: Mapping[str, frozenset[str]] = {
 }  # fmt: skip
 BORDER_STYLES = frozenset({"none", "solid", "dashed", "dotted", "double"})
 THICKEST = 10.0
-# Fonts that show other signs than letters, or nothing, are not kept.
-FONTS = re.compile(r"[\w .+-]{1,60}")
-PICTURE_FONTS = re.compile(
-    r"symbol|ding|icon|blank|emoji|barcode|marlett|redact|invisible|webd|wingd|outlook|ocr|fa-|glyph"
-)
+# The usual fonts of text. Fonts outside the list may show signs, bars or nothing instead of letters.
+FONTS = frozenset(
+    " ".join(name.split())
+    for name in """
+    inherit, initial, serif, sans-serif, monospace, cursive, system-ui, ui-serif, ui-sans-serif, ui-monospace,
+    -apple-system, blinkmacsystemfont, sf pro, sf pro text, sf pro display, sf mono, american typewriter, aptos,
+    aptos display, aptos mono, aptos narrow, aptos serif, arial, arial black, arial narrow, arial unicode ms, avenir,
+    avenir next, baskerville, book antiqua, bookman old style, calibri, calibri light, cambria, candara, cantarell,
+    century gothic, century schoolbook, comic sans ms, consolas, constantia, corbel, courier, courier new, dejavu sans,
+    dejavu sans mono, dejavu serif, didot, droid sans, droid serif, fira sans, franklin gothic medium, futura, garamond,
+    geneva, georgia, gill sans, gill sans mt, helvetica, helvetica neue, ibm plex sans, impact, inter, lato,
+    liberation mono, liberation sans, liberation serif, lucida console, lucida grande, lucida sans, lucida sans unicode,
+    menlo, merriweather, monaco, montserrat, noto sans, noto serif, nunito, nunito sans, open sans,
+    optima, oxygen, palatino, palatino linotype, playfair display, poppins, proxima nova, pt sans, pt serif, raleway,
+    roboto, roboto mono, roboto slab, rockwell, segoe print, segoe script, segoe ui, segoe ui light, segoe ui semibold,
+    source sans pro, source serif pro, tahoma, times, times new roman, trebuchet ms, ubuntu, verdana, work sans,
+    angsana new, cordia new, leelawadee ui, nirmala ui, sakkal majalla, simplified arabic, traditional arabic,
+    dengxian, fangsong, heiti sc, heiti tc, kaiti, microsoft jhenghei, microsoft yahei, microsoft yahei ui, mingliu,
+    nsimsun, pingfang sc, pingfang tc, pmingliu, simhei, simsun, songti sc, stheiti, noto sans sc, noto sans tc,
+    noto sans cjk sc, noto sans cjk tc, 宋体, 黑体, 等线, 仿宋, 楷体, 微软雅黑, 微軟正黑體, 新細明體,
+    hiragino kaku gothic pron, hiragino sans, hiragino sans gb, meiryo, ms gothic, ms mincho, ms pgothic, ms pmincho,
+    noto sans cjk jp, noto sans jp, yu gothic, yu mincho, メイリオ, 游ゴシック, apple sd gothic neo, batang, dotum,
+    gulim, malgun gothic, noto sans kr, 굴림, 돋움, 맑은 고딕, 바탕
+    """.split(",")
+)  # fmt: skip
 HARMLESS = ("mso-", "-ms-", "-webkit-", "-moz-")
 
 
@@ -99,8 +118,8 @@ def _line_height(value: str, size: float, tag: str) -> str | None:
 
 
 def _family(value: str, size: float, tag: str) -> str | None:
-    names = [name.strip().strip("'\"") for name in value.split(",")][:20]
-    kept = [name for name in names if FONTS.fullmatch(name) and not PICTURE_FONTS.search(name)]
+    names = [" ".join(name.strip("'\" ").split()) for name in value.split(",")][:20]
+    kept = [name for name in names if name in FONTS]
     return ", ".join(f"'{name}'" if " " in name else name for name in kept) or None
 
 
