@@ -127,6 +127,14 @@ class Reviewer:
     def page(self, action_id: str) -> Any:
         return self.client.get(f"/actions/{action_id}/")
 
+    def look(self, action_id: str) -> None:
+        """Open the page and report the revision that is in view, as its script does."""
+        assert self.page(action_id).status_code == 200
+        revision = PendingAction.objects.get(pk=action_id).revision
+        token = self.client.cookies[settings.CSRF_COOKIE_NAME].value
+        shown = {"revision": revision, "csrfmiddlewaretoken": token}
+        assert self.client.post(f"/actions/{action_id}/presence/", shown).status_code == 200
+
     def decide(self, action_id: str, verdict: str, **fields: Any) -> Any:
         """Post the form of the page in its current state, with some fields changed.
 

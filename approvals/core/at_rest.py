@@ -3,6 +3,8 @@
 The whole payload is encrypted. The preview keeps the fields that lists and search need readable
 (READABLE: the subject, the addresses, the warnings). Its other fields, such as the beginning of the
 text, are encrypted in a second column. Both are bound to the action and the number of the revision.
+The encrypted part holds the digest of the readable one, so a warning that somebody without a key
+removes from the database makes the revision unreadable.
 """
 
 import json
@@ -12,10 +14,13 @@ from uuid import UUID
 
 from django.core.serializers.json import DjangoJSONEncoder
 
+from accounts.infra.credentials import CannotDecrypt
 from accounts.infra.keys import decrypt_content, encrypt_content
+from approvals.core.digest import digest_of
 
 Part = Literal["payload", "preview"]
 READABLE = ("title", "targets", "fingerprint", "warnings")
+DIGEST = "digest of the readable part"  # previews of older versions do not have it
 
 
 def encrypt_revision(revision: Any) -> None:
@@ -36,8 +41,12 @@ def open_part(
     hidden = json.loads(
         decrypt_content(bytes(record), bound_to=_context_of(part, action_id, number))
     )
+    if part == "payload":
+        return hidden  # type: ignore[no-any-return]
+    if hidden.pop(DIGEST, None) not in (None, digest_of(readable)):
+        raise CannotDecrypt("somebody has changed the readable part")
     # The order of the arguments matters: an encrypted member never replaces a readable one.
-    return {**hidden, **readable} if part == "preview" else hidden
+    return {**hidden, **readable}
 
 
 def reencrypt(part: str, record: Any, action_id: UUID, number: int) -> bytes:
@@ -47,10 +56,11 @@ def reencrypt(part: str, record: Any, action_id: UUID, number: int) -> bytes:
 
 
 def _split(part: str, plain: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    readable = {
-        name: value for name, value in plain.items() if part == "preview" and name in READABLE
-    }
-    return {name: value for name, value in plain.items() if name not in readable}, readable
+    if part == "payload":
+        return dict(plain), {}
+    readable = {name: value for name, value in plain.items() if name in READABLE}
+    hidden = {name: value for name, value in plain.items() if name not in readable}
+    return {**hidden, DIGEST: digest_of(readable)}, readable
 
 
 def _encrypt(part: str, hidden: Mapping[str, Any], action_id: UUID, number: int) -> bytes:

@@ -24,6 +24,7 @@ from approvals.decisions.rights import (
     right_to_decide,
 )
 from approvals.decisions.verdicts import count_approval, refusal_of_unfit
+from approvals.lifecycle.content import refuse_unseen
 from approvals.lifecycle.outcomes import record_outcome
 from approvals.lifecycle.returns import UNDECIDED
 from approvals.lifecycle.revisions import add_notice
@@ -49,8 +50,10 @@ def resolve(
     says who ruled. not_sent: the ruling approves another copy, in a new round. It counts as an
     approval of this person, and the mail leaves with the same Message-ID if enough people have
     approved. Raises `forbidden`, and `conflict` if the outcome is known, if the attempt is another
-    one, or if the action has expired.
+    one, or if the action has expired, or if nobody can read its content here.
     """
+    if ruling == "not_sent" and (seen := PendingAction.objects.filter(pk=action_id).first()):
+        refuse_unseen(seen)
     with transaction.atomic():
         action = lock_action(action_id)
         policy = policy_of(action.mailbox)

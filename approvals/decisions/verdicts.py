@@ -29,6 +29,7 @@ from approvals.decisions.rights import (
     right_to_approve,
     right_to_decide,
 )
+from approvals.lifecycle.content import refuse_unseen
 from approvals.lifecycle.load import Read, read_action
 from approvals.lifecycle.returns import UNDECIDED
 from approvals.lifecycle.revisions import add_notice, filter_new_warnings
@@ -69,6 +70,8 @@ def approve(
             raise not_found("The action does not exist, or you may not see it.")
         _recheck(read, person, digest, revision)
         seen = read.action
+    if (seen.status, seen.digest, seen.revision) == (Status.PENDING, digest, revision):
+        refuse_unseen(seen)
     with pipelined_transaction():
         ballot = lock_ballot(seen, person)
         action, policy, now = ballot.action, ballot.policy, ballot.now

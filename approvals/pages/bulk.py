@@ -1,4 +1,8 @@
-"""Bulk approval: mails of one mailbox and proposer, with the same warnings, confirmed again."""
+"""Bulk approval: mails of one mailbox and proposer, with the same warnings, confirmed again.
+
+It takes only mails that the person has had open in their present revision, because its page shows
+only the beginning of each.
+"""
 
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +19,7 @@ from accounts.infra.problems import Problem
 from approvals.core.states import Status
 from approvals.decisions import verdicts
 from approvals.lifecycle import queries
-from approvals.models import PendingAction
+from approvals.models import PendingAction, Seen
 from approvals.pages.forms import ApproveForm
 
 log = structlog.get_logger(__name__)
@@ -25,11 +29,15 @@ MOST = 50
 
 @dataclass(frozen=True, kw_only=True)
 class Chosen:
-    """One chosen action, with the digest and revision that the person saw."""
+    """One chosen action, with the digest and revision of its row in the list.
+
+    `is_seen` is True if the person has had this revision open.
+    """
 
     action: PendingAction
     digest: str
     revision: int
+    is_seen: bool
 
     @property
     def value(self) -> str:
@@ -48,21 +56,18 @@ class Chosen:
 @signed_in_action
 def confirm(request: AuthenticatedRequest) -> HttpResponse:
     """Show the chosen actions, with one button for all of them; nothing is decided here."""
-    chosen = _read_chosen(request)
-    context = {"chosen": chosen, "refusal": _refusal(chosen), "people": _people(chosen)}
-    return render(
-        request, "approvals/bulk.html", context, status=409 if context["refusal"] else 200
-    )
+    return _page(request, _read_chosen(request))
 
 
 @signed_in_action
 def approve(request: AuthenticatedRequest) -> HttpResponse:
-    """Approve each with its own digest and revision; changed ones are left out and reported."""
+    """Approve each with its own digest and revision; changed ones are left out and reported.
+
+    The page is shown again if one of them may not be approved here.
+    """
     chosen = _read_chosen(request)
-    refusal = _refusal(chosen)
-    if refusal:
-        context: dict[str, Any] = {"chosen": chosen, "refusal": refusal, "people": _people(chosen)}
-        return render(request, "approvals/bulk.html", context, status=409)
+    if _refusal(chosen) or not all(each.is_seen for each in chosen):
+        return _page(request, chosen, status=409)
     results: list[tuple[Chosen, Problem | None]] = []
     method = sign_in_method(request)
     for each in chosen:
@@ -105,6 +110,20 @@ def _report(
     return render(request, "approvals/bulk_done.html", context, status=status)
 
 
+def _page(request: AuthenticatedRequest, chosen: list[Chosen], status: int = 200) -> HttpResponse:
+    refusal, seen = _refusal(chosen), [each for each in chosen if each.is_seen]
+    context = {
+        "chosen": chosen,
+        "seen": seen,
+        "unseen": len(chosen) - len(seen),
+        "refusal": refusal,
+        "people": len(
+            {target["address"].lower() for each in seen for target in each.preview["targets"]}
+        ),
+    }
+    return render(request, "approvals/bulk.html", context, status=409 if refusal else status)
+
+
 def _read_chosen(request: AuthenticatedRequest) -> list[Chosen]:
     chosen: dict[UUID, tuple[str, int]] = {}
     for item in request.POST.getlist("item")[:MOST]:
@@ -123,15 +142,18 @@ def _read_chosen(request: AuthenticatedRequest) -> list[Chosen]:
     rows = queries.open_shown(
         found.select_related("mailbox", "proposer").order_by("created_at", "id")
     )
-    return [
-        Chosen(action=row, digest=chosen[row.pk][0], revision=chosen[row.pk][1]) for row in rows
-    ]
-
-
-def _people(chosen: list[Chosen]) -> int:
-    return len(
-        {target["address"].lower() for each in chosen for target in each.preview.get("targets", ())}
+    opened = dict(
+        Seen.objects.filter(person=request.user, action__in=rows).values_list("action", "revision")
     )
+    return [
+        Chosen(
+            action=row,
+            digest=chosen[row.pk][0],
+            revision=chosen[row.pk][1],
+            is_seen=opened.get(row.pk) == row.revision,
+        )
+        for row in rows
+    ]
 
 
 def _refusal(chosen: list[Chosen]) -> str:

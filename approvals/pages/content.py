@@ -12,7 +12,8 @@ from django.views.decorators.clickjacking import xframe_options_sameorigin
 from accounts.access.signed_in import AuthenticatedRequest, signed_in_page
 from approvals.blobs import ContentUnavailable
 from approvals.core.types import Rendered
-from approvals.pages.review import render_content, visible_action
+from approvals.lifecycle.content import render_content
+from approvals.pages.review import visible_action
 
 # The message may bring inline styles and pictures of its own; nothing is fetched and nothing runs.
 BODY_POLICY = {
@@ -57,7 +58,7 @@ def _read(request: AuthenticatedRequest, action_id: UUID) -> Rendered:
     """Return the content; raises Http404 if it is gone or cannot be read now, as its page says."""
     action = visible_action(request, action_id)
     with suppress(ContentUnavailable):
-        content = render_content(action, action.current.payload)
+        content = render_content(action)
         if content is not None:
             return content
     raise Http404

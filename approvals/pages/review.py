@@ -3,7 +3,6 @@
 from typing import Any, cast
 from uuid import UUID
 
-import structlog
 from allauth.mfa.models import Authenticator
 from django.http import Http404, HttpResponse
 from django.shortcuts import render
@@ -11,18 +10,15 @@ from django.template import TemplateDoesNotExist
 from django.template.loader import get_template
 
 from accounts.access.signed_in import AuthenticatedRequest, signed_in_page
-from accounts.infra.credentials import CannotDecrypt
 from accounts.infra.problems import Problem
-from accounts.infra.texts import translatable
 from accounts.people.step_up import factors_that_count
 from approvals.blobs import ContentUnavailable
-from approvals.core.kinds import get_kind
 from approvals.core.states import Status
-from approvals.core.types import Rendered
 from approvals.decisions import edits, rights, rulings, verdicts
 from approvals.discussion import review_texts
 from approvals.lifecycle import queries, reconcile
 from approvals.lifecycle.changes import FieldChange
+from approvals.lifecycle.content import UNSEEN, render_content
 from approvals.models import PendingAction, ReviewText
 from approvals.pages import history, listing
 from approvals.pages.frame import Frame, leaving_from, seconds_left
@@ -33,9 +29,6 @@ from approvals.rules.policy import count_needed, undo_of
 VIEWS = ("preview", "text", "source", "changes", "history")
 # A longer text or source has its own address, so the page stays quick.
 SHOWN_CHARACTERS = 40_000
-UNSEEN = translatable("The content cannot be read here, so nobody can approve it.")
-
-log = structlog.get_logger(__name__)
 
 
 @signed_in_page
@@ -153,12 +146,12 @@ def _about(
     policy = reads.policy
     content, unavailable = None, None
     try:
-        content = render_content(action, current.payload)
+        content = render_content(action)
     except ContentUnavailable as error:
         unavailable = error
     right = rights.find_right_to_decide(person, action.mailbox, reads.held)
     refusal = rights.refusal_to_approve(person, action, policy, reads.held)
-    if refusal is None and content is None:
+    if refusal is None and (content is None or current.sealed_preview is None):
         refusal = Problem("conflict", UNSEEN)
     return {
         "action": action,
@@ -229,24 +222,6 @@ def _difference(action: PendingAction, revision: int | None) -> tuple[FieldChang
         return edits.changes_since(action, revision)
     except Problem:  # the content cannot be read; the page says so
         return ()
-
-
-def render_content(action: PendingAction, payload: Any) -> Rendered | None:
-    """Return the content for the page; None if it has been purged, or cannot be read here.
-
-    Raises ContentUnavailable.
-    """
-    if not payload:
-        return None
-    try:
-        return get_kind(action.kind).render(payload, lambda sha256: queries.blob_of(action, sha256))
-    except CannotDecrypt:  # the bytes; the page says so
-        return None
-    except ContentUnavailable:
-        raise
-    except Problem:  # another version stored it; the page says so
-        log.exception("content_unreadable", action=str(action.pk))
-        return None
 
 
 def _aside_template(action: PendingAction) -> str | None:

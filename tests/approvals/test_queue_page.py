@@ -95,6 +95,8 @@ def test_only_similar_mails_are_approved_together(
         return [f"{each}:{seal_of(each)['digest']}:1" for each in ids]
 
     reviewer.client.get("/")
+    for each in (*alike, other):
+        reviewer.look(each)
     token = {"csrfmiddlewaretoken": reviewer.client.cookies["csrftoken"].value}
     for ids in ([*alike, other], []):
         for step in ("/bulk/", "/bulk/approve/"):
@@ -115,7 +117,7 @@ def test_only_similar_mails_are_approved_together(
 def test_interrupted_bulk_approval_says_what_it_did(api: Api, reviewer: Reviewer) -> None:
     ids = [api.propose(subject=name) for name in ("One", "Two", "Three", "Four")]
     for each in ids:
-        reviewer.page(each)
+        reviewer.look(each)
     items = [f"{each}:{seal_of(each)['digest']}:1" for each in ids]
     token = {"csrfmiddlewaretoken": reviewer.client.cookies["csrftoken"].value}
     decided = []

@@ -89,6 +89,9 @@ def several(page: Page) -> None:
 
 def several_approved(page: Page) -> None:
     if page.locator(".pick").count():
+        with page.expect_response("**/presence/"):
+            page.locator("#rows .what a").first.click()
+        page.go_back()
         page.locator(".pick input").first.check()
         pressed(page, "bulk")
         pressed(page, "bulk-approve")

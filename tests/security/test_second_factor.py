@@ -63,6 +63,7 @@ def test_manager_without_factor_cannot_approve_several(
 ) -> None:
     action = PendingAction.objects.get(pk=api.propose())
     window = browser(reviewer.user)
+    reviewer.look(str(action.pk))
     form = {"item": f"{action.pk}:{action.digest}:{action.revision}"}
     assert led(window.post("/bulk/approve/", form))
     add_passkey(reviewer.user)

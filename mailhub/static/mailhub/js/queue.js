@@ -57,8 +57,17 @@ async function show(row, again = false) {
   for (const field of pane().querySelectorAll("[data-query]")) field.value = document.body.dataset.query;
   for (const form of pane().querySelectorAll("form")) form.addEventListener("submit", remember);
   const frame = pane().querySelector("iframe");
-  if (frame) frame.addEventListener("load", () => view.begin(), { once: true });
-  else if (html) view.begin();
+  const begin = () => { view.begin(); setTimeout(report, 1_100, mine); };
+  if (frame) frame.addEventListener("load", begin, { once: true });
+  else if (html) begin();
+}
+
+// Several mails are approved together only if each was in view, here or on its page.
+function report(mine) {
+  const shown = pane().firstElementChild?.dataset;
+  if (mine !== asked || !view.long() || !shown) return;
+  const token = document.querySelector("input[name=csrfmiddlewaretoken]")?.value ?? "";
+  fetch(shown.presence, { method: "POST", body: new URLSearchParams({ csrfmiddlewaretoken: token, revision: shown.revision }) });
 }
 
 function remember() {

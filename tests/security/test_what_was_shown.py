@@ -1,0 +1,137 @@
+"""An approval is for what its person could see: nothing unseen, unreadable or changed is approved."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from accounts.access.caller import Caller
+from accounts.models import Mailbox, User
+from approvals import guards
+from approvals.decisions import edits
+from approvals.models import Blob, PendingAction, Revision
+from tests.conftest import Api, Reviewer
+from tests.support.stored import store_mail
+from tests.support.work import work
+from tools.providers.memory import MemoryServer
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+LONG = "Dear Mira, thank you for the pleasant meeting on Thursday. " * 6 + "We accept your price."
+
+
+def item_of(action_id: str) -> str:
+    action = PendingAction.objects.get(pk=action_id)
+    return f"{action_id}:{action.digest}:{action.revision}"
+
+
+def post_bulk(reviewer: Reviewer, path: str, *items: str) -> Any:
+    token = reviewer.client.cookies["csrftoken"].value
+    return reviewer.client.post(path, {"item": items, "csrfmiddlewaretoken": token})
+
+
+def test_bulk_approval_takes_only_mails_that_were_open(
+    api: Api, reviewer: Reviewer, server: MemoryServer
+) -> None:
+    opened, unopened = (api.propose(subject=name, body=LONG) for name in ("One", "Two"))
+    reviewer.look(opened)
+    items = [item_of(opened), item_of(unopened)]
+
+    page = post_bulk(reviewer, "/bulk/", *items)
+    forced = post_bulk(reviewer, "/bulk/approve/", *items)
+
+    assert (page.status_code, forced.status_code) == (200, 409)
+    for shown in (page.content.decode(), forced.content.decode()):
+        assert "1 mail is left out" in shown
+        assert f'href="/actions/{unopened}/">Open it' in shown
+        assert f'value="{items[0]}"' in shown
+        assert f'value="{items[1]}"' not in shown
+    assert not PendingAction.objects.exclude(status="pending").exists()
+
+    assert post_bulk(reviewer, "/bulk/approve/", items[0]).status_code == 200
+    work()
+    assert [b"Subject: One" in sent.source for sent in server.ledger] == [True]
+
+
+def test_bulk_approval_needs_the_present_revision_open(
+    api: Api, reviewer: Reviewer, bob: User
+) -> None:
+    action_id = api.propose()
+    reviewer.look(action_id)
+    action = PendingAction.objects.get(pk=action_id)
+    edits.edit(
+        action_id=action.pk,
+        person=bob,
+        digest=action.digest,
+        revision=1,
+        changes={"subject": "Changed"},
+    )
+
+    assert post_bulk(reviewer, "/bulk/approve/", item_of(action_id)).status_code == 409
+    reviewer.look(action_id)
+    assert post_bulk(reviewer, "/bulk/approve/", item_of(action_id)).status_code == 200
+
+
+def lose_bytes(action: PendingAction) -> None:
+    with guards.lift_guards(connection):
+        Blob.objects.filter(action=action).delete()
+
+
+def remove_warnings(action: PendingAction) -> None:
+    """Act as somebody who can write to the database, but has no key."""
+    preview = Revision.objects.filter(action=action).values_list("preview", flat=True).get()
+    assert preview["warnings"]
+    with guards.lift_guards(connection):
+        Revision.objects.filter(action=action).update(preview={**preview, "warnings": []})
+
+
+def replace_preview(action: PendingAction) -> None:
+    """Put a preview in clear in the place of the encrypted one."""
+    preview = {**action.current.preview, "warnings": []}
+    with guards.lift_guards(connection):
+        Revision.objects.filter(action=action).update(preview=preview, sealed_preview=None)
+
+
+DOORS: dict[str, Callable[[Reviewer, str], Any]] = {
+    "page": lambda reviewer, action_id: reviewer.decide(action_id, "approve"),
+    "beside the queue": lambda reviewer, action_id: reviewer.decide(
+        action_id, "approve", then="queue", query=""
+    ),
+    "line": lambda reviewer, action_id: reviewer.decide(action_id, "approve", then="line"),
+    "bulk": lambda reviewer, action_id: post_bulk(reviewer, "/bulk/approve/", item_of(action_id)),
+}
+
+
+@pytest.mark.both
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("lose", [lose_bytes, remove_warnings, replace_preview])
+def test_unreadable_content_cannot_be_approved(
+    api: Api,
+    reviewer: Reviewer,
+    server: MemoryServer,
+    lose: Callable[[PendingAction], None],
+    door: str,
+) -> None:
+    action_id = api.propose(body="Our new bank details: DE02 1203 0000 0000 2020 51")
+    reviewer.look(action_id)
+    lose(PendingAction.objects.get(pk=action_id))
+
+    page = reviewer.page(action_id).content.decode()
+    answer = DOORS[door](reviewer, action_id)
+    work()
+
+    assert f"/actions/{action_id}/approve/" not in page
+    assert answer.status_code == 409
+    assert "nobody can approve it" in answer.content.decode()
+    assert PendingAction.objects.get(pk=action_id).status == "pending"
+    assert server.ledger == []
+
+
+def test_content_of_a_newer_version_cannot_be_approved(
+    mailbox: Mailbox, alice: User, reviewer: Reviewer
+) -> None:
+    action = store_mail(Caller(user=alice, surface="web"), mailbox, version=2)
+
+    assert reviewer.decide(str(action.pk), "approve").status_code == 409
+    assert PendingAction.objects.get(pk=action.pk).status == "pending"
