@@ -5,6 +5,7 @@ metadata document.
 import http.client
 import json
 import time
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import ParseResult, urlparse
@@ -44,13 +45,13 @@ FETCHES_OF_ALL = Quota(name="oauth-documents-of-all", amount=600, seconds=HOUR, 
 class Program:
     """A program as a person reads it on the consent page.
 
-    `is_known`: an administrator has added it. `host` is the host of its metadata document, which
-    proves that the owner of that host knows the program; it is empty for a program that registered
-    itself under a name of its choice. `returns_to` is the host that gets the answer.
+    `is_known`: an administrator has added it. `document` is the address of its metadata document,
+    which proves that the owner of that address knows the program; it is empty for a program that
+    registered itself under a name of its choice. `returns_to` is the host that gets the answer.
     """
 
     name: str
-    host: str
+    document: str
     returns_to: str
     is_known: bool = False
     is_local: bool = False
@@ -64,14 +65,18 @@ def find(client_id: object) -> Client | None:
     return Client.objects.filter(pk=client_id, type=Client.Type.PUBLIC).first()
 
 
-def describe(client: Client, redirect_uri: str = "") -> Program:
-    """Return a program in the words of the consent page."""
+def describe(client: Client, redirect_uri: str = "", *, proven: bool = True) -> Program:
+    """Return a program in the words of the consent page.
+
+    Nothing proves which program asks for a device code: its `client_id` is public, and no redirect
+    leads the answer to the right one.
+    """
     returns_to = redirects.host_of(redirect_uri)
     return Program(
         name=name_of(client),
-        host=urlparse(client.id).hostname or "" if cimd.is_cimd_url(client.id) else "",
+        document=client.id if proven and cimd.is_cimd_url(client.id) else "",
         returns_to=returns_to,
-        is_known=is_known(client),
+        is_known=proven and is_known(client),
         is_local=returns_to == "localhost",
         app_scheme=returns_to if returns_to.endswith(":") else "",
     )
@@ -111,16 +116,14 @@ def is_allowed(client: Client) -> bool:
 
 
 def complete(client: Client) -> None:
-    """Fill in what every program gets, whatever it asked for; raise ValidationError if it may not
-    register.
-    """
+    """Fill in what every program gets; raise ValidationError if it may not register."""
     redirects.check_redirects(client.get_redirect_uris())
     if not is_allowed(client):
         raise ValidationError("This server does not accept programs of this host.")
-    _fill(client)
+    _fill(client, client.get_grant_types())
 
 
-def add(name: str, redirect_uris: list[str]) -> Client:
+def add(name: str, redirect_uris: list[str], *, device: bool = False) -> Client:
     """Save a program that the administrator knows, whatever the settings let register; raise
     ValidationError.
     """
@@ -128,13 +131,14 @@ def add(name: str, redirect_uris: list[str]) -> Client:
     client = Client(name=name, type=Client.Type.PUBLIC, secret="", data=None)
     client.name = name_of(client)
     client.set_redirect_uris(redirect_uris)
-    _fill(client)
+    _fill(client, [DEVICE_GRANT] if device else [])
     client.save()
     return client
 
 
-def _fill(client: Client) -> None:
-    client.set_grant_types(list(GRANTS))
+def _fill(client: Client, asked: Collection[str]) -> None:
+    """Only a program that asks for device codes gets them: anybody can begin one in its name."""
+    client.set_grant_types([each for each in GRANTS if each != DEVICE_GRANT or each in asked])
     client.set_response_types(["code"])
     client.set_scopes(list(SCOPES))
 
@@ -196,7 +200,7 @@ def complete_document(client: Client) -> None:
     client.name = name_of(client)
     # The rest of the document is not kept: nothing here needs it, and anybody can write it.
     client.data = {"cimd": True, "updated_at": int(time.time())}
-    _fill(client)
+    _fill(client, client.get_grant_types())
 
 
 def _fetch(parsed: ParseResult) -> Any:

@@ -136,6 +136,8 @@ def device_code(request: HttpRequest) -> HttpResponse:
         return _unknown_program()
     if request.POST.get("scope", "").split() and not scopes:
         return _error("invalid_scope", "None of these scopes exists here.")
+    if programs.DEVICE_GRANT not in client.get_grant_types():
+        return _error("unauthorized_client", "This program did not register for device codes.")
     found = devices.begin(
         client, scopes=scopes or list(USUAL_SCOPES), resources=resources or [issuer()]
     )

@@ -185,7 +185,7 @@ def device(request: AuthenticatedRequest) -> HttpResponse:
 def _decide(request: AuthenticatedRequest, waiting: Token, client: Client) -> HttpResponse:
     if not programs.is_allowed(client):
         return _refuse(request, _not_accepted())
-    program = programs.describe(client)
+    program = programs.describe(client, proven=False)
     if request.method == "POST" and request.POST.get("answer") != "allow":
         devices.answer(waiting, request.user, scopes=None)
         return render(request, "accounts/oauth_device_done.html", {"program": program})

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from allauth.idp.oidc.models import Client as OAuthClient
 from django.core.management import CommandError, call_command
+from django.test import Client
 
 from accounts.models import Mailbox, User
 from accounts.oauth.cleanup import UNUSED_PROGRAM, forget_old
@@ -41,6 +42,16 @@ def test_added_program_connects_whatever_may_register(
     page = browser(alice).get("/tokens/").content.decode()
     assert "connected program, added by your administrator" in page
     assert program.refresh(tokens["refresh_token"]).status_code == 200
+
+
+@pytest.mark.parametrize(("given", "status"), [([], 400), (["--device"], 200)])
+def test_added_program_gets_device_codes_only_if_asked(
+    db: None, given: list[str], status: int
+) -> None:
+    printed = StringIO()
+    call_command("create_program", "--name=Desk", f"--redirect={BACK}", *given, stdout=printed)
+    form = {"client_id": printed.getvalue().strip()}
+    assert Client().post("/oauth/device/code", form).status_code == status
 
 
 def test_added_program_returns_only_to_its_addresses(alice: User, mailbox: Mailbox) -> None:

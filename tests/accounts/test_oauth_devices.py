@@ -1,5 +1,6 @@
 """Programs without a browser: a person types the code that the program shows."""
 
+import time
 from datetime import timedelta
 from typing import Any
 
@@ -10,18 +11,20 @@ from django.db.models import F
 from django.utils import timezone
 
 from accounts.models import ApiToken, Mailbox, User
-from accounts.oauth import cleanup, devices
+from accounts.oauth import cleanup, devices, programs
 from tests.conftest import Api
 from tests.support.concurrently import all_at_once
 from tests.support.people.browser import browser
-from tests.support.people.programs import Program, allow
+from tests.support.people.programs import BACK, Program, allow
 
 pytestmark = pytest.mark.django_db
+DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
+GRANTS = ["authorization_code", "refresh_token", DEVICE_GRANT]
 
 
 @pytest.fixture
 def program(db: None) -> Program:
-    return Program.registered(name="Terminal")
+    return Program.registered(name="Terminal", grant_types=GRANTS)
 
 
 def begun(program: Program, **form: Any) -> dict[str, Any]:
@@ -37,7 +40,7 @@ def polled(program: Program, code: dict[str, Any]) -> dict[str, Any]:
         assert token.data
         Token.objects.filter(pk=token.pk).update(data={**token.data, "polled_at": 0.0})
     answer: dict[str, Any] = program.token(
-        grant_type="urn:ietf:params:oauth:grant-type:device_code",
+        grant_type=DEVICE_GRANT,
         device_code=code["device_code"],
     ).json()
     return answer
@@ -86,7 +89,7 @@ def test_impatient_device_is_slowed_down(program: Program) -> None:
     code = begun(program)
     assert polled(program, code)["error"] == "authorization_pending"
     again = program.token(
-        grant_type="urn:ietf:params:oauth:grant-type:device_code",
+        grant_type=DEVICE_GRANT,
         device_code=code["device_code"],
     )
     assert again.json()["error"] == "slow_down"
@@ -106,7 +109,7 @@ def test_device_code_belongs_to_its_program(
 ) -> None:
     code = begun(program)
     allow(alice, page_of(code), mailbox)
-    thief = Program.registered(name="Thief")
+    thief = Program.registered(name="Thief", grant_types=GRANTS)
     assert polled(thief, code)["error"] == "invalid_grant"
     assert "access_token" in polled(program, code)
 
@@ -119,6 +122,32 @@ def test_codes_cannot_be_guessed(program: Program, alice: User, mailbox: Mailbox
     page = window.get(page_of(code)).content.decode()
     assert "You have entered too many codes." in page
     assert "Terminal" not in page
+
+
+@pytest.mark.parametrize("asked", [{}, {"grant_types": ["authorization_code"]}])
+def test_no_code_is_begun_for_a_program_without_devices(
+    alice: User, mailbox: Mailbox, asked: dict[str, Any]
+) -> None:
+    """Its id is public, so anybody could ask in its name."""
+    program = Program.registered(name="Desk", **asked)
+    answer = program.http.post("/oauth/device/code", {"client_id": program.client_id})
+    assert (answer.status_code, answer.json()["error"]) == (400, "unauthorized_client")
+    assert program.token(grant_type=DEVICE_GRANT, device_code="x").status_code == 400
+    assert not Token.objects.exists()
+
+
+@pytest.mark.parametrize("known", ["a document", "an administrator"])
+def test_page_of_a_code_shows_no_identity(alice: User, mailbox: Mailbox, known: str) -> None:
+    client = programs.add("Desk", [BACK], device=True)
+    if known == "a document":
+        client.pk = "https://desk.northwind.example/program.json"
+        client.data = {"cimd": True, "updated_at": time.time()}
+        client.save()
+    page = browser(alice).get(page_of(begun(Program(client_id=client.pk)))).content.decode()
+    assert "unverified" in page
+    assert "Connect a device?" in page
+    assert "desk.northwind.example" not in page
+    assert "added by your administrator" not in page
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,9 @@ KNOWN = "https://desk.northwind.example/mailhub/client-metadata.json"
 
 def connect_programs(alice: User, mailbox: Mailbox) -> dict[str, str]:
     """Connect two programs, and return the addresses of pages about programs by their content."""
-    local = Program.registered(name="Terminal helper")
+    local = Program.registered(
+        name="Terminal helper", grant_types=["urn:ietf:params:oauth:grant-type:device_code"]
+    )
     hosted = Program.registered(
         name="Quarterly report assistant of the accounts department with a long name",
         back="https://agents.northwind.example/oauth/callback",

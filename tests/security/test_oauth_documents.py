@@ -40,11 +40,12 @@ def serve(documents: HTTPServer, **changes: Any) -> Program:
     return Program(client_id=address)
 
 
-def test_host_of_the_document_is_shown(
+def test_whole_address_of_the_document_is_shown(
     documents: HTTPServer, alice: User, mailbox: Mailbox
 ) -> None:
-    page = browser(alice).get(serve(documents).address()).content.decode()
-    assert "localhost" in page
+    program = serve(documents)
+    page = browser(alice).get(program.address()).content.decode()
+    assert f'<span class="addr">{program.client_id}</span>' in page
     assert "unverified" not in page
     assert "a program on your computer" in page
 

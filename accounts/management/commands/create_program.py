@@ -19,12 +19,16 @@ class Command(BaseCommand):
             "--redirect", required=True, action="append", help="where it returns to; repeatable"
         )
 
-    def handle(self, *args: Any, name: str, redirect: list[str], **options: Any) -> None:
+        parser.add_argument("--device", action="store_true", help="it may ask for device codes")
+
+    def handle(
+        self, *args: Any, name: str, redirect: list[str], device: bool, **options: Any
+    ) -> None:
         if not name.strip():
             raise CommandError("A program needs a name.")
         try:
             with transaction.atomic():
-                client = programs.add(name, redirect)
+                client = programs.add(name, redirect, device=device)
                 record_event("program_added", person=None, program=client.pk)
         except ValidationError as error:
             raise CommandError(" ".join(error.messages)) from None
