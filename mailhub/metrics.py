@@ -50,6 +50,14 @@ class Database(Collector):
             "Actions that the sweeper cannot work on and has set aside",
             value=now.dead_letters,
         )
+        overdue = GaugeMetricFamily(
+            "mailhub_overdue_work_age_seconds",
+            "Since when the oldest lookup, copy to Sent or clean-up is overdue",
+            labels=["work"],
+        )
+        for work, seconds in now.overdue_seconds.items():
+            overdue.add_metric([work], seconds)
+        yield overdue
         if now.heartbeat_seconds is not None:
             yield GaugeMetricFamily(
                 "mailhub_worker_heartbeat_age_seconds",

@@ -238,6 +238,7 @@ if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
         "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA fullfsync=1;",
     } | DATABASES["default"].get("OPTIONS", {})
 else:
+    DATABASES["default"]["ENGINE"] = "accounts.infra.postgresql"
     _given = DATABASES["default"].get("OPTIONS", {})
     # Under ASGI, one connection for each thread exceeds the database's limit, so there is a pool.
     # Planning a claim costs more than running it, so the database keeps the plans of repeated

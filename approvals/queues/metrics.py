@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from approvals.core.states import OPEN, Status
 from approvals.models import Attempt, DeadLetter, PendingAction
-from approvals.worker import heartbeats
+from approvals.worker import heartbeats, maintenance
 
 COUNTED = 10_000  # 10,000 waiting actions and 11,000 call for the same reaction
 COUNTED_ATTEMPTS = "mailhub-counted-attempts"
@@ -37,6 +37,7 @@ class Figures:
     attempts: dict[str, int]
     workers: int
     dead_letters: int
+    overdue_seconds: dict[str, float]
     heartbeat_seconds: float | None = field(default=None)
 
 
@@ -53,6 +54,7 @@ def figures() -> Figures:
         attempts=_count_verdicts(),
         workers=len(heartbeats.alive()),
         dead_letters=DeadLetter.objects.count(),
+        overdue_seconds=maintenance.measure_overdue(),
         heartbeat_seconds=heartbeats.seconds_since_last(),
     )
 

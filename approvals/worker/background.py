@@ -153,3 +153,4 @@ class Background:
             self._act(action)
         except Exception:  # a failure of one action must not stop the others
             log.exception("chore_failed", process=self._name, action=str(action))
+            close_old_connections()

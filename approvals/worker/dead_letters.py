@@ -5,7 +5,7 @@ from datetime import timedelta
 from uuid import UUID
 
 import structlog
-from django.db import InterfaceError, OperationalError, transaction
+from django.db import InterfaceError, OperationalError, close_old_connections, transaction
 from django.db.models import Exists, F, OuterRef, QuerySet
 from django.db.models.functions import Now
 
@@ -38,6 +38,7 @@ def process_each(
             raise
         except Exception as error:
             log.exception("set_aside", process=chore, action=str(action_id))
+            close_old_connections()
             _set_aside(chore, action_id, type(error).__name__)
         else:
             if action_id in failed_before:

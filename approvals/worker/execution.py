@@ -18,7 +18,7 @@ from uuid import UUID
 
 import structlog
 from django.conf import settings
-from django.db import IntegrityError, InterfaceError, OperationalError, connection
+from django.db import DataError, Error, IntegrityError, connection
 from django.db.models import (
     Exists,
     OuterRef,
@@ -48,7 +48,9 @@ from approvals.worker.preparation import discard_outdated, keep
 
 log = structlog.get_logger(__name__)
 
-RECORD_TRIES = 5  # the outcome of a send must not be lost to a database that is restarting
+# The outcome of a send must not be lost to a database that restarts, or to a failover.
+RECORD_SECONDS = 300.0
+MOST_SECONDS_BETWEEN = 5.0
 RENEWAL_ENDS_SECONDS = 5.0
 # From "it was handed over" in the database to the handover. A process that was frozen in between
 # sends nothing.
@@ -340,7 +342,7 @@ def _keep_lease(claim: Claim) -> Iterator[None]:
                     PendingAction.objects.filter(
                         claim.is_held(), status=Status.EXECUTING, lease_until__gt=Now()
                     ).update(lease_until=Now() + lease)
-                except (OperationalError, InterfaceError):
+                except Error:
                     # the database restarts; the next round uses a new connection
                     connection.close()
         finally:
@@ -361,15 +363,19 @@ def _record(claim: Claim, outcome: Outcome) -> None:
     A failed COMMIT may have committed, so retry on a new connection: a second write changes
     nothing.
     """
-    for tried in range(RECORD_TRIES):
+    ends_at, wait = time.monotonic() + RECORD_SECONDS, 0.25
+    while True:
         try:
             record_outcome(claim.action_id, claim.fence, outcome, evidence="answer")
             return
-        except (OperationalError, InterfaceError):
+        except (IntegrityError, DataError):
+            raise  # of the row, so the same would happen again
+        except Error:
             connection.close()
-            if tried == RECORD_TRIES - 1:
+            if time.monotonic() > ends_at:
                 log.exception(
                     "outcome_not_recorded", action=str(claim.action_id), fence=claim.fence
                 )
                 return
-            time.sleep(2**tried / 4)
+            time.sleep(wait)
+            wait = min(2 * wait, MOST_SECONDS_BETWEEN)

@@ -13,13 +13,13 @@ from uuid import UUID
 
 import structlog
 from django.conf import settings
-from django.db import InterfaceError, OperationalError
+from django.db import InterfaceError, OperationalError, close_old_connections
 from django.db.models import DurationField, ExpressionWrapper, F, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 from django.utils.module_loading import import_string
 
 from accounts.access import request_log
-from accounts.infra.compiled_sql import Questions, Select, Slot
+from accounts.infra.compiled_sql import Questions, Select, Slot, database_now
 from accounts.infra.texts import translatable
 from accounts.models import Mailbox
 from approvals import blobs
@@ -93,6 +93,7 @@ def _run(chore: Callable[[], object]) -> None:
         raise  # the database is away: the worker waits and begins again on another connection
     except Exception:  # a failure of one mailbox must not stop the mail of all others
         log.exception("chore_failed", process=chore.__name__)
+        close_old_connections()
 
 
 def purge_others() -> None:
@@ -121,6 +122,23 @@ def _notify() -> None:
     """Notify for one action of each mailbox; once it has left, the worker notifies for the next."""
     for head in dispatch.heads()[:BATCH]:
         queue().notify(head.action)
+
+
+def measure_overdue() -> dict[str, float]:
+    """Return how many seconds ago the oldest lookup, copy and clean-up should have begun.
+
+    Threads and connections can look healthy while the work is not done; this shows the work.
+    """
+    firsts = {
+        "lookup": _find_to_look_up().order_by("next_probe_at").values_list("next_probe_at"),
+        "settle": _find_to_settle().order_by("settle_at").values_list("settle_at"),
+        "tidy": preparation.preparations_to_tidy().order_by("tidy_at").values_list("tidy_at"),
+    }
+    now = database_now()
+    return {
+        name: max(((now - at).total_seconds() for (at,) in found[:1] if at), default=0.0)
+        for name, found in firsts.items()
+    }
 
 
 def due(limit: int = BATCH) -> list[UUID]:

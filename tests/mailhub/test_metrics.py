@@ -11,14 +11,18 @@ from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
 
 from approvals.core import queue
-from approvals.models import Heartbeat, PendingAction
+from approvals.models import Heartbeat, PendingAction, Preparation
 from approvals.queues import metrics
 from approvals.worker import heartbeats
+from approvals.worker.execution import execute
+from tests.approvals.conftest import approve, script
+from tests.approvals.kinds import Script
 from tests.conftest import Api, Reviewer
 from tests.support.work import work
 from tools.providers.base import Envelope
 from tools.providers.memory import MemoryServer
 
+__all__ = ["script"]
 pytestmark = pytest.mark.django_db(transaction=True)
 TOKEN = "a token for those who watch"
 
@@ -129,7 +133,7 @@ def test_metrics_name_nobody_and_use_constant_queries(
 ) -> None:
     action_id = api.propose(subject="canary", body="canary", to=["canary@northwind.example"])
     settings.MAILHUB_METRICS_TOKEN = TOKEN
-    with django_assert_max_num_queries(15):
+    with django_assert_max_num_queries(19):
         text = (
             Client().get("/metrics", headers={"Authorization": f"Bearer {TOKEN}"}).content.decode()
         )
@@ -155,6 +159,31 @@ def test_readyz_names_missing_parts(settings: Any, monkeypatch: pytest.MonkeyPat
         assert (answer.status_code, answer.json()["missing"]) == (503, ["queue"])
     finally:
         queue.queue.cache_clear()
+
+
+@pytest.mark.parametrize("work", ["lookup", "settle", "tidy"])
+def test_readyz_fails_when_work_after_sends_is_not_done(
+    settings: Any, api: Api, script: Script, work: str
+) -> None:
+    def lost(_: object) -> None:
+        raise ConnectionError
+
+    heartbeats.beat("somewhere:1")
+    ago = timezone.now() - timedelta(hours=2)
+    action = PendingAction.objects.get(pk=api.propose())
+    if work == "tidy":
+        Preparation.objects.create(action=action, digest="", notes={"a": "b"})
+        Preparation.objects.update(tidy_at=ago)
+    else:
+        action = approve(action.pk, action.proposer)
+        script.later = lost if work == "lookup" else script.later
+        execute(action.pk, worker="test")
+        column = {"lookup": "next_probe_at", "settle": "settle_at"}[work]
+        PendingAction.objects.filter(pk=action.pk).update(**{column: ago})
+
+    answer = Client().get("/readyz")
+    assert (answer.status_code, answer.json()["missing"]) == (503, ["following_up"])
+    assert 7200 <= scrape(settings)["mailhub_overdue_work_age_seconds", work] < 7300
 
 
 def test_worker_that_is_silent_for_30_seconds_does_not_count() -> None:
