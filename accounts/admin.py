@@ -14,6 +14,7 @@ from allauth.usersessions.models import UserSession
 from django.contrib import admin
 from django.contrib.auth.models import Group
 from django.db import transaction
+from django.db.models import QuerySet
 from django.forms import ModelForm
 from django.http import HttpRequest
 
@@ -153,7 +154,10 @@ class MailboxAdmin(ReadOnlyAdmin):
 
 @admin.register(Membership)
 class MembershipAdmin(ReadOnlyAdmin):
-    list_display = ["mailbox", "user", "role"]
+    list_display = ["mailbox", "user", "role", "starts_at", "ends_at"]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Membership]:
+        return Membership.on_any_day.all()
 
 
 @admin.register(ApiToken)

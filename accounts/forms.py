@@ -10,6 +10,7 @@ from django.conf import settings
 from django.db.models import QuerySet
 from django.utils.translation import gettext_lazy as _
 
+from accounts.access.roles import connected_of
 from accounts.infra.idn import plain_address
 from accounts.models import SCOPES, STAFF_SCOPES, Mailbox, User
 
@@ -92,10 +93,8 @@ class TokenForm(forms.Form):
             for scope, words in SCOPES.items()
             if owner.is_staff or scope not in STAFF_SCOPES
         ]
-        cast(
-            forms.ModelMultipleChoiceField, self.fields["mailboxes"]
-        ).queryset = Mailbox.objects.filter(members=owner).exclude(
-            status=Mailbox.Status.DISCONNECTED
+        cast(forms.ModelMultipleChoiceField, self.fields["mailboxes"]).queryset = connected_of(
+            owner
         )
 
 

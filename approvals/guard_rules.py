@@ -19,30 +19,20 @@ _ALLOWED = " OR ".join(
 )
 
 
-# A deputy's decision, in a period that did not end early. No part of this text comes from outside.
-_LENT = """EXISTS (
-    SELECT 1 FROM approvals_deputyship AS lent
-    WHERE lent.person_id = DECISION.deputy_of_id AND lent.deputy_id = DECISION.person_id AND lent.ended_at IS NULL
-    AND lent.starts_at <= DECISION.created_at AND lent.ends_at > DECISION.created_at)"""
-
-
-# Distinct people with whose rights this revision, digest and round was approved. A deputy counts
-# for the person on leave. The proposer, the authors of revisions and the people for whom deputies
-# wrote them count only where one approval is enough and the rules of the mailbox let them approve.
+# The people who approved this revision, digest and round. The proposer and the authors of revisions
+# count only where one approval is enough and the rules of the mailbox let them approve. Roles and
+# their days are in another package: the claim judges them.
 _PEOPLE = """(
-    SELECT COUNT(DISTINCT SEAT) FROM approvals_decision AS said
+    SELECT COUNT(DISTINCT said.person_id) FROM approvals_decision AS said
     WHERE said.action_id = NEW.id AND said.verdict = 'approved' AND said.revision = NEW.revision
     AND said.digest = NEW.digest AND said.approval_round = NEW.approval_round
-    AND (said.deputy_of_id IS NULL OR LENT)
     AND ((NEW.approvals_needed = 1 AND NOT EXISTS (
         SELECT 1 FROM approvals_approvalpolicy AS rules WHERE rules.mailbox_id = NEW.mailbox_id
         AND (NOT rules.self_approval OR rules.approvals_needed > 1)
-    )) OR (NEW.proposer_id NOT IN (said.person_id, SEAT) AND NOT EXISTS (
-        SELECT 1 FROM approvals_revision AS wrote WHERE wrote.action_id = NEW.id
-        AND (wrote.author_id IN (said.person_id, SEAT) OR wrote.deputy_of_id IN (said.person_id, SEAT))
-    ))))""".replace("LENT", _LENT.replace("DECISION", "said")).replace(
-    "SEAT", "COALESCE(said.deputy_of_id, said.person_id)"
-)
+    )) OR (NEW.proposer_id <> said.person_id AND NOT EXISTS (
+        SELECT 1 FROM approvals_revision AS wrote
+        WHERE wrote.action_id = NEW.id AND wrote.author_id = said.person_id
+    ))))"""
 
 
 # An accepted attempt closes the action, even if it is not the latest one. Otherwise the latest
@@ -207,9 +197,7 @@ RULES = (
         # An encrypted column may take another record, because only the holder of a key can make one
         # that opens. A row keeps one content for ever, so the new record is the same content under
         # another key, or damage. Damaged content never leaves.
-        refused_when=is_changed(
-            *"id action_id number author_id deputy_of_id changed digest created_at".split()
-        )
+        refused_when=is_changed(*"id action_id number author_id changed digest created_at".split())
         + f" OR (({is_changed('payload')}) AND (NEW.payload <> '{{{{}}}}' OR"
         f" (NEW.sealed_payload IS NULL AND {_child('NEW', _ENDED)})))"
         + f" OR (({is_changed('preview')}) AND NOT ({_is_only_encrypted()}) AND"
@@ -289,13 +277,6 @@ RULES = (
         says="an approval names what is stored now",
     ),
     Rule(
-        name="decision_of_a_deputy",
-        table="approvals_decision",
-        event="INSERT",
-        refused_when="NEW.deputy_of_id IS NOT NULL AND NOT " + _LENT.replace("DECISION", "NEW"),
-        says="a deputy decides only in the period of the deputyship",
-    ),
-    Rule(
         name="decision_final",
         table="approvals_decision",
         event="UPDATE",
@@ -303,7 +284,6 @@ RULES = (
             "id",
             "action_id",
             "person_id",
-            "deputy_of_id",
             "verdict",
             "revision",
             "approval_round",
@@ -318,17 +298,6 @@ RULES = (
         says="a decision is never changed, only its note emptied after the end",
     ),
     forbid("decision", "DELETE"),
-    Rule(
-        name="deputyship_only_ends",
-        table="approvals_deputyship",
-        event="UPDATE",
-        refused_when=is_changed(
-            "id", "person_id", "deputy_id", "starts_at", "ends_at", "created_at"
-        )
-        + " OR OLD.ended_at IS NOT NULL OR NEW.ended_at IS NULL",
-        says="a deputyship only ends, and only once",
-    ),
-    forbid("deputyship", "DELETE"),
     Rule(
         name="attempt_of_a_claim",
         table="approvals_attempt",

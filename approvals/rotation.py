@@ -33,11 +33,9 @@ def renew_signatures() -> list[str]:
     """
     lost = []
     for decision in _batches(Decision.objects.exclude(seal="")):
-        said = {
-            "action": decision.action_id,
-            "person": decision.person_id,
-            "deputy_of": decision.deputy_of_id,
-        } | {name: getattr(decision, name) for name in SAID}
+        said = {"action": decision.action_id, "person": decision.person_id} | {
+            name: getattr(decision, name) for name in SAID
+        }
         if verify_decision(decision.seal, **said):
             Decision.objects.filter(pk=decision.pk).update(seal=sign_decision(**said))
         else:

@@ -1,7 +1,7 @@
 from django.urls import path
 
 from approvals.audit import audit_views, security_views
-from approvals.mailboxes import deputy_views, mailbox_views, member_views, text_views
+from approvals.mailboxes import mailbox_views, member_views, text_views
 from approvals.notifications import views as notification_views
 from approvals.notifications.channels import channel_views
 from approvals.numbers import views as numbers
@@ -85,8 +85,6 @@ urlpatterns = [
         member_views.remove,
         name="remove_member",
     ),
-    path("deputies/", deputy_views.index, name="deputies"),
-    path("deputies/<int:row_id>/end/", deputy_views.end, name="end_deputyship"),
     path("numbers/", numbers.index, name="numbers"),
     path("numbers/export/", numbers.export, name="numbers_export"),
     path("webhooks/", webhook_views.index, name="webhooks"),

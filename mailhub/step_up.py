@@ -69,7 +69,6 @@ STEP_UP: dict[str, Ask] = {
     "change_role": OF_MAILBOX,
     "remove_member": OF_MAILBOX,
     "invitation": FORM,
-    "deputies": PAGE,
     # Programs
     "new_token": PAGE,
     "rotate_token": Ask(back="tokens"),
@@ -127,7 +126,6 @@ HARMLESS: dict[str, str] = {
     "bulk_approve": "It refuses every mail with a serious warning.",
     "reject": ONLY_SAFER,
     "cancel": ONLY_SAFER,
-    "end_deputyship": ONLY_SAFER,
     "undo": ONLY_SAFER,
     "edit": PROPOSES,
     "ask_back": PROPOSES,

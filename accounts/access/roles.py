@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Exists, QuerySet
+from django.db.models import Exists, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Lower
 
 from accounts.access.caller import Caller
@@ -29,7 +29,7 @@ def mailboxes(caller: Caller, *, need: Role = Role.VIEWER) -> QuerySet[Mailbox]:
     """Return the connected mailboxes on which the caller has at least this role; a token sees only
     those it is bound to.
     """
-    found = _filter_by_role(caller.user, need)
+    found = connected_of(caller.user, need=need)
     return found if caller.token is None else found.filter(tokens=caller.token)
 
 
@@ -39,11 +39,14 @@ def connected_as(address: str | Slot) -> QuerySet[Mailbox]:
     return connected.annotate(folded=Lower("address")).filter(folded=address)
 
 
-def _filter_by_role(user: User | Slot, need: Role = Role.VIEWER) -> QuerySet[Mailbox]:
-    found = Mailbox.objects.filter(
-        memberships__user=user, memberships__role__in=Role.at_least(need)
-    )
-    return found.exclude(status=Mailbox.Status.DISCONNECTED)
+def held_mailboxes(person: User | Slot, *, need: Role = Role.VIEWER) -> QuerySet[Mailbox]:
+    """Return the mailboxes, connected or not, on which this person has at least this role now."""
+    held = Membership.objects.filter(user=person, role__in=Role.at_least(need))
+    return Mailbox.objects.filter(pk__in=held.values("mailbox"))
+
+
+def connected_of(person: User | Slot, *, need: Role = Role.VIEWER) -> QuerySet[Mailbox]:
+    return held_mailboxes(person, need=need).exclude(status=Mailbox.Status.DISCONNECTED)
 
 
 def get_mailbox(caller: Caller, ref: str | None, *, need: Role) -> Mailbox:
@@ -92,7 +95,7 @@ def load_mailboxes(caller: Caller, also: Asked) -> tuple[list[Mailbox], Sequence
 
 
 def _filter_visible(of_token: bool) -> QuerySet[Mailbox]:
-    found = _filter_by_role(slot(Membership, "user"))
+    found = connected_of(slot(Membership, "user"))
     return found.filter(tokens=slot(ApiToken, "id", "token")) if of_token else found
 
 
@@ -114,7 +117,8 @@ def _select_visible(of_token: bool, by: str) -> QuerySet[Mailbox, Any]:
                 folded=Lower(slot(Mailbox, "address", "ref"))
             )
     sender = Exists(connected_as(slot(Mailbox, "address", "sender")))
-    return found.values_list(*columns_of(Mailbox), "memberships__role", sender)[:2]
+    role = Membership.objects.filter(mailbox=OuterRef("pk"), user=slot(Membership, "user"))
+    return found.values_list(*columns_of(Mailbox), Subquery(role.values("role")), sender)[:2]
 
 
 _visible = {

@@ -1,5 +1,6 @@
 """Proof that the person who connects a mailbox by IMAP owns its address."""
 
+from accounts.access.roles import held_mailboxes
 from accounts.connect import discovery
 from accounts.connect.connecting import Proof, load_access
 from accounts.connect.imap import ImapAccess
@@ -42,12 +43,8 @@ def _same_servers(person: User, address: str, access: ImapAccess) -> bool:
     """Return True if only the password is new: same servers, same user name, and the person manages
     the mailbox.
     """
-    mailbox = Mailbox.objects.filter(
-        address__iexact=address,
-        provider=Mailbox.Provider.IMAP,
-        memberships__user=person,
-        memberships__role=Role.MANAGER,
-    ).first()
+    managed = held_mailboxes(person, need=Role.MANAGER)
+    mailbox = managed.filter(address__iexact=address, provider=Mailbox.Provider.IMAP).first()
     if mailbox is None:
         return False
     now, before = access.as_secrets(), load_access(mailbox)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import uuid
+from datetime import date, timedelta
+from typing import ClassVar
 
 from django.db import models
 from django.db.models.functions import Lower, Now
 from django.utils import timezone
+from django.utils.timezone import localdate
 from django.utils.translation import gettext_lazy as _
 
 from accounts.models.people import Role, User
@@ -43,7 +46,6 @@ class Mailbox(models.Model):
     scopes = models.JSONField(default=list)
     created_at = models.DateTimeField(auto_now_add=True)
     checked_at = models.DateTimeField(null=True)
-    members = models.ManyToManyField(User, through="Membership", related_name="mailboxes")
 
     class Meta:
         verbose_name_plural = "mailboxes"
@@ -86,11 +88,31 @@ class TokenRefresh(models.Model):
         return f"{self.mailbox_id} #{self.number}"
 
 
+class CurrentMemberships(models.Manager["Membership"]):
+    """The memberships that hold now, by the database's clock."""
+
+    def get_queryset(self) -> models.QuerySet[Membership]:
+        has_begun = models.Q(starts_at=None) | models.Q(starts_at__lte=Now())
+        goes_on = models.Q(ends_at=None) | models.Q(ends_at__gt=Now())
+        return super().get_queryset().filter(has_begun, goes_on)
+
+
 class Membership(models.Model):
-    mailbox = models.ForeignKey(Mailbox, models.CASCADE, related_name="memberships")
-    user = models.ForeignKey(User, models.CASCADE, related_name="memberships")
+    """The role of a person on a mailbox: always, or from `starts_at` until before `ends_at`.
+
+    Every right is read through `objects`. No other model leads here, because a join would skip the
+    period. Only code that shows or changes the members uses `on_any_day`.
+    """
+
+    mailbox = models.ForeignKey(Mailbox, models.CASCADE, related_name="+")
+    user = models.ForeignKey(User, models.CASCADE, related_name="+")
     role = models.CharField(max_length=16, choices=Role.choices)
+    starts_at = models.DateTimeField(null=True)
+    ends_at = models.DateTimeField(null=True)
     created_at = models.DateTimeField(db_default=Now(), editable=False)
+
+    objects = CurrentMemberships()
+    on_any_day: ClassVar[models.Manager[Membership]] = models.Manager()
 
     class Meta:
         constraints = [
@@ -98,10 +120,25 @@ class Membership(models.Model):
             models.CheckConstraint(
                 condition=models.Q(role__in=Role.values), name="membership_known_role"
             ),
+            models.CheckConstraint(
+                condition=models.Q(starts_at=None)
+                | models.Q(ends_at=None)
+                | models.Q(ends_at__gt=models.F("starts_at")),
+                name="membership_has_a_period",
+            ),
         ]
 
     def __str__(self) -> str:
         return f"{self.user_id} {self.role} {self.mailbox_id}"
+
+    @property
+    def first_day(self) -> date | None:
+        """Return the first day in the reader's time zone; None without one."""
+        return self.starts_at and localdate(self.starts_at)
+
+    @property
+    def last_day(self) -> date | None:
+        return self.ends_at and localdate(self.ends_at - timedelta.resolution)
 
 
 class Invitation(models.Model):

@@ -7,6 +7,7 @@ import secrets
 from datetime import timedelta
 from typing import Any, ClassVar
 
+from django.apps import apps
 from django.contrib.auth.models import AbstractUser, BaseUserManager
 from django.db import models
 from django.db.models.functions import Lower
@@ -58,7 +59,8 @@ class User(AbstractUser):
 
         It is only for links; the audit itself asks again. A page that knows the roles sets it.
         """
-        return self.is_staff or self.memberships.filter(role=Role.MANAGER).exists()
+        members = apps.get_model("accounts", "Membership")
+        return self.is_staff or members.objects.filter(user=self, role=Role.MANAGER).exists()
 
 
 class Role(models.TextChoices):

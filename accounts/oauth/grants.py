@@ -14,6 +14,7 @@ from django.db.models import QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
+from accounts.access.roles import connected_of
 from accounts.audit_hook import record_event
 from accounts.models import (
     SCOPE_ROLES,
@@ -34,7 +35,7 @@ NAME_LENGTH = 100
 
 def find_mailboxes(person: User) -> QuerySet[Mailbox]:
     """Return the mailboxes that a person may open to a program."""
-    return Mailbox.objects.filter(members=person).exclude(status=Mailbox.Status.DISCONNECTED)
+    return connected_of(person)
 
 
 def offered_scopes(person: User, asked: Collection[str]) -> list[str]:

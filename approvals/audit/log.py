@@ -15,6 +15,7 @@ from uuid import UUID
 from django.db.models import Q, Sum
 from django.utils.translation import gettext as _
 
+from accounts.access.roles import held_mailboxes
 from accounts.infra.first_rows import first_rows
 from accounts.models import ApiToken, Mailbox, Role, User
 from approvals.core.cursors import foreign_cursor, read_cursor, write_cursor
@@ -85,9 +86,7 @@ def chains_of(person: User) -> dict[UUID, Mailbox | None]:
     They are those of the mailboxes they manage, connected or not. Staff also see the chain without
     a mailbox.
     """
-    managed = Mailbox.objects.filter(memberships__user=person, memberships__role=Role.MANAGER).only(
-        "id", "address"
-    )
+    managed = held_mailboxes(person, need=Role.MANAGER).only("id", "address")
     found: dict[UUID, Mailbox | None] = {
         mailbox.pk: mailbox for mailbox in managed.order_by("address")
     }

@@ -64,6 +64,7 @@ PEOPLE_WORDS: dict[str, Promise] = {
     "role_changed": _("Role changed"),
     "member_removed": _("Member removed"),
     "left": _("Left the mailbox"),
+    # Of an earlier version
     "deputy_named": _("Deputy named"),
     "deputy_ended": _("Deputyship ended early"),
     # A person

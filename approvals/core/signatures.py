@@ -50,12 +50,9 @@ def _decision_parts(
     approval_round: int,
     digest: str,
     created_at: datetime,
-    deputy_of: int | None = None,
 ) -> Iterable[Any]:
     at = created_at.astimezone(UTC).isoformat(timespec="microseconds")
-    parts = (str(action), person, method, str(verdict), revision, approval_round, digest, at)
-    # Decisions that are not of a deputy keep the signature that they have always had.
-    return parts if deputy_of is None else (*parts, deputy_of)
+    return (str(action), person, method, str(verdict), revision, approval_round, digest, at)
 
 
 def _order_parts(action: Any) -> Iterable[Any]:

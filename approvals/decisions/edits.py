@@ -20,7 +20,7 @@ from approvals.core.states import SENTENCES, Status
 from approvals.core.types import Changes, EditField, Proposal, Revisable, Revises
 from approvals.decisions.locked import lock_action
 from approvals.decisions.records import record_decision
-from approvals.decisions.rights import find_right_to_decide, right_to_decide
+from approvals.decisions.rights import may_decide
 from approvals.decisions.verdicts import STALE
 from approvals.lifecycle import changes as comparing
 from approvals.lifecycle import edited
@@ -28,7 +28,6 @@ from approvals.lifecycle.queries import blob_of
 from approvals.lifecycle.reconcile import is_unproven
 from approvals.lifecycle.revisions import add_revision
 from approvals.models import Attempt, Decision, PendingAction, Revision, Seen
-from approvals.rules.deputies import Right
 from approvals.rules.policy import judge
 
 
@@ -39,8 +38,7 @@ def edit(
     """Store a reviewer's edit as a new revision under the same id; every earlier decision is void.
 
     `changes` hold the input by the names of `edit_fields`. The editor becomes an author: where the
-    proposer may not approve, the editor and the person they stand in for may not either. An edit
-    that changes nothing is ignored.
+    proposer may not approve, the editor may not either. An edit that changes nothing is ignored.
 
     Raises `forbidden`, and `conflict` if the stored content is not the shown one or is decided.
     Raises `policy_blocked` if the rules refuse a target, and `invalid_input` with the names of the
@@ -93,11 +91,9 @@ def _store_edit(
     prepared: blobs.Prepared,
     changed: list[str],
 ) -> None:
-    right = right_to_decide(person, action.mailbox)
     add_revision(
         action,
         author=person,
-        deputy_of=right.deputy_of,
         payload=proposal.payload,
         preview=proposal.preview.as_json(),
         changed=changed,
@@ -113,7 +109,6 @@ def _store_edit(
         digest=action.digest,
         revision=action.revision,
         changed=changed,
-        **right.audited,
     )
 
 
@@ -125,20 +120,14 @@ def edit_fields(action: PendingAction) -> tuple[EditField, ...]:
     return edited.fields_of(action, action.revision)
 
 
-def may_edit(
-    right: Right | None,
-    action: PendingAction,
-    found: Sequence[tuple[Any, ...]] | None = None,
-) -> bool:
-    """Return True if a person with this right to decide may edit the action now.
+def may_be_edited(action: PendingAction, found: Sequence[tuple[Any, ...]] | None = None) -> bool:
+    """Return True if a person who may decide may edit the action now.
 
     A page that has just read the rows of `editable_rows` gives them.
     """
-    return (
-        right is not None
-        and _refusal_of_state(action, action.digest, action.revision, found=found) is None
-        and isinstance(get_kind(action.kind), Revises)
-    )
+    return _refusal_of_state(
+        action, action.digest, action.revision, found=found
+    ) is None and isinstance(get_kind(action.kind), Revises)
 
 
 @retry_if_rolled_back
@@ -161,17 +150,14 @@ def ask_back(
     with transaction.atomic():
         action = lock_action(action_id)
         refusal = _refusal(action, person, digest, revision, editing=False)
-        audited: dict[str, Any] = {}
         if refusal is None:
             following = action.approval_round + 1
             PendingAction.objects.filter(pk=action.pk).update(
                 approval_round=following, approvals_given=0
             )
             action.refresh_from_db()
-            right = right_to_decide(person, action.mailbox)
-            audited = right.audited
             record_decision(
-                action, right, Decision.Verdict.CHANGES_REQUESTED, method=method, note=note.strip()
+                action, person, Decision.Verdict.CHANGES_REQUESTED, method=method, note=note.strip()
             )
         chain.record(
             mailbox=action.mailbox,
@@ -179,7 +165,6 @@ def ask_back(
             actor=f"user:{person.pk}",
             action_id=action.id,
             revision=revision,
-            **audited,
         )
     # Raised outside the transaction, so that the audit event of the refusal is kept.
     if refusal:
@@ -255,7 +240,7 @@ def _refuse(action: PendingAction, person: User, digest: str, revision: int, *, 
 def _refusal(
     action: PendingAction, person: User, digest: str, revision: int, *, editing: bool = True
 ) -> Problem | None:
-    if find_right_to_decide(person, action.mailbox) is None:
+    if not may_decide(person, action.mailbox):
         return Problem("forbidden", "You may not decide for this mailbox.")
     return _refusal_of_state(action, digest, revision, editing=editing)
 

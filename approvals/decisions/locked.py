@@ -50,7 +50,7 @@ _person = Select(
 @dataclass(frozen=True, kw_only=True)
 class Ballot:
     """A locked action with its rules, who approved it, the time by the database's clock, if the
-    person has the role to approve, without a deputy's right, and the locked end of its audit chain.
+    person has the role to approve, and the locked end of its audit chain.
     """
 
     action: PendingAction

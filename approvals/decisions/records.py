@@ -6,15 +6,15 @@ from typing import Any
 
 from accounts.infra.compiled_sql import Insert, Select, database_now, slot
 from accounts.infra.fields import EncryptedTextField
+from accounts.models import User
 from approvals.core.signatures import sign_decision, verify_decision
 from approvals.models import Decision, PendingAction
-from approvals.rules.deputies import Right
-from approvals.rules.quorum import counted_seats, stored_approvals
+from approvals.rules.quorum import find_counted, stored_approvals
 
 NOTE: EncryptedTextField = Decision._meta.get_field("note")
 _insert = Insert(
     Decision,
-    "action person deputy_of verdict method revision approval_round digest note created_at seal",
+    "action person verdict method revision approval_round digest note created_at seal",
 )
 approving = Select(
     lambda: (
@@ -25,29 +25,28 @@ approving = Select(
             approval_round=slot(Decision, "approval_round"),
         )
         .order_by()
-        .values_list("person_id", "deputy_of_id", "method", "created_at", "seal")
+        .values_list("person_id", "method", "created_at", "seal")
     )
 )
 
 
 def record_decision(
     action: PendingAction,
-    right: Right,
+    person: User,
     verdict: Decision.Verdict,
     *,
     method: str,
     note: str = "",
     at: datetime | None = None,
 ) -> None:
-    """Write a decision about the action in its present state, by the person who has this right.
+    """Write a decision about the action in its present state, by a person who may decide.
 
     `method` is how they had signed in, `at` the time by the database's clock, if it is known.
     """
     now = at or database_now()
     said = {
         "action": action.pk,
-        "person": right.person.pk,
-        "deputy_of": right.deputy_of.pk if right.deputy_of else None,
+        "person": person.pk,
         "method": method,
         "verdict": verdict.value,
         "revision": action.revision,
@@ -55,9 +54,7 @@ def record_decision(
         "digest": action.digest,
         "created_at": now,
     }
-    row = Decision(
-        action_id=action.pk, person_id=right.person.pk, verdict=verdict.value, created_at=now
-    )
+    row = Decision(action_id=action.pk, person_id=person.pk, verdict=verdict.value, created_at=now)
     _insert(**said, note=NOTE.encrypt_value(note, row), seal=sign_decision(**said))
 
 
@@ -84,24 +81,21 @@ def check_approvals(rows: Iterable[Any], approved: Mapping[str, Any]) -> dict[in
             seal,
             **approved,
             person=person,
-            deputy_of=deputy_of,
             method=method,
             verdict=Decision.Verdict.APPROVED.value,
             created_at=at,
         )
-        for person, deputy_of, method, at, seal in rows
+        for person, method, at, seal in rows
     }
 
 
-def approving_seats(
+def approving_people(
     action: PendingAction, approvals: Mapping[int, bool] | None = None
-) -> dict[int, int]:
-    """Return the people whose approval counts, each with the person whose right they used.
+) -> set[int]:
+    """Return the people whose approval counts.
 
     `approvals` are those of `approvals_of` if they were read under the same lock.
     """
     found = approvals_of(action) if approvals is None else approvals
     proven = {person for person, holds in found.items() if holds}
-    if not proven:
-        return {}
-    return {person: seat for person, seat in counted_seats(action) if person in proven}
+    return find_counted(action) & proven if proven else set()

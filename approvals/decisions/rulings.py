@@ -17,20 +17,13 @@ from approvals.core.kinds import get_kind
 from approvals.core.states import SENTENCES, Status
 from approvals.core.types import Outcome, PreviewWarning, Speaks
 from approvals.decisions.locked import lock_action
-from approvals.decisions.rights import (
-    may_decide,
-    refusal_to_approve,
-    right_to_approve,
-    right_to_decide,
-)
+from approvals.decisions.rights import may_decide, refusal_to_approve
 from approvals.decisions.verdicts import count_approval, refusal_of_unfit
 from approvals.lifecycle.content import refuse_unseen
 from approvals.lifecycle.outcomes import record_outcome
 from approvals.lifecycle.returns import UNDECIDED
 from approvals.lifecycle.revisions import add_notice
 from approvals.models import ApprovalPolicy, Attempt, PendingAction
-from approvals.models.people import describe_signer
-from approvals.rules.deputies import Right
 from approvals.rules.policy import policy_of
 
 Ruling = Literal["sent", "not_sent"]
@@ -82,7 +75,7 @@ def resolve(
 
 def refusal_to_rule(action: PendingAction, person: User) -> Problem | None:
     """Return why this person cannot rule on any action of this mailbox; None if they can."""
-    if may_decide(person, action):
+    if may_decide(person, action.mailbox):
         return None
     return Problem("forbidden", "You may not decide for this mailbox.")
 
@@ -107,19 +100,15 @@ def _refusal(
         return Problem("conflict", ANOTHER_ATTEMPT)
     if ruling == "sent":
         return None
-    return refusal_to_approve(person, action) or refusal_of_unfit(action, policy, database_now())
+    return refusal_to_approve(person, action, policy) or refusal_of_unfit(
+        action, policy, database_now()
+    )
 
 
 def _close_as_sent(action: PendingAction, person: User) -> None:
-    right = right_to_decide(person, action.mailbox)
-    outcome = Outcome(verdict="accepted", receipt=_receipt(action, right))
+    outcome = Outcome(verdict="accepted", receipt=_receipt(action, person))
     moved = record_outcome(
-        action.pk,
-        action.fence,
-        outcome,
-        evidence="person",
-        actor=f"user:{person.pk}",
-        audited=right.audited,
+        action.pk, action.fence, outcome, evidence="person", actor=f"user:{person.pk}"
     )
     assert moved, "the row is locked"
 
@@ -132,7 +121,6 @@ def _order_again(action: PendingAction, person: User, policy: ApprovalPolicy, me
        that was opened before cannot approve it.
     3. The ruling is the first approval.
     """
-    right = right_to_approve(action, person, policy)
     attempt = action.attempts.get(fence=action.fence)
     Attempt.objects.filter(pk=attempt.pk).update(
         verdict=Attempt.Verdict.NOT_SENT, code="", evidence="person", ruled_at=Now(), ended_at=Now()
@@ -145,7 +133,6 @@ def _order_again(action: PendingAction, person: User, policy: ApprovalPolicy, me
         fence=action.fence,
         code="",
         evidence="person",
-        **right.audited,
     )
     moved = action.move(
         Status.UNKNOWN,
@@ -159,7 +146,7 @@ def _order_again(action: PendingAction, person: User, policy: ApprovalPolicy, me
     assert moved, "the row is locked"
     add_notice(action, [_may_have_left(action, attempt)])
     # The round has just begun, so nobody has approved it.
-    count_approval(action, right, policy, (), given=1, method=method, at=database_now())
+    count_approval(action, person, policy, (), given=1, method=method, at=database_now())
 
 
 def _may_have_left(action: PendingAction, attempt: Attempt) -> PreviewWarning:
@@ -188,10 +175,10 @@ def _may_have_left(action: PendingAction, attempt: Attempt) -> PreviewWarning:
     )
 
 
-def _receipt(action: PendingAction, right: Right) -> dict[str, Any]:
+def _receipt(action: PendingAction, person: User) -> dict[str, Any]:
     return {
         "at": timezone.now().isoformat(timespec="seconds").replace("+00:00", "Z"),
         "recipient_count": len(action.current.preview["targets"]),
         "provider": action.mailbox.provider,
-        "ruled_by": describe_signer(right.person, right.deputy_of),
+        "ruled_by": str(person),
     }

@@ -22,19 +22,13 @@ from approvals.core.queue import queue
 from approvals.core.states import SENTENCES, Status
 from approvals.core.types import PreviewWarning, Rechecks
 from approvals.decisions.locked import lock_action, lock_ballot
-from approvals.decisions.records import approving_seats, record_decision
-from approvals.decisions.rights import (
-    find_right_to_decide,
-    may_approve,
-    right_to_approve,
-    right_to_decide,
-)
+from approvals.decisions.records import approving_people, record_decision
+from approvals.decisions.rights import check_approver, check_reviewer, may_approve, may_decide
 from approvals.lifecycle.content import refuse_unseen
 from approvals.lifecycle.load import Read, read_action
 from approvals.lifecycle.returns import UNDECIDED
 from approvals.lifecycle.revisions import add_notice, filter_new_warnings
 from approvals.models import ApprovalPolicy, Decision, PendingAction
-from approvals.rules.deputies import Right
 from approvals.rules.policy import count_needed, refusal_by_lists, undo_of
 
 log = structlog.get_logger(__name__)
@@ -77,7 +71,7 @@ def approve(
         action, policy, now = ballot.action, ballot.policy, ballot.now
         refusal = None
         try:
-            right = right_to_approve(action, person, policy, has_role=ballot.has_role)
+            check_approver(person, action, policy, has_role=ballot.has_role)
             _refuse_stale(action, policy, digest, revision, now)
         except Problem as problem:
             refusal = problem
@@ -92,15 +86,14 @@ def approve(
                 stored=action.digest,
             )
         else:
-            seats = approving_seats(action, ballot.approvals)
-            if action.status == Status.PENDING and person.pk not in seats:
-                given = len({*seats.values(), right.seat})
+            people = approving_people(action, ballot.approvals)
+            if action.status == Status.PENDING and person.pk not in people:
                 count_approval(
                     action,
-                    right,
+                    person,
                     policy,
                     ballot.approvals,
-                    given=given,
+                    given=len(people) + 1,
                     method=method,
                     at=now,
                     end=ballot.end,
@@ -156,7 +149,7 @@ def _add_news(action: PendingAction, news: Sequence[PreviewWarning]) -> bool:
 
 def count_approval(
     action: PendingAction,
-    right: Right,
+    person: User,
     policy: ApprovalPolicy,
     approvals: Container[int],
     *,
@@ -165,17 +158,17 @@ def count_approval(
     at: datetime,
     end: chain.LockedEnd | None = None,
 ) -> None:
-    """Store the approval by a right to give it; the last one needed moves the action.
+    """Store the approval of a person who may give it; the last one needed moves the action.
 
     `approvals` are the people who approved it before, `end` the end of the audit chain of the
     mailbox, both read under the same lock.
     """
-    if right.person.pk in approvals:
-        _begin_round(action, right.person, end)
+    if person.pk in approvals:
+        _begin_round(action, person, end)
         given = 1
     needed = count_needed(action, policy)
     with pipeline():
-        record_decision(action, right, Decision.Verdict.APPROVED, method=method, at=at)
+        record_decision(action, person, Decision.Verdict.APPROVED, method=method, at=at)
         if given >= needed:
             moved = action.move(
                 Status.PENDING,
@@ -195,14 +188,13 @@ def count_approval(
         link = chain.record(
             mailbox=action.mailbox_id,
             event="approved",
-            actor=f"user:{right.person.pk}",
+            actor=f"user:{person.pk}",
             action_id=action.id,
             end=end,
             digest=action.digest,
             revision=action.revision,
             given=given,
             needed=needed,
-            **right.audited,
         )
     head = anchors.Head(chain=link.chain_id, length=link.sequence, hash=link.hash)
     # Robust: a full disk does not stop approvals.
@@ -282,16 +274,14 @@ def reject(
     """
     with transaction.atomic():
         action = lock_action(action_id)
-        right = find_right_to_decide(person, action.mailbox)
-        refusal = _refusal_to_reject(action, right, digest, revision)
-        if right and refusal is None:
-            record_decision(action, right, Decision.Verdict.REJECTED, method=method, note=note)
+        refusal = _refusal_to_reject(action, person, digest, revision)
+        if refusal is None:
+            record_decision(action, person, Decision.Verdict.REJECTED, method=method, note=note)
         chain.record(
             mailbox=action.mailbox,
             event="rejection_refused" if refusal else "rejected",
             actor=f"user:{person.pk}",
             action_id=action.id,
-            **(right.audited if right else {}),
         )
     if refusal:
         raise refusal
@@ -299,10 +289,10 @@ def reject(
 
 
 def _refusal_to_reject(
-    action: PendingAction, right: Right | None, digest: str | None, revision: int | None
+    action: PendingAction, person: User, digest: str | None, revision: int | None
 ) -> Problem | None:
     """Move the action to `rejected`, or return why it cannot be."""
-    if right is None:
+    if not may_decide(person, action.mailbox):
         return Problem("forbidden", "You may not decide for this mailbox.")
     if refusal := _refusal_of_another(action, digest, revision):
         return refusal
@@ -328,7 +318,7 @@ def undo(*, action_id: UUID, person: User) -> PendingAction:
     """Take an approval back during the undo window; all decisions are void then."""
     with transaction.atomic():
         action = lock_action(action_id)
-        right = right_to_decide(person, action.mailbox)
+        check_reviewer(person, action.mailbox)
         in_time, next_round = Q(undo_until__gt=Now()), action.approval_round + 1
         if not action.move(
             Status.APPROVED, Status.PENDING, in_time, **UNDECIDED, approval_round=next_round
@@ -342,7 +332,6 @@ def undo(*, action_id: UUID, person: User) -> PendingAction:
             event="undone",
             actor=f"user:{person.pk}",
             action_id=action.id,
-            **right.audited,
         )
     return action
 
@@ -361,12 +350,7 @@ def cancel(
         own = action.proposer_id == caller.user.pk and (
             caller.is_person or action.proposer_name == caller.name
         )
-        right = (
-            find_right_to_decide(caller.user, action.mailbox)
-            if caller.is_person and not own
-            else None
-        )
-        if not own and right is None:
+        if not own and not (caller.is_person and may_decide(caller.user, action.mailbox)):
             raise not_found("The action does not exist, or you may not see it.")
         if action.status == Status.CANCELLED:
             return action
@@ -385,6 +369,5 @@ def cancel(
             event="cancelled",
             actor=caller.actor,
             action_id=action.id,
-            **(right.audited if right else {}),
         )
     return action

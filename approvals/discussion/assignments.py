@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, OuterRef, QuerySet
 
 from accounts.infra.compiled_sql import Rows, database_now, slot
 from accounts.infra.problems import Problem
@@ -15,7 +15,6 @@ from approvals.decisions.locked import lock_action
 from approvals.decisions.rights import may_decide
 from approvals.models import Assignment, PendingAction
 from approvals.notifications import outbox
-from approvals.rules.deputies import deputies_on, lent_to
 
 
 @transaction.atomic
@@ -25,7 +24,7 @@ def assign(*, action: PendingAction, person: User, to: User | None) -> None:
     Raises `forbidden` if `person` may not decide, `invalid_input` if `to` may not, and `conflict`
     if the action has ended.
     """
-    if not may_decide(person, action):
+    if not may_decide(person, action.mailbox):
         raise Problem("forbidden", "Only people who may approve in this mailbox assign mails.")
     if to is not None and to not in find_assignable(action):
         raise Problem("invalid_input", "Choose a person who may approve in this mailbox.")
@@ -68,13 +67,12 @@ def assigned_from(found: Sequence[tuple[Any, ...]]) -> User | None:
 
 def current_assignments() -> QuerySet[Assignment]:
     """Return the assignments to people who may still decide in the mailbox of the action."""
-    own = Membership.objects.filter(
+    may_decide = Membership.objects.filter(
         mailbox=OuterRef("action__mailbox"),
         user=OuterRef("person"),
         role__in=Role.at_least(Role.APPROVER),
     )
-    lent = lent_to(OuterRef(OuterRef("person"))).filter(mailbox=OuterRef("action__mailbox"))
-    return Assignment.objects.filter(Q(Exists(own)) | Q(Exists(lent)))
+    return Assignment.objects.filter(Exists(may_decide))
 
 
 assigned_rows = Rows(
@@ -92,9 +90,7 @@ def find_assignable(action: PendingAction) -> list[User]:
 def _may_be_assigned() -> QuerySet[User]:
     mailbox = slot(Membership, "mailbox")
     own = Membership.objects.filter(mailbox=mailbox, role__in=Role.at_least(Role.APPROVER))
-    deputies = deputies_on(mailbox).values("deputy")
-    found = User.objects.filter(Q(pk__in=own.values("user")) | Q(pk__in=deputies), is_active=True)
-    return found.order_by("email")
+    return User.objects.filter(pk__in=own.values("user"), is_active=True).order_by("email")
 
 
 assignable_rows = Rows(User, _may_be_assigned)

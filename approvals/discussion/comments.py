@@ -3,19 +3,17 @@
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Q
 
 from accounts.infra.compiled_sql import Rows, database_now, slot
 from accounts.infra.problems import FieldError, Problem
 from accounts.infra.texts import translatable
-from accounts.models import User
+from accounts.models import Membership, User
 from approvals.audit import chain
 from approvals.decisions.locked import lock_action
 from approvals.decisions.rights import may_decide
 from approvals.discussion.mentions import find_mentioned
 from approvals.models import Assignment, Comment, PendingAction
 from approvals.notifications import outbox
-from approvals.rules.deputies import find_lent
 
 LONGEST = 2000
 MOST = 200  # comments on one action
@@ -23,21 +21,16 @@ MOST = 200  # comments on one action
 
 @transaction.atomic
 def add_comment(*, action: PendingAction, person: User, text: str) -> Comment:
-    """Store a comment, and notify the mentioned members and deputies.
+    """Store a comment, and notify the mentioned members.
 
     The audit names the comment and the mentioned people, without the text. Raises `forbidden` for a
     person who may not decide, `conflict` if the content is removed, and `invalid_input`.
     """
-    if not may_decide(person, action):
+    if not may_decide(person, action.mailbox):
         raise Problem("forbidden", "Only people who may approve in this mailbox comment here.")
     text = _check_text(text)
-    deputies = [each.deputy_id for each in find_lent([action.mailbox_id])]
-    mentioned = find_mentioned(
-        text,
-        User.objects.filter(
-            Q(memberships__mailbox=action.mailbox_id) | Q(pk__in=deputies)
-        ).distinct(),
-    )
+    members = Membership.objects.filter(mailbox=action.mailbox_id)
+    mentioned = find_mentioned(text, User.objects.filter(pk__in=members.values("user")))
     locked = lock_action(action.pk)
     if locked.purged_at is not None:
         raise Problem("conflict", "The content of this action is removed.")

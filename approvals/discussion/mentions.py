@@ -1,4 +1,4 @@
-"""Mentions in a comment: `@` before the name or address of a member of the mailbox or a deputy."""
+"""Mentions in a comment: `@` before the name or address of a member of the mailbox."""
 
 import re
 from collections.abc import Iterable, Iterator

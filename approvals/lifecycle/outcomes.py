@@ -1,6 +1,5 @@
 """Recording of the outcome of an attempt, for the worker, the sweeper, a lookup and a person."""
 
-from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -81,14 +80,13 @@ def record_outcome(
     *,
     evidence: str,
     actor: str = "worker",
-    audited: Mapping[str, Any] | None = None,
     **changes: Any,
 ) -> bool:
     """Move the action to the state of the outcome, guarded by the fence; return True if it moved.
 
     A worker that lost its lease after the wire was started knows the truth: it may still turn
     `unknown` into it. An "accepted" that comes later still closes the action, whatever was ordered
-    meanwhile. `audited` goes into the audit event, `changes` go with the move.
+    meanwhile. `changes` go with the move.
     """
     with pipelined_transaction():
         found, tried, end = read_together(
@@ -123,7 +121,6 @@ def record_outcome(
             fence=fence,
             code=outcome.code,
             evidence=evidence,
-            **(audited or {}),
         )
     return moved()
 

@@ -27,7 +27,6 @@ from approvals.core.types import Answers
 from approvals.lifecycle import notes, reconcile
 from approvals.models import AuditEvent, Blob, Decision, PendingAction, Revision
 from approvals.rules import sentences
-from approvals.rules.deputies import seen_mailboxes
 
 log = structlog.get_logger(__name__)
 
@@ -35,8 +34,8 @@ RULE_CHANGES = 20
 
 
 def visible_to(person: User | Slot) -> QuerySet[PendingAction]:
-    """Return the actions of mailboxes that this person sees, as a member or as a deputy."""
-    return PendingAction.objects.filter(mailbox__in=seen_mailboxes(person).values("pk"))
+    """Return the actions of mailboxes that this person sees."""
+    return PendingAction.objects.filter(mailbox__in=roles.held_mailboxes(person).values("pk"))
 
 
 def of_caller(caller: Caller) -> QuerySet[PendingAction]:
@@ -150,29 +149,25 @@ def review_of(action: PendingAction) -> dict[str, Any] | None:
     counts = ~Q(verdict=Decision.Verdict.APPROVED) | Q(
         approval_round=action.approval_round, revision=action.revision
     )
-    said = action.decisions.filter(counts).select_related("person", "deputy_of").last()
+    said = action.decisions.filter(counts).select_related("person").last()
     edit = _last_edit(action) if action.revision > 1 else None
     if edit is not None and (said is None or said.created_at < edit.created_at):
         review = {"by": str(edit.author), "verdict": "edited"}
-        if edit.deputy_of is not None:
-            review["deputy_of"] = str(edit.deputy_of)
     elif said is not None:
-        review = {"by": str(said.person), "verdict": said.verdict} | said_beside(said)
+        review = {"by": str(said.person), "verdict": said.verdict} | note_of(said)
     else:
         return None
     return review | ({"changed": edit.changed} if edit is not None and edit.changed else {})
 
 
-def said_beside(decision: Decision) -> dict[str, str]:
-    """Return the optional members of a decision: the person a deputy stood in for, and the note."""
-    members = {"deputy_of": str(decision.deputy_of or ""), "note": decision.note}
-    return {name: value for name, value in members.items() if value}
+def note_of(decision: Decision) -> dict[str, str]:
+    return {"note": decision.note} if decision.note else {}
 
 
 def _last_edit(action: PendingAction) -> Revision | None:
     """Return the newest revision with other content than the one before; others add findings."""
     revisions = list(
-        action.revisions.select_related("author", "deputy_of").defer(
+        action.revisions.select_related("author").defer(
             "payload", "preview", "sealed_payload", "sealed_preview"
         )
     )

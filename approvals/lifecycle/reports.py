@@ -106,11 +106,9 @@ def _words_of(action: PendingAction, said: Sequence[Step]) -> dict[str, str]:
     person = User.objects.filter(pk=actor.removeprefix("user:")).first()
     if person is None:
         return {}
-    decisions = list(
-        action.decisions.filter(verdict=VERDICTS[name], person=person).select_related("deputy_of")
-    )
+    decisions = list(action.decisions.filter(verdict=VERDICTS[name], person=person))
     number = sum(1 for each in said if (each.name, each.link.actor) == (name, actor))
-    members = queries.said_beside(decisions[number - 1]) if len(decisions) >= number else {}
+    members = queries.note_of(decisions[number - 1]) if len(decisions) >= number else {}
     return {"by": str(person), **members}
 
 

@@ -7,6 +7,7 @@ from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
 
+from accounts.access.roles import held_mailboxes
 from accounts.access.signed_in import (
     AuthenticatedRequest,
     signed_in_action,
@@ -18,7 +19,6 @@ from accounts.infra.problems import Problem
 from accounts.models import Invitation, Mailbox, Membership, Role
 from accounts.people.step_up import ask_again, is_fresh
 from approvals.lifecycle import queries
-from approvals.mailboxes.deputies import deputies_on
 from approvals.models import ApprovalPolicy
 from approvals.pauses import switch
 from approvals.rules import change, sentences
@@ -40,7 +40,7 @@ def membership_of(request: AuthenticatedRequest, mailbox_id: UUID) -> Membership
 @signed_in_page
 def index(request: AuthenticatedRequest) -> HttpResponse:
     """Show the mailboxes and whether they work; disconnected ones too, to be connected again."""
-    mine = list(Mailbox.objects.filter(members=request.user))
+    mine = list(held_mailboxes(request.user))
     return render(
         request,
         "approvals/mailboxes.html",
@@ -60,14 +60,13 @@ def render_mailbox(
     person = request.user
     policy = policy_of(mailbox)
     members = (
-        Membership.objects.filter(mailbox=mailbox).select_related("user").order_by("user__email")
+        Membership.on_any_day.filter(mailbox=mailbox).select_related("user").order_by("user__email")
     )
     context = {
         "mailbox": mailbox,
         "problem": problem,
         "manages": any(each.user_id == person.pk and each.role == Role.MANAGER for each in members),
         "members": members,
-        "deputies": deputies_on(mailbox),
         "roles": Role.choices,
         "invitations": Invitation.open().filter(mailbox=mailbox),
         "sentences": sentences.sentences(policy),

@@ -25,6 +25,7 @@ from accounts.access.signed_in import AuthenticatedRequest, signed_in_action
 from accounts.forms import MailboxAddressField
 from accounts.infra.problems import Problem
 from accounts.models import Role, User
+from approvals.audit.form import DAY
 from approvals.mailboxes import members as services
 from approvals.mailboxes.mailbox_views import membership_of, render_mailbox
 
@@ -39,7 +40,19 @@ class InviteForm(forms.Form):
 
 
 class RoleForm(forms.Form):
-    role = forms.ChoiceField(choices=Role.choices)
+    role = forms.ChoiceField(
+        choices=Role.choices,
+        error_messages={
+            "invalid_choice": gettext_lazy("This role does not exist. Choose another one.")
+        },
+    )
+    first_day = forms.DateField(**DAY)
+    last_day = forms.DateField(**DAY)
+
+
+def _describe_errors(form: forms.Form) -> Problem:
+    wrong = " ".join(str(error) for errors in form.errors.values() for error in errors)
+    return Problem("invalid_input", wrong)
 
 
 @signed_in_action
@@ -52,8 +65,7 @@ def invite(request: AuthenticatedRequest, mailbox_id: UUID) -> HttpResponse:
     mailbox = membership_of(request, mailbox_id).mailbox
     form = InviteForm(request.POST)
     if not form.is_valid():
-        wrong = " ".join(str(error) for errors in form.errors.values() for error in errors)
-        return render_mailbox(request, mailbox, problem=Problem("invalid_input", wrong))
+        return render_mailbox(request, mailbox, problem=_describe_errors(form))
     wanted = form.cleaned_data
     try:
         secret = services.invite(
@@ -105,11 +117,10 @@ def change_role(request: AuthenticatedRequest, mailbox_id: UUID, user_id: int) -
     mailbox = membership_of(request, mailbox_id).mailbox
     form = RoleForm(request.POST)
     if not form.is_valid():
-        problem = Problem("invalid_input", _("This role does not exist. Choose another one."))
-        return render_mailbox(request, mailbox, problem=problem)
-    role = Role(form.cleaned_data["role"])
+        return render_mailbox(request, mailbox, problem=_describe_errors(form))
+    wanted = {**form.cleaned_data, "role": Role(form.cleaned_data["role"])}
     try:
-        services.change_role(mailbox=mailbox, person=request.user, user_id=user_id, role=role)
+        services.change_role(mailbox=mailbox, person=request.user, user_id=user_id, **wanted)
     except Problem as problem:
         return render_mailbox(request, mailbox, problem=problem)
     return redirect("mailbox", mailbox.pk)

@@ -5,12 +5,11 @@ Each change has its audit event.
 
 import hashlib
 import secrets
-from datetime import timedelta
+from datetime import date, timedelta
 from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Q
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -23,9 +22,10 @@ from accounts.infra.transactions import retry_if_rolled_back
 from accounts.models import Invitation, Mailbox, Membership, Role, User, digest_of
 from accounts.people.address_proof import prove_account
 from approvals.audit import chain
+from approvals.audit.form import day_after, midnight
 from approvals.core.states import Status
 from approvals.models import Decision, PendingAction
-from approvals.rules.quorum import counted_seats
+from approvals.rules.quorum import find_counted
 
 INVITATION_LIFETIME = timedelta(days=7)
 HOUR = 3600  # seconds
@@ -33,7 +33,7 @@ TOO_MANY = translatable(
     "Too many invitations were made within an hour. Nothing was sent now. Try again later."
 )
 LAST_MANAGER = translatable(
-    "This is the only manager of the mailbox. Make somebody else a manager first."
+    "Nobody else manages this mailbox without a last day. Make somebody else a manager first."
 )
 USED_UP = translatable(
     "This invitation was already used or withdrawn, or it is too old. Ask a manager of the mailbox for a new one."
@@ -196,9 +196,10 @@ def _join(invitation: Invitation, person: User | None) -> tuple[Invitation, User
     if not Invitation.open().filter(pk=invitation.pk).update(used_at=timezone.now()):
         raise Problem("conflict", USED_UP)
     member = person or User.objects.create_user(invitation.email)
-    Membership.objects.get_or_create(
-        mailbox=invitation.mailbox, user=member, defaults={"role": invitation.role}
-    )
+    of_member = {"mailbox": invitation.mailbox, "user": member}
+    if not Membership.objects.filter(**of_member).exists():
+        Membership.on_any_day.filter(**of_member).delete()
+        Membership.objects.create(**of_member, role=invitation.role)
     record_event(
         "joined",
         person=member,
@@ -212,27 +213,44 @@ def _join(invitation: Invitation, person: User | None) -> tuple[Invitation, User
 
 @retry_if_rolled_back
 @transaction.atomic
-def change_role(*, mailbox: Mailbox, person: User, user_id: int, role: Role) -> None:
-    """Change the role of a member.
+def change_role(
+    *,
+    mailbox: Mailbox,
+    person: User,
+    user_id: int,
+    role: Role,
+    first_day: date | None = None,
+    last_day: date | None = None,
+) -> None:
+    """Change the role of a member, and the days on which it holds, in the person's time zone.
 
-    Raises `forbidden`, `not_found`, and `conflict` for the last manager.
+    Raises `forbidden`, `not_found`, `invalid_input` for days in the wrong order, and `conflict` for
+    the last manager, who has no last day either.
     """
     _lock_mailbox(mailbox, person)
     member = _member(mailbox, user_id)
+    # A form of a manager in another time zone does not move the days that it shows.
+    starts_at, ends_at = member.starts_at, member.ends_at
+    if first_day != member.first_day:
+        starts_at = midnight(first_day) if first_day else None
+    if last_day != member.last_day:
+        ends_at = day_after(last_day) if last_day else None
+    if starts_at and ends_at and ends_at <= starts_at:
+        raise Problem("invalid_input", "The last day is before the first day.")
     before = Role(member.role)
-    if before is role:
+    if (before, member.starts_at, member.ends_at) == (role, starts_at, ends_at):
         return
-    if before is Role.MANAGER:
+    if before is Role.MANAGER and (role is not before or starts_at or ends_at):
         _another_manages(mailbox, member)
-    gains = role.covers(Role.APPROVER) and not before.covers(Role.APPROVER)
-    Membership.objects.filter(pk=member.pk).update(
-        # Approvals from an earlier time as an approver must not count again.
+    had = Membership.objects.filter(pk=member.pk, role__in=Role.at_least(Role.APPROVER)).exists()
+    Membership.on_any_day.filter(pk=member.pk).update(
         role=role,
-        created_at=Now() if gains else member.created_at,
+        starts_at=starts_at,
+        ends_at=ends_at,
+        # Approvals from an earlier time as an approver must not count again.
+        created_at=member.created_at if had else Now(),
     )
-    lost: list[UUID] = []
-    if before.covers(Role.APPROVER) and not role.covers(Role.APPROVER):
-        lost = recount_approvals(mailbox, user_id)
+    lost = recount_approvals(mailbox, user_id)
     chain.record(
         mailbox=mailbox,
         event="role_changed",
@@ -240,6 +258,8 @@ def change_role(*, mailbox: Mailbox, person: User, user_id: int, role: Role) -> 
         member=user_id,
         role=role.value,
         before=before.value,
+        since=str(first_day or ""),
+        until=str(last_day or ""),
     )
     record_lost(mailbox, user_id, lost)
 
@@ -264,9 +284,7 @@ def remove_member(*, mailbox: Mailbox, person: User, user_id: int) -> None:
 
 
 def recount_approvals(mailbox: Mailbox, user_id: int) -> list[UUID]:
-    """Recount the approvals of pending actions that they approved, in person or through a deputy.
-
-    Return the actions that lost one.
+    """Recount the approvals of pending actions that they approved; return those that lost one.
 
     The audit is written later: an approval locks the action first and then the chain, so the same
     order here avoids a deadlock.
@@ -278,13 +296,13 @@ def recount_approvals(mailbox: Mailbox, user_id: int) -> list[UUID]:
             mailbox=mailbox,
             status=Status.PENDING,
             pk__in=Decision.objects.filter(
-                Q(person=user_id) | Q(deputy_of=user_id), verdict=Decision.Verdict.APPROVED
+                person=user_id, verdict=Decision.Verdict.APPROVED
             ).values("action"),
         )
         .order_by("pk")
     )
     for action in waiting:
-        given = len({seat for _, seat in counted_seats(action)})
+        given = len(find_counted(action))
         if given != action.approvals_given:
             PendingAction.objects.filter(pk=action.pk, status=Status.PENDING).update(
                 approvals_given=given
@@ -319,15 +337,16 @@ def _refuse_others(mailbox: Mailbox, person: User) -> None:
 
 
 def _member(mailbox: Mailbox, user_id: int) -> Membership:
-    member = Membership.objects.filter(mailbox=mailbox, user=user_id).first()
+    member = Membership.on_any_day.filter(mailbox=mailbox, user=user_id).first()
     if member is None:
         raise not_found("The member does not exist, or you may not see it.")
     return member
 
 
 def _another_manages(mailbox: Mailbox, member: Membership) -> None:
+    """Raise `conflict` unless somebody else manages the mailbox now and has no last day."""
     others = Membership.objects.filter(
-        mailbox=mailbox, role=Role.MANAGER, user__is_active=True
+        mailbox=mailbox, role=Role.MANAGER, ends_at=None, user__is_active=True
     ).exclude(pk=member.pk)
     if not others.exists():
         raise Problem("conflict", LAST_MANAGER)

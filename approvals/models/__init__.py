@@ -8,7 +8,6 @@ from approvals.models.action import (
     UnusedObject,
 )
 from approvals.models.audit import AuditChain, AuditEvent
-from approvals.models.deputies import Deputyship
 from approvals.models.discussion import Assignment, Comment, ReviewText
 from approvals.models.execution import Attempt, DeadLetter, Heartbeat, Preparation
 from approvals.models.notes import MetadataPair, ProposerNote
@@ -36,7 +35,6 @@ __all__ = [
     "Content",
     "DeadLetter",
     "Decision",
-    "Deputyship",
     "Heartbeat",
     "IdempotencyRecord",
     "Instance",

@@ -225,8 +225,7 @@ class Revision(models.Model):
     """One version of an action's content; it is never changed, only followed by another one.
 
     `changed` names the fields that differ from the proposal. A revision with the digest of the one
-    before has the same content; its preview shows a new finding about it. `deputy_of` is the person
-    with whose right a deputy edited.
+    before has the same content; its preview shows a new finding about it.
 
     The payload and the content of the preview are encrypted at rest (`approvals.core.at_rest`). A
     row that is read with all columns has them decrypted in `payload` and `preview`. `unreadable` is
@@ -240,9 +239,6 @@ class Revision(models.Model):
     )
     number = models.PositiveIntegerField()
     author = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="+")
-    deputy_of = models.ForeignKey(
-        settings.AUTH_USER_MODEL, models.PROTECT, null=True, related_name="+", db_index=False
-    )
     payload = models.JSONField()
     preview = models.JSONField()
     sealed_payload = models.BinaryField(null=True, editable=False)

@@ -3,20 +3,12 @@
 from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
-from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from accounts.infra.fields import EncryptedTextField
-from accounts.models import Mailbox, Role, User
+from accounts.models import Mailbox, Role
 from approvals.models.action import PendingAction
 from approvals.models.notifications import Content
-
-
-def describe_signer(person: User, deputy_of: User | None) -> str:
-    """Return a person's name, such as "Bo, as deputy of Ada"."""
-    if deputy_of is None:
-        return str(person)
-    return gettext("%(deputy)s, as deputy of %(person)s") % {"deputy": person, "person": deputy_of}
 
 
 class ApprovalPolicy(models.Model):
@@ -96,7 +88,6 @@ class ApprovalPolicy(models.Model):
 class Decision(models.Model):
     """The decision of one person about one revision; never changed. It counts for its round only.
 
-    `deputy_of` is the person with whose right a deputy decided; it is empty for a right of one's own.
     `method` says how the person had signed in. `seal` proves that mailhub wrote the row
     (`approvals.core.signatures`). It is empty for decisions from older versions; such a decision lets no
     mail leave.
@@ -109,9 +100,6 @@ class Decision(models.Model):
 
     action = models.ForeignKey(PendingAction, models.CASCADE, related_name="decisions")
     person = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="+")
-    deputy_of = models.ForeignKey(
-        settings.AUTH_USER_MODEL, models.PROTECT, null=True, related_name="+"
-    )
     verdict = models.CharField(max_length=20, choices=Verdict.choices)
     revision = models.PositiveIntegerField()
     approval_round = models.PositiveIntegerField()
@@ -139,11 +127,6 @@ class Decision(models.Model):
 
     def __str__(self) -> str:
         return f"{self.verdict} by {self.person_id}"
-
-    @property
-    def signed_by(self) -> str:
-        """Return the name of the person, and the name of the person they stood in for."""
-        return describe_signer(self.person, self.deputy_of)
 
 
 class Seen(models.Model):

@@ -18,7 +18,6 @@ from approvals.models.pages import PRESENT
 from approvals.notifications.hours import next_open
 from approvals.notifications.outbox import ASKING, URGENT, Stage
 from approvals.rules.approvers import find_approvers
-from approvals.rules.deputies import find_lent
 
 HERE_WAIT = timedelta(minutes=1)  # a person who is reviewing now sees the queue themselves
 BY_A_PERSON = (Stage.MENTIONED, Stage.ASSIGNED)
@@ -40,9 +39,6 @@ def judge(rows: Sequence[Notification], person: NotificationSettings, *, now: da
     asking = [row.action for row in rows if row.stage in ASKING and row.action]
     approvers = find_approvers([each for each in asking if each.status == Status.PENDING])
     roles = dict(Membership.objects.filter(user=person.pk).values_list("mailbox", "role"))
-    for lent in find_lent(row.action.mailbox_id for row in rows if row.action):
-        if lent.deputy_id == person.pk:
-            roles.setdefault(lent.mailbox_id, Role.APPROVER)
     present = set(
         Presence.objects.filter(person=person.pk, seen_at__gt=now - PRESENT).values_list(
             "action", flat=True

@@ -6,7 +6,6 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db.models import Q
 from django.urls import reverse
 from django.utils import translation
 from django.utils.translation import gettext as _
@@ -30,7 +29,6 @@ from approvals.notifications.channels.port import (
 )
 from approvals.notifications.digest import summarize
 from approvals.notifications.outbox import URGENT, Stage
-from approvals.rules.deputies import lent_to
 
 MOST_WAITING = 100
 PREVIEW_LENGTH = 200
@@ -172,13 +170,9 @@ def _title(items: Sequence[NotificationItem]) -> str:
 
 
 def count_waiting(person: int) -> int:
-    """Return how many actions wait in mailboxes where this person decides, up to a limit.
-
-    A deputy decides in the mailboxes of the person on leave too.
-    """
+    """Return how many actions wait in mailboxes where this person decides, up to a limit."""
     mine = Membership.objects.filter(user=person, role__in=Role.at_least(Role.APPROVER))
     waiting = PendingAction.objects.filter(
-        Q(mailbox__in=mine.values("mailbox")) | Q(mailbox__in=lent_to(person).values("mailbox")),
-        status=Status.PENDING,
+        mailbox__in=mine.values("mailbox"), status=Status.PENDING
     )
     return waiting.order_by()[:MOST_WAITING].count()

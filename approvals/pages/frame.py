@@ -9,6 +9,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 
+from accounts.access.roles import held_mailboxes
 from accounts.infra.compiled_sql import Asked, Select, columns_of, instance, read_together, slot
 from accounts.models import Mailbox, Membership, Role, User
 from approvals.audit import feed
@@ -18,7 +19,6 @@ from approvals.models import PendingAction, SavedView
 from approvals.pages import listing
 from approvals.pages.orders import Order, chosen_order, named_order
 from approvals.pauses import restored
-from approvals.rules.deputies import seen_mailboxes
 
 KEYS_COOKIE = "keys"
 MOST_HELD = 10
@@ -135,7 +135,7 @@ def _select_held() -> QuerySet[PendingAction, Any]:
         not_before__gt=slot(PendingAction, "not_before", "now"),
         undo_until__gt=slot(PendingAction, "undo_until", "now"),
         # A list of their ids makes a statement of any length.
-        mailbox__in=seen_mailboxes(slot(Membership, "user", "person")).values("pk"),
+        mailbox__in=held_mailboxes(slot(Membership, "user", "person")).values("pk"),
     )
     columns = (*columns_of(PendingAction), "shown")
     return with_preview(held).order_by("-undo_until").values_list(*columns)[: MOST_HELD + 1]

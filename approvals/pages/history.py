@@ -15,7 +15,6 @@ from approvals.audit.log import name_of, owner_id
 from approvals.audit.words import words_of
 from approvals.lifecycle.queries import rule_changes_of
 from approvals.models import AuditEvent, PendingAction
-from approvals.models.people import describe_signer
 
 # Events without a row of their own. Decisions, revisions and attempts show the others.
 TOLD = (
@@ -41,20 +40,20 @@ class Past:
 
 def load_history(action: PendingAction) -> list[Past]:
     """Return the history, oldest first. Names of people are looked up once for all."""
-    revisions = list(action.revisions.select_related("author", "deputy_of").defer(*CONTENT))
+    revisions = list(action.revisions.select_related("author").defer(*CONTENT))
     found = [
         Past(
             at=after.created_at,
             sort="edited",
             what=after,
-            who=describe_signer(after.author, after.deputy_of),
+            who=str(after.author),
         )
         for before, after in pairwise(revisions)
         if after.digest != before.digest
     ]
     found += [
-        Past(at=decision.created_at, sort="decision", what=decision, who=decision.signed_by)
-        for decision in action.decisions.select_related("person", "deputy_of")
+        Past(at=decision.created_at, sort="decision", what=decision, who=str(decision.person))
+        for decision in action.decisions.select_related("person")
     ]
     found += [
         Past(at=attempt.started_at, sort="attempt", what=attempt, who=str(number))

@@ -20,7 +20,6 @@ from accounts.models import Membership
 from approvals.audit.feed import Feed, Pace, Row
 from approvals.models import Presence
 from approvals.models.pages import PRESENT
-from approvals.rules.deputies import find_lent
 
 log = structlog.get_logger(__name__)
 
@@ -209,8 +208,6 @@ def _refresh(listeners: list[Listener]) -> None:
     found: dict[int, set[UUID]] = {}
     for person_id, mailbox_id in members.values_list("user_id", "mailbox_id"):
         found.setdefault(person_id, set()).add(mailbox_id)
-    for lent in find_lent():
-        found.setdefault(lent.deputy_id, set()).add(lent.mailbox_id)
     for listener in listeners:
         listener.mailboxes = frozenset(found.get(listener.person_id, ()))
 

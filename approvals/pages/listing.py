@@ -17,6 +17,7 @@ from django.db import connection
 from django.db.models import CharField, Exists, F, OuterRef, Q, QuerySet, Subquery, Value
 from django.db.models.functions import Coalesce, Greatest, NullIf
 
+from accounts.access.roles import held_mailboxes
 from accounts.infra.compiled_sql import Select, columns_of, slot
 from accounts.infra.first_rows import count_first, first_rows
 from accounts.models import Mailbox, Membership, User
@@ -27,7 +28,6 @@ from approvals.lifecycle.queries import open_preview, open_shown, with_preview
 from approvals.lifecycle.reconcile import is_unproven
 from approvals.models import ApprovalPolicy, Attempt, Comment, PendingAction, ProposerNote
 from approvals.pages.orders import BY_MAILBOX, OLDEST, Order, value_of
-from approvals.rules.deputies import seen_mailboxes
 
 WINDOW = 2000
 COUNTED = 100  # of each mailbox and state
@@ -85,7 +85,7 @@ def parse_search(text: str, *, warned: bool = False) -> Wanted:
 SHOWN_OF_MAILBOX = ("id", "address", "name", "status", "provider")
 seen = Select(
     lambda: (
-        seen_mailboxes(slot(Membership, "user", "person"))
+        held_mailboxes(slot(Membership, "user", "person"))
         .order_by("address", "id")
         .values_list(*SHOWN_OF_MAILBOX)
     )

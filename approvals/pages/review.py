@@ -11,6 +11,7 @@ from django.template.loader import get_template
 
 from accounts.access.signed_in import AuthenticatedRequest, signed_in_page
 from accounts.infra.problems import Problem
+from accounts.models import Role
 from accounts.people.step_up import factors_that_count
 from approvals.blobs import ContentUnavailable
 from approvals.core.states import Status
@@ -149,8 +150,10 @@ def _about(
         content = render_content(action)
     except ContentUnavailable as error:
         unavailable = error
-    right = rights.find_right_to_decide(person, action.mailbox, reads.held)
-    refusal = rights.refusal_to_approve(person, action, policy, reads.held)
+    may_decide = reads.has_role(Role.APPROVER)
+    refusal = rights.refusal_to_approve(
+        person, action, policy, has_role=reads.has_role(Role(policy.approver_role))
+    )
     if refusal is None and (content is None or current.sealed_preview is None):
         refusal = Problem("conflict", UNSEEN)
     return {
@@ -165,18 +168,19 @@ def _about(
         "track_record": reads.track_record,
         "kind_template": f"approvals/previews/{action.kind}.html",
         "aside_template": _aside_template(action) if content else None,
-        **_discussion(action, reads, may_decide=right is not None),
+        **_discussion(action, reads, may_decide=may_decide),
         "view": view if view in VIEWS else "preview",
         "views": VIEWS,
         "domains": _domains(current.preview),
-        "may_decide": right is not None,
-        "deputy_of": right.deputy_of if right else None,
+        "may_decide": may_decide,
         "may_approve": refusal is None,
         "refusal": refusal,
         "by_passkey": refusal is None
         and is_risky(action)
         and Authenticator.Type.WEBAUTHN in factors_that_count(request),
-        "may_edit": content is not None and edits.may_edit(right, action, reads.editable),
+        "may_edit": content is not None
+        and may_decide
+        and edits.may_be_edited(action, reads.editable),
         "changes": _difference(action, 1) if view == "changes" else (),
         "past": history.load_history(action) if view == "history" or not content else (),
         "decisions": reads.decisions,

@@ -12,10 +12,10 @@ from django.db.models import F
 
 from accounts.access.roles import role_rows
 from accounts.infra.compiled_sql import Asked, Rows, read_together, slot
-from accounts.models import Membership, User
+from accounts.models import Membership, Role, User
 from approvals.core.states import Status
 from approvals.core.types import Remarks
-from approvals.decisions import edits, rights
+from approvals.decisions import edits
 from approvals.discussion import assignments, comments, review_texts
 from approvals.lifecycle import notes
 from approvals.lifecycle.queries import visible_to
@@ -49,7 +49,6 @@ _decisions = Rows(
     Decision,
     lambda: Decision.objects.filter(action=slot(Decision, "action")),
     "person",
-    "deputy_of",
 )
 _attempts = Rows(Attempt, lambda: Attempt.objects.filter(action=slot(Attempt, "action")))
 
@@ -65,7 +64,7 @@ class ReviewReads:
     frame: Frame | None
     seen: int | None
     policy: ApprovalPolicy
-    held: rights.Held
+    role: Role | None
     editable: Sequence[tuple[Any, ...]]
     remarks: Remarks
     track_record: TrackRecord | None
@@ -76,6 +75,9 @@ class ReviewReads:
     decisions: list[Decision]
     attempts: list[Attempt]
     others: list[str]
+
+    def has_role(self, needed: Role) -> bool:
+        return self.role is not None and self.role.covers(needed)
 
 
 def read_visible(person: User, action_id: UUID) -> PendingAction | None:
@@ -99,7 +101,7 @@ def read_review(person: User, action: PendingAction, *, framed: bool) -> ReviewR
         frame=load_frame(person, rows[: len(frame)]) if frame else None,
         seen=edits.seen_from(found["seen"]),
         policy=policy_from(found["policy"], action.mailbox),
-        held=rights.held_from(found["role"], found["lent"]),
+        role=Role(found["role"][0][0]) if found["role"] else None,
         editable=found["editable"],
         remarks=notes.remarks_from(found["note"], found["metadata"]),
         track_record=record_from(found["record"]) if "record" in found else None,
@@ -120,7 +122,6 @@ def _reads_about(person: User, action: PendingAction) -> dict[str, Asked]:
         "seen": (edits.seen_rows, of_action | {"person": person.pk}),
         "policy": (policy_rows, of_mailbox),
         "role": (role_rows, of_mailbox | {"user": person.pk}),
-        "lent": (rights.lent_rows, of_mailbox | {"person": person.pk}),
         "editable": (edits.editable_rows, of_action),
         "note": (notes.note_rows, of_action),
         "metadata": (notes.metadata_rows, of_action),

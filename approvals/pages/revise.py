@@ -32,7 +32,7 @@ def edit(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse:
     person = request.user
     changes = _changes(request, edits.edit_fields(action)) if request.method == "POST" else {}
     if not changes:
-        if not edits.may_edit(rights.find_right_to_decide(person, action.mailbox), action):
+        if not (rights.may_decide(person, action.mailbox) and edits.may_be_edited(action)):
             problem = Problem("conflict", "This cannot be edited now.")
             return render_review(request, action, problem=problem)
         return _form(request, action)

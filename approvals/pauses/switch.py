@@ -7,6 +7,7 @@ from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
+from accounts.access.roles import held_mailboxes
 from accounts.infra.compiled_sql import Select, slot
 from accounts.infra.problems import Problem
 from accounts.infra.texts import join, translatable
@@ -57,7 +58,7 @@ def is_paused(mailbox: Mailbox) -> bool:
 pauses_of = Select(
     lambda: (
         Pause.objects.filter(
-            Q(mailbox=None) | Q(mailbox__memberships__user=slot(Membership, "user"))
+            Q(mailbox=None) | Q(mailbox__in=held_mailboxes(slot(Membership, "user")).values("pk"))
         )
         .order_by()
         .values_list("mailbox_id")

@@ -9,13 +9,12 @@ from django.conf import settings
 from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
-from accounts.models import Membership, Role, User
+from accounts.models import Membership, Role
 from approvals.models import ApprovalPolicy, Decision, PendingAction, Revision
-from approvals.rules.deputies import lends_at_decision
 
 
-def counted_seats(action: PendingAction) -> list[tuple[int, int]]:
-    """Return the people whose approval of the present content counts, each with its seat."""
+def find_counted(action: PendingAction) -> set[int]:
+    """Return the people whose approval of the present content counts."""
     found = _filter_counting(
         stored_approvals(
             action=action.pk,
@@ -24,13 +23,13 @@ def counted_seats(action: PendingAction) -> list[tuple[int, int]]:
             approval_round=action.approval_round,
         )
     )
-    return list(found.values_list("person_id", "seat"))
+    return set(found.values_list("person_id", flat=True))
 
 
 def number_that_counts() -> Coalesce:
     """Return how many people's approvals count, for an action of the outer query."""
     people = _filter_counting(_stored_of_outer()).order_by().values("action")
-    count = people.annotate(people=Count("seat", distinct=True)).values("people")
+    count = people.annotate(people=Count("person", distinct=True)).values("people")
     return Coalesce(Subquery(count), 0)
 
 
@@ -61,49 +60,31 @@ def _stored_of_outer() -> QuerySet[Decision]:
 
 
 def _filter_counting(approvals: QuerySet[Any, Any]) -> QuerySet[Any, Any]:
-    """Return those of the approvals whose person may still approve, with their `seat`.
+    """Return those of the approvals whose person may still approve.
 
-    The seat is the person whose right was used: a deputy and the person on leave have one together,
-    so they count once. An approval given before its person left the mailbox and came back does not
-    count. The proposer and the authors of revisions count only if one approval is enough and the
-    mailbox allows it. The same holds for their deputies, and for a person whose deputy edited.
+    An approval given before its person left the mailbox and came back does not count, and none
+    given before the first day of the membership. The proposer and the authors of revisions count
+    only if one approval is enough and the mailbox allows it.
     """
-    approvals = approvals.annotate(seat=Coalesce("deputy_of", "person"))
     managers_only = ApprovalPolicy.objects.filter(
         mailbox=OuterRef("mailbox"), approver_role=ApprovalPolicy.Approvers.MANAGER
     )
     still_may = Membership.objects.filter(
         Q(role=Role.MANAGER)
         | (Q(role__in=Role.at_least(Role.APPROVER)) & ~Q(Exists(managers_only))),
-        mailbox=OuterRef("action__mailbox"),
-        user=OuterRef("seat"),
-        created_at__lte=OuterRef("created_at"),
-    )
-    let_in = Membership.objects.filter(
+        Q(starts_at=None) | Q(starts_at__lte=OuterRef("created_at")),
         mailbox=OuterRef("action__mailbox"),
         user=OuterRef("person"),
         created_at__lte=OuterRef("created_at"),
     )
-    as_deputy = Q(Exists(lends_at_decision().filter(person__is_active=True))) & (
-        Q(Exists(still_may.filter(role=Role.MANAGER))) | Q(Exists(let_in))
-    )
     four_eyes = ApprovalPolicy.objects.filter(
         Q(self_approval=False) | Q(approvals_needed__gt=1), mailbox=OuterRef("action__mailbox")
     )
-    wrote = Revision.objects.filter(
-        Q(author=OuterRef("person"))
-        | Q(author=OuterRef("seat"))
-        | Q(deputy_of=OuterRef("person"))
-        | Q(deputy_of=OuterRef("seat")),
-        action=OuterRef("action"),
-    )
-    proposed = Q(person=F("action__proposer")) | Q(seat=F("action__proposer"))
-    somebody_else = ~proposed & ~Q(Exists(wrote))
+    wrote = Revision.objects.filter(action=OuterRef("action"), author=OuterRef("person"))
+    somebody_else = ~Q(person=F("action__proposer")) & ~Q(Exists(wrote))
     return approvals.filter(
         somebody_else | (Q(action__approvals_needed=1) & ~Q(Exists(four_eyes))),
-        ~Q(action__kind__in=settings.MAILHUB_STAFF_KINDS)
-        | Q(person__is_staff=True, seat__in=User.objects.filter(is_staff=True).values("pk")),
-        Q(deputy_of=None) | as_deputy,
+        ~Q(action__kind__in=settings.MAILHUB_STAFF_KINDS) | Q(person__is_staff=True),
         Exists(still_may),
         person__is_active=True,
     )

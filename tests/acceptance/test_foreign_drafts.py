@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from accounts.models import Membership
 from approvals.lifecycle import notes
 from approvals.models import AuditEvent, PendingAction
 from tests.conftest import Api, make_api
@@ -22,7 +23,10 @@ CHANGED: dict[str, Any] = {**NOTE, "bcc": ["eve@out.example"], "body": "Please p
 @pytest.fixture
 def other_program(office: Office) -> Api:
     return make_api(
-        office.mailbox.memberships.get().user, office.mailbox, name="other", scopes=["mail:draft"]
+        Membership.objects.get(mailbox=office.mailbox).user,
+        office.mailbox,
+        name="other",
+        scopes=["mail:draft"],
     )
 
 

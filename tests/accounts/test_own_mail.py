@@ -13,7 +13,7 @@ import pytest
 from django.core.management import call_command
 from django.test import Client
 
-from accounts.models import Mailbox, User
+from accounts.models import Mailbox, Membership, User
 from mailhub.environment import mail_settings
 from tests.support.people.browser import browser
 from tests.support.servers.smtp import FaultySmtp
@@ -57,7 +57,10 @@ def test_invitation_link_is_shown_only_to_the_invited(
     assert link not in page.content.decode()
     assert "AUTH PLAIN AG1haWxodWIAcEBzcw==" in smtp.commands  # mailhub, p@ss
     assert Client().post(link).status_code == 302
-    assert mailbox.memberships.get(user__email="new@lovelace.example").role == "approver"
+    assert (
+        Membership.objects.get(mailbox=mailbox, user__email="new@lovelace.example").role
+        == "approver"
+    )
 
 
 @pytest.mark.parametrize("trouble", ["no server set", "refused", "dropped after the text"])

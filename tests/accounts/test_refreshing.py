@@ -18,7 +18,7 @@ from accounts.connect.connecting import connect_mailbox
 from accounts.connect.refreshing import GrantEnded, NoToken, access_token
 from accounts.infra import credentials
 from accounts.infra.credentials import CannotDecrypt, Secrets
-from accounts.models import Mailbox, TokenRefresh, User
+from accounts.models import Mailbox, Membership, TokenRefresh, User
 from tests.support.concurrently import all_at_once
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
@@ -229,7 +229,8 @@ def test_stored_token_is_unreadable_and_bound_to_its_row(alice: User) -> None:
     with pytest.raises(CannotDecrypt):
         credentials.decrypt(
             record,
-            mailbox_id=alice.memberships.create(
+            mailbox_id=Membership.objects.create(
+                user=alice,
                 mailbox=Mailbox.objects.create(
                     address="b@grid.example", provider="imap", credentials=record
                 ),

@@ -335,5 +335,6 @@ def _texts(node: ast.AST) -> Iterator[str]:
 
 
 def test_every_recorded_event_has_words() -> None:
-    assert recorded() == set(audit_words.WORDS)
+    earlier = {"deputy_named", "deputy_ended"}  # in the audit of installations that had deputies
+    assert recorded() == set(audit_words.WORDS) - earlier
     assert len(set(map(str, audit_words.WORDS.values()))) == len(audit_words.WORDS)

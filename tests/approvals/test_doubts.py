@@ -10,7 +10,7 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from accounts.infra.problems import Problem
-from accounts.models import Mailbox, User
+from accounts.models import Mailbox, Membership, User
 from approvals.core.types import ApprovedAction, LeaseLost, Outcome
 from approvals.decisions import rulings, verdicts
 from approvals.lifecycle.outcomes import record_outcome
@@ -257,7 +257,7 @@ def test_second_copy_needs_as_many_approvals_as_the_first(
     server: MemoryServer,
 ) -> None:
     ApprovalPolicy.objects.create(mailbox=mailbox, approvals_needed=2)
-    mailbox.memberships.create(user=charlie, role="approver")
+    Membership.objects.create(mailbox=mailbox, user=charlie, role="approver")
 
     ruled = order_again(lost, bob)
     assert (ruled.status, ruled.approvals_given) == ("pending", 1)

@@ -129,7 +129,7 @@ def test_last_manager_cannot_leave(alice: User, bob: User, mailbox: Mailbox, ste
 
     answer = go()
     assert answer.status_code == 409
-    assert "only manager" in answer.content.decode()
+    assert "without a last day" in answer.content.decode()
     assert role_of(alice, mailbox) == "manager"
 
     window.post(f"/mailboxes/{mailbox.pk}/members/{bob.pk}/role/", {"role": "manager"})

@@ -8,7 +8,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
-from accounts.models import Mailbox, User
+from accounts.models import Mailbox, Membership, User
 from approvals.decisions import verdicts
 from approvals.models import PendingAction, WebhookDelivery
 from approvals.worker import maintenance
@@ -67,7 +67,7 @@ def test_return_is_pushed_with_its_reason(
 ) -> None:
     listener.added(api)
     approve(api.propose(), bob)
-    bob.memberships.all().delete()
+    Membership.objects.filter(user=bob).delete()
     told()
     told()
     assert listener.types[-1] == "action.returned"

@@ -21,7 +21,7 @@ from approvals.decisions import edits, verdicts
 from approvals.discussion import assignments, comments
 from approvals.lifecycle.steps import EVENTS
 from approvals.mailboxes import members
-from approvals.models import Deputyship, PendingAction, ReviewText, Webhook, WebhookDelivery
+from approvals.models import PendingAction, ReviewText, Webhook, WebhookDelivery
 from approvals.worker.execution import execute
 from tests.approvals.conftest import approve
 from tests.approvals.kinds import Script, handed_over
@@ -90,7 +90,7 @@ AROUND = [
     "/tokens/requests/?tool=none", "/audit/", "/audit/?since=never",
     "/audit/?event=undone", "/account/", "/account/password/set/", "/account/password/reset/",
     "/account/second-factor/",
-    "/deputies/", "/numbers/", "/numbers/?days=90",
+    "/numbers/", "/numbers/?days=90",
     "/account/factors/totp/activate/", "/account/factors/webauthn/add/", "/agent/", "/api/v1/docs",
     "/nowhere/", "/broken/400/", "/broken/403/", "/broken/500/",
 ]  # fmt: skip
@@ -122,12 +122,7 @@ def furnish(
         )
     _discuss(seen["plain"], alice, vera, bob)
     api.tool("create_draft", to=["mira@northwind.example"], subject="A draft", body="Begun")
-    Deputyship.objects.create(
-        person=alice,
-        deputy=vera,
-        starts_at=timezone.now(),
-        ends_at=timezone.now() + timedelta(days=9),
-    )
+    Membership.objects.filter(user=vera).update(ends_at=timezone.now() + timedelta(days=9))
     its = f"/mailboxes/{mailbox.pk}/"
     invitation = members.invite(
         mailbox=mailbox, person=alice, email="new@northwind.example", role=Role.APPROVER
@@ -197,7 +192,6 @@ def furnish(
             for each in (
                 "/",
                 "/compose/",
-                "/deputies/",
                 "/drafts/",
                 "/numbers/",
                 "/mailboxes/",

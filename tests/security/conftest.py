@@ -5,7 +5,7 @@ import pytest
 from accounts.models import Mailbox, Role, User
 from approvals.models import ApprovalPolicy
 from tests.conftest import Api, make_api
-from tests.security.deputies import member
+from tests.security.people import member
 
 
 @pytest.fixture

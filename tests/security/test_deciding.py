@@ -15,7 +15,6 @@ from approvals.core.types import ApprovedAction, PreviewWarning
 from approvals.decisions import edits, verdicts
 from approvals.decisions.records import record_decision
 from approvals.models import ApprovalPolicy, Decision, PendingAction
-from approvals.rules.deputies import Right
 from tests.approvals.conftest import approve, script
 from tests.approvals.kinds import Script
 from tests.approvals.revisions import edit
@@ -201,7 +200,7 @@ def test_approval_of_a_person_who_left_the_staff_is_void(
 def test_stored_approval_of_an_author_does_not_count(api: Api, bob: User, two_needed: User) -> None:
     """Ignore it although an older version may have stored it."""
     action = edit(api.propose(), bob, subject="Changed")
-    record_decision(action, Right(person=bob), Decision.Verdict.APPROVED, method="password")
+    record_decision(action, bob, Decision.Verdict.APPROVED, method="password")
 
     approve(action.pk, two_needed)
 

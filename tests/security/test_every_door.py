@@ -5,7 +5,6 @@ one by themselves.
 import re
 import uuid
 from collections.abc import Iterator
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -18,7 +17,6 @@ from django.utils import timezone
 
 from accounts.models import SCOPES, ApiToken, Invitation, Mailbox, Membership, Role, User
 from approvals.models import (
-    Deputyship,
     NotificationChannel,
     PendingAction,
     ReviewText,
@@ -121,12 +119,6 @@ class Belongings:
         upload = Upload.keep(
             owner=alice, owner_name="agent", name=CANARY, type="text/plain", content=b"x"
         )
-        deputyship = Deputyship.objects.create(
-            person=alice,
-            deputy=User.objects.create_user("dora@lovelace.example"),
-            starts_at=timezone.now(),
-            ends_at=timezone.now() + timedelta(days=1),
-        )
         session = UserSession.objects.create(
             user=alice, ip="192.0.2.1", session_key="0" * 40, user_agent=CANARY
         )
@@ -142,7 +134,6 @@ class Belongings:
             text,
             upload,
             session,
-            deputyship,
             alice,
         ]
         self.names: dict[str, Any] = {
@@ -157,7 +148,6 @@ class Belongings:
             "view_id": view.pk,
             "text_id": text.pk,
             "session_id": session.pk,
-            "row_id": deputyship.pk,
             "thread_id": thread.pk,
             "name": thread.name,
             "handle": upload.pk,

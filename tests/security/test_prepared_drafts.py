@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.db import connections
 
-from accounts.models import Mailbox, User
+from accounts.models import Mailbox, Membership, User
 from approvals.models import PendingAction, Preparation
 from tests.conftest import Api, Reviewer, make_api
 from tests.support.people.gmail import ADA, connected, gmail
@@ -91,7 +91,7 @@ def test_prepared_draft_at_microsoft_is_refused(
     alice: User, reviewer: Reviewer, graph: GraphServer, on: str, phase: Any
 ) -> None:
     mailbox: Mailbox = graph_mailbox(graph, ADA)
-    mailbox.memberships.create(user=alice, role="manager")
+    Membership.objects.create(mailbox=mailbox, user=alice, role="manager")
     api = make_api(alice, mailbox, scopes=SCOPES)
     action = approved(api, reviewer)
     graph.fault(phase, on=on, status=429, code="ApplicationThrottled", Retry_After="1")
@@ -114,7 +114,7 @@ def test_draft_of_a_program_is_still_its_own(alice: User, gmail: GmailServer) ->
 def approved_deletion(alice: User, reviewer: Reviewer, graph: GraphServer) -> PendingAction:
     """Return the approved deletion of a person's draft at Microsoft, which a program proposed."""
     mailbox = graph_mailbox(graph, ADA)
-    mailbox.memberships.create(user=alice, role="manager")
+    Membership.objects.create(mailbox=mailbox, user=alice, role="manager")
     graph.store.new(ADA, "drafts", {"subject": "Written by a person"})
     api = make_api(alice, mailbox, scopes=SCOPES)
     (draft,) = api.tool("list_drafts").json()["drafts"]

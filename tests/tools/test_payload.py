@@ -17,7 +17,6 @@ from approvals.core.digest import digest_of
 from approvals.decisions import verdicts
 from approvals.decisions.locked import lock_action
 from approvals.models import PendingAction
-from approvals.rules.deputies import Right
 from approvals.rules.policy import policy_of
 from tests.conftest import Reviewer
 from tests.support.stored import store_mail
@@ -127,7 +126,7 @@ def test_approved_mail_of_a_newer_version_waits_with_the_reason(
     with transaction.atomic():
         verdicts.count_approval(
             lock_action(action.pk),
-            Right(person=alice),
+            alice,
             policy_of(mailbox),
             (),
             given=1,

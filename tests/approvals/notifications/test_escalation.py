@@ -3,11 +3,9 @@
 from datetime import timedelta
 
 import pytest
-from django.utils import timezone
 
 from accounts.models import Mailbox, Membership, Role, User
-from approvals.models import ApprovalPolicy, AuditEvent, Deputyship, Notification, PendingAction
-from approvals.rules.approvers import find_approvers
+from approvals.models import ApprovalPolicy, AuditEvent, Notification
 from tests.approvals.conftest import approve
 from tests.approvals.notifications.conftest import Post, prove
 from tests.conftest import Api
@@ -19,13 +17,6 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def stages(person: User) -> list[str]:
     rows = Notification.objects.filter(user=person).order_by("pk")
     return list(rows.values_list("stage", flat=True))
-
-
-def stand_in(deputy: User, person: User) -> Deputyship:
-    now = timezone.now()
-    return Deputyship.objects.create(
-        person=person, deputy=deputy, starts_at=now, ends_at=now + timedelta(days=9)
-    )
 
 
 @pytest.fixture
@@ -97,42 +88,3 @@ def test_managers_are_first_if_nobody_else_may_approve(
     post.sweep(after=timedelta(minutes=31))
 
     assert stages(alice) == ["waiting"]
-
-
-@pytest.mark.parametrize(("of", "stage"), [("bob", "waiting"), ("alice", "escalated")])
-def test_deputy_is_notified_with_the_person(
-    post: Post, api: Api, alice: User, bob: User, dora: User, mailbox: Mailbox, of: str, stage: str
-) -> None:
-    prove(alice, bob, dora)
-    stand_in(dora, {"alice": alice, "bob": bob}[of])
-    ApprovalPolicy.objects.create(mailbox=mailbox, escalation_minutes=30)
-    api.propose()
-    post.sweep()
-    post.sweep(after=timedelta(minutes=31))
-
-    assert stages(dora) == [stage]
-    assert len(post.to(dora)) == 1
-
-
-def test_deputy_of_an_author_is_not_asked(
-    api: Api, alice: User, bob: User, dora: User, mailbox: Mailbox
-) -> None:
-    stand_in(dora, alice)
-    ApprovalPolicy.objects.create(mailbox=mailbox, self_approval=False)
-    action = PendingAction.objects.get(pk=api.propose())
-
-    assert find_approvers([action]) == {action.pk: {bob.pk}}
-
-
-def test_deputy_is_not_asked_for_the_same_right_twice(
-    api: Api, alice: User, bob: User, dora: User, mailbox: Mailbox
-) -> None:
-    eve = User.objects.create_user("eve@lovelace.example")
-    Membership.objects.create(mailbox=mailbox, user=eve, role=Role.APPROVER)
-    ApprovalPolicy.objects.create(mailbox=mailbox, approvals_needed=2)
-    stand_in(dora, bob)
-    action_id = api.propose()
-    approve(action_id, bob)
-
-    action = PendingAction.objects.get(pk=action_id)
-    assert find_approvers([action]) == {action.pk: {eve.pk}}

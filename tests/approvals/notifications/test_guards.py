@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from accounts.infra.compiled_sql import database_now
 from accounts.models import Mailbox, Membership, Role, User
-from approvals.decisions.rights import refusal_to_approve
+from approvals.decisions.rights import may_approve
 from approvals.models import (
     ApprovalPolicy,
     AuditEvent,
@@ -99,7 +99,7 @@ def test_notified_people_are_those_who_may_approve(
     for role in Role:
         Membership.objects.filter(user=bob).update(role=role)
         action = PendingAction.objects.get()
-        may = {each.pk for each in (alice, bob) if refusal_to_approve(each, action) is None}
+        may = {each.pk for each in (alice, bob) if may_approve(each, action)}
         assert find_approvers([action])[action.pk] == may, role
 
 

@@ -6,13 +6,12 @@ from uuid import UUID
 
 import pytest
 from django.db import connection
-from django.utils import timezone
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
-from accounts.models import Membership, User
+from accounts.models import User
 from approvals.decisions import verdicts
-from approvals.models import Deputyship, Notification, NotificationChannel, PendingAction
+from approvals.models import Notification, NotificationChannel, PendingAction
 from approvals.notifications import gather
 from approvals.notifications.channels.adding import add_push
 from approvals.notifications.channels.vapid import public_key
@@ -90,14 +89,9 @@ def test_ended_subscription_pauses_its_channel(
     assert "The service answered 410" in browser(bob).get("/notifications/").content.decode()
 
 
-def test_badge_counts_what_a_deputy_may_decide(
-    post: Post, api: Api, alice: User, bob: User, service: PushService
+def test_badge_counts_what_the_person_may_decide(
+    post: Post, api: Api, bob: User, service: PushService
 ) -> None:
-    Membership.objects.filter(user=bob).delete()
-    now = timezone.now()
-    Deputyship.objects.create(
-        person=alice, deputy=bob, starts_at=now, ends_at=now + timedelta(days=9)
-    )
     api.propose()
     post.sweep()
     assert service.received[0]["badge"] == 1

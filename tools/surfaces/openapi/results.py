@@ -125,7 +125,6 @@ class Review(TypedDict):
     """The last decision or edit of a person."""
 
     by: str
-    deputy_of: NotRequired[str]
     verdict: Literal["approved", "rejected", "changes_requested", "edited"]
     note: NotRequired[str]
     changed: NotRequired[list[str]]

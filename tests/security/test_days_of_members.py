@@ -1,0 +1,181 @@
+"""A membership with a first or a last day gives its rights on these days only."""
+
+import re
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from accounts.access.caller import Caller
+from accounts.access.roles import mailboxes
+from accounts.models import Mailbox, Membership, Role, User
+from approvals.discussion import assignments
+from approvals.mailboxes import members
+from approvals.models import AuditEvent, PendingAction
+from approvals.notifications.messages import count_waiting
+from approvals.rules.approvers import find_approvers, find_with_role
+from approvals.worker import maintenance
+from tests.conftest import Api
+from tests.security.people import decide, state_of
+from tests.support.people.browser import browser
+from tests.support.work import work
+from tools.providers.memory import MemoryServer
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+DAY = timedelta(days=1)
+
+
+def limit(person: User, *, starts: timedelta | None = None, ends: timedelta | None = None) -> None:
+    now = timezone.now()
+    Membership.on_any_day.filter(user=person).update(
+        starts_at=now + starts if starts else None, ends_at=now + ends if ends else None
+    )
+
+
+def set_days(manager: User, member: User, mailbox: Mailbox, **days: Any) -> Any:
+    form = {"role": Membership.on_any_day.get(user=member, mailbox=mailbox).role, **days}
+    return browser(manager).post(f"/mailboxes/{mailbox.pk}/members/{member.pk}/role/", form)
+
+
+@pytest.mark.parametrize(
+    "period", [{"ends": -DAY}, {"starts": DAY, "ends": 2 * DAY}], ids=["over", "not yet"]
+)
+def test_no_right_exists_outside_the_days(
+    api: Api, alice: User, bob: User, mailbox: Mailbox, period: dict[str, timedelta]
+) -> None:
+    action = PendingAction.objects.get(pk=api.propose())
+    limit(bob, **period)
+
+    for verdict in ("approve", "reject", "edit", "ask_back", "cancel", "assign", "comment"):
+        assert decide(bob, str(action.pk), verdict, note="no", text="no") == 404, verdict
+    assert browser(bob).get(f"/mailboxes/{mailbox.pk}/").status_code == 404
+    assert b"alice@lovelace.example" not in browser(bob).get("/mailboxes/").content
+    assert not mailboxes(Caller(user=bob, surface="rest")).exists()
+    assert find_approvers([action])[action.pk] == {alice.pk}
+    assert find_with_role([mailbox.pk], Role.VIEWER)[mailbox.pk] == {alice.pk}
+    assert bob not in assignments.find_assignable(action)
+    assert count_waiting(bob.pk) == 0
+    limit(bob, starts=-DAY, ends=DAY)
+    assert decide(bob, str(action.pk)) == 302
+
+
+def test_approval_is_void_after_the_last_day(api: Api, bob: User, server: MemoryServer) -> None:
+    limit(bob, ends=DAY)
+    action_id = api.propose()
+    assert decide(bob, action_id) == 302
+    limit(bob, ends=timedelta(milliseconds=-1))
+
+    work()
+    maintenance.sweep()
+
+    assert (state_of(action_id), len(server.ledger)) == ("pending", 0)
+    assert PendingAction.objects.get(returned__code="approver_lost")
+
+
+def test_approval_from_before_the_first_day_is_void(
+    api: Api, alice: User, bob: User, mailbox: Mailbox, server: MemoryServer
+) -> None:
+    """The days that follow a pause or an end do not revive what was approved before."""
+    action_id = api.propose()
+    decide(bob, action_id)
+    limit(bob, starts=timedelta(microseconds=-1))
+    maintenance.sweep()
+    assert (state_of(action_id), len(server.ledger)) == ("pending", 0)
+
+    decide(bob, action_id)
+    limit(bob, ends=timedelta(microseconds=-1))
+    assert set_days(alice, bob, mailbox).status_code == 302
+    work()
+    maintenance.sweep()
+
+    assert (state_of(action_id), len(server.ledger)) == ("pending", 0)
+
+
+def test_last_day_takes_an_approval_of_waiting_mail(
+    by_pat: Api, alice: User, bob: User, mailbox: Mailbox
+) -> None:
+    action_id = by_pat.propose()
+    decide(bob, action_id)
+    yesterday = timezone.localdate() - DAY
+
+    assert set_days(alice, bob, mailbox, last_day=str(yesterday)).status_code == 302
+
+    assert PendingAction.objects.get().approvals_given == 0
+    assert AuditEvent.objects.filter(event="approval_lost").exists()
+    assert decide(alice, action_id) == 302
+    assert state_of(action_id) == "pending"
+
+
+def test_manager_sets_and_clears_the_days(alice: User, bob: User, mailbox: Mailbox) -> None:
+    first, last = timezone.localdate(), timezone.localdate() + 3 * DAY
+    days = {"first_day": str(first), "last_day": str(last)}
+    assert set_days(alice, bob, mailbox, **days).status_code == 302
+
+    row = Membership.objects.get(user=bob)
+    assert (row.first_day, row.last_day) == (first, last)
+    page = browser(alice).get(f"/mailboxes/{mailbox.pk}/").content.decode()
+    assert f"until {last.day} {last:%b %Y}" in page
+    event = AuditEvent.objects.get(event="role_changed")
+    assert (event.data["since"], event.data["until"]) == (str(first), str(last))
+    elsewhere = browser(alice)
+    elsewhere.cookies["zone"] = "Asia/Tokyo"
+    shown = {"first_day": str(row.first_day), "last_day": str(row.last_day)}
+    with timezone.override("Asia/Tokyo"):
+        shown = {"first_day": str(row.first_day), "last_day": str(row.last_day)}
+    where = f"/mailboxes/{mailbox.pk}/members/{bob.pk}/role/"
+    elsewhere.post(where, {"role": row.role, **shown})
+    assert Membership.objects.get(user=bob).ends_at == row.ends_at
+
+    wrong = set_days(alice, bob, mailbox, first_day=str(last), last_day=str(first))
+    assert (wrong.status_code, Membership.objects.get(user=bob).ends_at) == (422, row.ends_at)
+    assert set_days(bob, bob, mailbox).status_code == 403
+    set_days(alice, bob, mailbox)
+    assert Membership.objects.get(user=bob).ends_at is None
+
+
+def test_last_manager_has_no_last_day(alice: User, bob: User, mailbox: Mailbox) -> None:
+    last = str(timezone.localdate() + 3 * DAY)
+    where = f"/mailboxes/{mailbox.pk}/members"
+    assert set_days(alice, alice, mailbox, last_day=last).status_code == 409
+    assert set_days(alice, alice, mailbox, first_day=last).status_code == 409
+    Membership.objects.filter(user=bob).update(role="manager", ends_at=timezone.now() + DAY)
+
+    assert set_days(alice, alice, mailbox, last_day=last).status_code == 409
+    assert browser(bob).post(f"{where}/{alice.pk}/remove/").status_code == 409
+    assert browser(bob).post(f"{where}/{alice.pk}/role/", {"role": "viewer"}).status_code == 409
+    assert not Membership.objects.filter(user=alice).exclude(ends_at=None).exists()
+    assert set_days(alice, bob, mailbox).status_code == 302
+    assert set_days(alice, alice, mailbox, last_day=last).status_code == 302
+
+
+def test_former_member_is_invited_again(alice: User, bob: User, mailbox: Mailbox) -> None:
+    limit(bob, ends=-DAY)
+    secret = members.invite(mailbox=mailbox, person=alice, email=bob.email, role=Role.VIEWER)
+    members.accept_invitation(secret=secret, person=bob)
+    row = Membership.objects.get(user=bob)
+    assert (row.role, row.ends_at) == ("viewer", None)
+
+
+def test_every_right_is_read_through_the_current_members() -> None:
+    """No other model leads to a membership, and only the page of members reads all of them."""
+    assert not {each.name for each in (*Mailbox._meta.get_fields(), *User._meta.get_fields())} & {
+        "members",
+        "membership",
+        "memberships",
+        "mailboxes",
+    }
+    root = Path(__file__).parents[2]
+    found = {
+        str(path.relative_to(root))
+        for package in ("accounts", "approvals", "tools", "mailhub")
+        for path in (root / package).rglob("*.py")
+        if re.search(r"on_any_day|_base_manager|accounts_membership", path.read_text())
+    }
+    assert found == {
+        "accounts/admin.py",
+        "accounts/models/mailboxes.py",
+        "approvals/mailboxes/mailbox_views.py",
+        "approvals/mailboxes/members.py",
+    }
