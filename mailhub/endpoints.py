@@ -17,6 +17,18 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
+def check_loopback_server(text: str) -> str:
+    """Return ADDRESS:PORT in its usual spelling; raise ValueError if it is not on this machine."""
+    host, _, port = text.rpartition(":")
+    try:
+        address = ip_address(host.strip("[]"))
+        if address.is_loopback:
+            return f"{address}:{int(port)}"
+    except ValueError:
+        pass
+    raise ValueError("must be 127.0.0.1:PORT, or sandbox")
+
+
 def check_base_url(url: str) -> str:
     """Return the URL without a slash at its end; raise ValueError if secrets would be sent to it in
     the clear.

@@ -19,13 +19,19 @@ from dotenv import dotenv_values
 from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
-from mailhub.endpoints import check_base_url, check_mail_server, is_loopback
+from mailhub.endpoints import (
+    check_base_url,
+    check_loopback_server,
+    check_mail_server,
+    is_loopback,
+)
 from mailhub.endpoints import mail_settings as mail_settings
 from mailhub.environment_agent import AgentEnvironment
 from mailhub.environment_api import ApiEnvironment
 from mailhub.environment_people import PeopleEnvironment
 from mailhub.environment_storage import StorageEnvironment
 from mailhub.home import KEY_BYTES, close_to_others, env_file, lock_home, new_key
+from mailhub.sandbox.state import SANDBOX
 
 DATABASE_SCHEMES = ("sqlite:///", "postgres://", "postgresql://")
 REDIS_SCHEMES = ("redis://", "rediss://")
@@ -156,8 +162,9 @@ class Environment(AgentEnvironment, ApiEnvironment, PeopleEnvironment, StorageEn
     GRAPH_BASE_URL: str = Field(
         "https://graph.microsoft.com/v1.0", description="Microsoft Graph; for national clouds"
     )
-    MAILHUB_ALLOW_LOOPBACK_HOSTS: bool = Field(
-        False, description="Let mail servers on loopback through the host filter"
+    MAILHUB_LOOPBACK_SERVERS: Annotated[list[str], NoDecode] = Field(
+        default=[],
+        description="Mail servers on this machine that mailboxes may use: 127.0.0.1:PORT, or sandbox; comma-separated",
     )
 
     GOOGLE_CLIENT_ID: str = Field(
@@ -199,6 +206,7 @@ class Environment(AgentEnvironment, ApiEnvironment, PeopleEnvironment, StorageEn
         "MICROSOFT_PERMISSIONS",
         "MCP_M365_TOOLS",
         "AGENT_WRITE_ALLOW",
+        "MAILHUB_LOOPBACK_SERVERS",
         mode="before",
     )
     @classmethod
@@ -219,6 +227,11 @@ class Environment(AgentEnvironment, ApiEnvironment, PeopleEnvironment, StorageEn
         if not decoded or any(len(key) != KEY_BYTES for key in decoded):
             raise ValueError(f"needs at least one key, each of {KEY_BYTES} bytes in base64")
         return keys
+
+    @field_validator("MAILHUB_LOOPBACK_SERVERS")
+    @classmethod
+    def _are_on_loopback(cls, servers: list[str]) -> list[str]:
+        return [each if each == SANDBOX else check_loopback_server(each) for each in servers]
 
     @field_validator("MAILHUB_AUDIT_RETENTION_DAYS")
     @classmethod
@@ -382,7 +395,7 @@ def prepare_home() -> None:
         "SECRET_KEY": before.get("SECRET_KEY") or secrets.token_urlsafe(48),
         "MAILHUB_ENCRYPTION_KEYS": before.get("MAILHUB_ENCRYPTION_KEYS") or new_key(),
         "MAILHUB_PUBLIC_URL": f"http://{shown}:{port}",
-        "MAILHUB_ALLOW_LOOPBACK_HOSTS": "1" if is_loopback(host) else "0",
+        "MAILHUB_LOOPBACK_SERVERS": SANDBOX if is_loopback(host) else "",
     }
     values |= {name: os.environ[name] for name in Environment.model_fields if os.environ.get(name)}
     for name in ("SECRET_KEY", "MAILHUB_ENCRYPTION_KEYS"):

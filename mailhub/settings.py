@@ -1,6 +1,7 @@
 """Django's settings, made from the environment that `mailhub.environment` has checked."""
 
 import logging
+from collections.abc import Container
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -8,6 +9,7 @@ import dj_database_url
 from csp.constants import NONE, SELF
 
 from mailhub import environment, environment_storage, logs
+from mailhub.sandbox.state import LoopbackServers
 
 ENV = environment.load()
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -31,10 +33,11 @@ MAILHUB_ACTION_TTL_HOURS = ENV.MAILHUB_ACTION_TTL_HOURS
 MAILHUB_LEASE_SECONDS = ENV.MAILHUB_LEASE_SECONDS
 MAILHUB_WIRE_TIMEOUT_SECONDS = ENV.MAILHUB_WIRE_TIMEOUT_SECONDS
 MAILHUB_READY_WAIT_SECONDS = ENV.MAILHUB_READY_WAIT_SECONDS
-MAILHUB_ALLOW_LOOPBACK_HOSTS = ENV.MAILHUB_ALLOW_LOOPBACK_HOSTS
-# Never on the web: only a command may connect loopback. Tests set it, because all their servers are
-# on loopback.
-MAILHUB_WIZARD_REACHES_LOOPBACK = False
+MAILHUB_LOOPBACK_SERVERS: Container[str] = LoopbackServers(
+    ENV.MAILHUB_HOME, ENV.MAILHUB_LOOPBACK_SERVERS
+)
+# None: people and programs name no server of this machine. Tests list theirs here.
+MAILHUB_LOOPBACK_FOR_PEOPLE: Container[str] = frozenset()
 # How long a foreign server may occupy a thread of the web server: the test of a connection, and one
 # request by IMAP.
 MAILHUB_PROVE_SECONDS = 25.0

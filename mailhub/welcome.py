@@ -9,6 +9,7 @@ from django.http import Http404, HttpResponse
 from django.shortcuts import render
 
 from accounts.access.signed_in import AuthenticatedRequest, signed_in_page
+from mailhub.sandbox.state import SANDBOX
 
 
 @signed_in_page
@@ -35,4 +36,4 @@ def _sandbox() -> dict[str, Any]:
         )
     except (OSError, ValueError):
         return {}
-    return content if settings.MAILHUB_ALLOW_LOOPBACK_HOSTS else {}
+    return content if SANDBOX in settings.MAILHUB_LOOPBACK_SERVERS else {}

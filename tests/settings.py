@@ -13,9 +13,11 @@ _worker = os.environ.get("PYTEST_XDIST_WORKER", "")
 if os.environ.get("MAILHUB_HOME_OF", "") != _worker:
     os.environ |= {"MAILHUB_HOME": _home.name, "MAILHUB_HOME_OF": _worker}
 os.environ.setdefault("MAILHUB_HOME", _home.name)
-os.environ.setdefault("MAILHUB_ALLOW_LOOPBACK_HOSTS", "1")
 
 from mailhub.settings import *  # noqa: E402, F403  # the environment must be set before it is read
+from tests.support.loopback import EveryServer  # noqa: E402
+
+MAILHUB_LOOPBACK_SERVERS = EveryServer()
 
 # Tests act as several people; those about second factors set it themselves.
 MAILHUB_SECOND_FACTOR = "optional"

@@ -14,7 +14,6 @@ from typing import Literal
 from xml.etree.ElementTree import Element
 
 import defusedxml.ElementTree
-from django.conf import settings
 
 from accounts.infra.safe_hosts import Endpoint, HostError
 from accounts.infra.safe_http import exchange
@@ -162,7 +161,6 @@ def fetch_text(host: str, path: str) -> str:
             headers={"Accept": "text/xml"},
             seconds=SECONDS,
             ports=(443,),
-            allow_loopback=settings.MAILHUB_WIZARD_REACHES_LOOPBACK,
         ) as answer:
             return answer.read(LARGEST_FILE).decode() if answer.status == http.HTTPStatus.OK else ""
     except (HostError, OSError, http.client.HTTPException, ValueError):

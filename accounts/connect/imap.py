@@ -12,7 +12,7 @@ import smtplib
 import socket
 import ssl
 import time
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Self, cast
 
@@ -251,14 +251,14 @@ class _Replies:
 
 
 def open_imap(
-    access: ImapAccess, *, seconds: float = SIGN_IN_SECONDS, allow_loopback: bool | None = None
+    access: ImapAccess, *, seconds: float = SIGN_IN_SECONDS, loopback: Container[str] | None = None
 ) -> IMAPClient:
     """Return a signed-in IMAP session after at most `seconds`.
 
     Raises Unreachable or LoginRefused.
     """
     ends_at = time.monotonic() + seconds
-    sock = _socket(access.imap, "imap_connect", min(seconds, CONNECT_SECONDS), allow_loopback)
+    sock = _socket(access.imap, "imap_connect", min(seconds, CONNECT_SECONDS), loopback)
     sock.settimeout(min(seconds, ANSWER_SECONDS))
     deadline = Deadline(sock, max(ends_at - time.monotonic(), 0.0))
     try:
@@ -312,7 +312,7 @@ def _sign_in(access: ImapAccess, sock: socket.socket) -> IMAPClient:
 
 
 def open_smtp(
-    access: ImapAccess, *, seconds: float = SIGN_IN_SECONDS, allow_loopback: bool | None = None
+    access: ImapAccess, *, seconds: float = SIGN_IN_SECONDS, loopback: Container[str] | None = None
 ) -> PinnedSmtp:
     """Return an SMTP session that is ready for MAIL; its dialogue ends after `seconds`, connecting
     included.
@@ -321,7 +321,7 @@ def open_smtp(
     rules. Raises Unreachable or LoginRefused.
     """
     ends_at = time.monotonic() + seconds
-    sock = _socket(access.smtp, "smtp_connect", min(seconds, CONNECT_SECONDS), allow_loopback)
+    sock = _socket(access.smtp, "smtp_connect", min(seconds, CONNECT_SECONDS), loopback)
     try:
         smtp = PinnedSmtp(access.smtp, sock, ends_at - time.monotonic())
     except (smtplib.SMTPException, HostError, OSError):
@@ -359,18 +359,16 @@ def prove(access: ImapAccess, *, on_the_web: bool = False) -> None:
     who signs in there may not be the person who runs the machine.
     """
     inward = (
-        settings.MAILHUB_WIZARD_REACHES_LOOPBACK
-        if on_the_web
-        else settings.MAILHUB_ALLOW_LOOPBACK_HOSTS
+        settings.MAILHUB_LOOPBACK_FOR_PEOPLE if on_the_web else settings.MAILHUB_LOOPBACK_SERVERS
     )
     ends_at = time.monotonic() + settings.MAILHUB_PROVE_SECONDS
-    imap = open_imap(access, seconds=settings.MAILHUB_PROVE_SECONDS, allow_loopback=inward)
+    imap = open_imap(access, seconds=settings.MAILHUB_PROVE_SECONDS, loopback=inward)
     with contextlib.suppress(IMAPClient.Error, OSError), conversation(imap, LEAVE_SECONDS):
         imap.logout()
     with contextlib.suppress(OSError):
         imap.shutdown()
     smtp = open_smtp(
-        access, seconds=max(ends_at - time.monotonic(), LEAVE_SECONDS), allow_loopback=inward
+        access, seconds=max(ends_at - time.monotonic(), LEAVE_SECONDS), loopback=inward
     )
     with contextlib.suppress(smtplib.SMTPException, OSError):
         smtp.putcmd("quit")  # without waiting for the answer
@@ -378,12 +376,12 @@ def prove(access: ImapAccess, *, on_the_web: bool = False) -> None:
 
 
 def _socket(
-    endpoint: Endpoint, step: str, timeout: float, allow_loopback: bool | None
+    endpoint: Endpoint, step: str, timeout: float, loopback: Container[str] | None
 ) -> socket.socket:
-    if allow_loopback is None:
-        allow_loopback = settings.MAILHUB_ALLOW_LOOPBACK_HOSTS
+    if loopback is None:
+        loopback = settings.MAILHUB_LOOPBACK_SERVERS
     try:
-        sock = connect(endpoint, timeout=timeout, allow_loopback=allow_loopback)
+        sock = connect(endpoint, timeout=timeout, loopback=loopback)
     except HostError as error:
         raise Unreachable(step, str(error)) from None
     # A command goes out in several small writes. Without this option each waits 40 ms for the

@@ -41,17 +41,14 @@ class PinnedSession(requests.Session):
     reason why there was none.
     """
 
-    def __init__(
-        self, *, seconds: float, ports: Collection[int], allow_loopback: bool, limit: int = 1
-    ) -> None:
+    def __init__(self, *, seconds: float, ports: Collection[int], limit: int = 1) -> None:
         super().__init__()
         self.trust_env = False
         self.headers = CaseInsensitiveDict({"User-Agent": "mailhub"})
         self.adapters.clear()
         self.mount("https://", _Adapter(self))
         self.mount("http://", _Adapter(self))
-        self.ports, self.allow_loopback = ports, allow_loopback
-        self.ends, self.left = time.monotonic() + seconds, limit
+        self.ports, self.ends, self.left = ports, time.monotonic() + seconds, limit
         self.answer: Answer | None = None
         self.failure: Exception | None = None
 
@@ -114,7 +111,6 @@ class _Adapter(BaseAdapter):
             body=body,
             seconds=seconds,
             ports=session.ports,
-            allow_loopback=session.allow_loopback,
         ) as answer:
             return self._respond(request, answer)
 

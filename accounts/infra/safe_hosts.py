@@ -18,7 +18,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Container, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
@@ -157,7 +157,7 @@ def connect(
     endpoint: Endpoint,
     *,
     timeout: float,
-    allow_loopback: bool,
+    loopback: Container[str],
     resolve: Resolver = resolve_host,
     ports: Collection[int] = MAIL_PORTS,
     context: ssl.SSLContext | None = None,
@@ -171,7 +171,7 @@ def connect(
     """
     deadline = time.monotonic() + timeout
     addresses = check_addresses(
-        endpoint, timeout=timeout, allow_loopback=allow_loopback, resolve=resolve, ports=ports
+        endpoint, timeout=timeout, loopback=loopback, resolve=resolve, ports=ports
     )
     sock = _connect_first(addresses, port=endpoint.port, deadline=deadline)
     if endpoint.security == "tls":
@@ -218,15 +218,15 @@ def check_addresses(
     endpoint: Endpoint,
     *,
     timeout: float,
-    allow_loopback: bool,
+    loopback: Container[str],
     resolve: Resolver = resolve_host,
     ports: Collection[int] = MAIL_PORTS,
 ) -> list[Address]:
     """Resolve a host once, within `timeout` seconds, and return its addresses; all of them may be
     used.
 
-    If loopback is allowed, it may be reached on any port and without TLS. Every other address must
-    be public, on one of `ports`, and use TLS. Raises HostRefused.
+    `loopback` lists the servers of this machine that may be reached, as ADDRESS:PORT, also without
+    TLS. Every other address must be public, on one of `ports`, and use TLS. Raises HostRefused.
     """
     try:
         host = _canonical_host(endpoint.host)
@@ -236,10 +236,8 @@ def check_addresses(
     except (OSError, ValueError):
         raise HostRefused from None
     open_to_all = endpoint.port in ports and endpoint.security != "plain"
-    # Since Python 3.13 is_loopback is true for ::ffff:127.0.0.1 too; here it stays closed.
     if not addresses or not all(
-        (allow_loopback and address.is_loopback and not _embedded_addresses(address))
-        or (open_to_all and _is_public(address))
+        f"{address}:{endpoint.port}" in loopback or (open_to_all and _is_public(address))
         for address in addresses
     ):
         raise HostRefused

@@ -9,6 +9,8 @@ import http.client
 import socket
 from collections.abc import Collection, Iterator, Mapping
 
+from django.conf import settings
+
 from accounts.infra.deadlines import Deadline
 from accounts.infra.safe_hosts import Endpoint, connect
 
@@ -22,7 +24,6 @@ def exchange(
     headers: Mapping[str, str],
     seconds: float,
     ports: Collection[int],
-    allow_loopback: bool,
     body: bytes | None = None,
 ) -> Iterator[http.client.HTTPResponse]:
     """Send one request and yield the answer, which can be read inside the block.
@@ -32,7 +33,8 @@ def exchange(
     Raises HostError if there is no connection, and OSError or http.client.HTTPException if the
     exchange fails.
     """
-    sock = connect(endpoint, timeout=seconds, ports=ports, allow_loopback=allow_loopback)
+    loopback = settings.MAILHUB_LOOPBACK_FOR_PEOPLE
+    sock = connect(endpoint, timeout=seconds, ports=ports, loopback=loopback)
     deadline = Deadline(sock, seconds)
     connection = _Pinned(endpoint, sock)
     try:

@@ -212,7 +212,6 @@ def _fetch(parsed: ParseResult) -> Any:
         headers={"Accept": "application/json"},
         seconds=DOCUMENT_SECONDS,
         ports={443},
-        allow_loopback=settings.MAILHUB_WIZARD_REACHES_LOOPBACK,
     ) as answer:
         if answer.status != http.client.OK:
             raise ValueError("The document is not there.")

@@ -45,7 +45,7 @@ def index(request: AuthenticatedRequest) -> HttpResponse:
     revoked = mine.exclude(revoked_at=None).order_by("-revoked_at")[:PAGE]
     sandbox = (
         any(row["token"].name == "sandbox" for row in rows)
-        and settings.MAILHUB_ALLOW_LOOPBACK_HOSTS
+        and "sandbox" in settings.MAILHUB_LOOPBACK_SERVERS
     )
     context = {
         "rows": rows,

@@ -41,6 +41,5 @@ def address_of(url: str) -> tuple[Endpoint, str]:
 def may_be_told(url: str) -> None:
     """Raise ValueError or HostRefused for an address to which nothing would ever be sent."""
     endpoint, _ = address_of(url)
-    check_addresses(
-        endpoint, timeout=SECONDS, allow_loopback=settings.MAILHUB_ALLOW_LOOPBACK_HOSTS, ports=PORTS
-    )
+    loopback = settings.MAILHUB_LOOPBACK_FOR_PEOPLE
+    check_addresses(endpoint, timeout=SECONDS, loopback=loopback, ports=PORTS)

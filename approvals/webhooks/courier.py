@@ -10,7 +10,6 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 import structlog
-from django.conf import settings
 from django.db import connection
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
@@ -178,7 +177,6 @@ def _post(delivery: WebhookDelivery) -> str:
             body=body,
             seconds=SECONDS,
             ports=PORTS,
-            allow_loopback=settings.MAILHUB_ALLOW_LOOPBACK_HOSTS,
         ) as answer:
             return str(answer.status)
     except CannotDecrypt:

@@ -7,9 +7,11 @@ from __future__ import annotations
 import json
 import os
 import secrets
+from collections.abc import Container
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
+SANDBOX = "sandbox"  # stands for its two ports in MAILHUB_LOOPBACK_SERVERS
 PEOPLE = (
     ("ada@lovelace.example", "Ada Lovelace"),
     ("charles@lovelace.example", "Charles Babbage"),
@@ -78,3 +80,21 @@ def first_state(host: str) -> Sandbox:
 def with_ports(sandbox: Sandbox, *, host: str, imap_port: int, smtp_port: int) -> Sandbox:
     """Return the same sandbox with its present address and ports, marked as seeded."""
     return replace(sandbox, host=host, imap_port=imap_port, smtp_port=smtp_port, seeded=True)
+
+
+@dataclass(frozen=True)
+class LoopbackServers(Container[str]):
+    """The mail servers of this machine that mailboxes may use, as ADDRESS:PORT.
+
+    The word "sandbox" stands for the two of the home's sandbox, which chooses them when it starts.
+    """
+
+    home: Path
+    named: Container[str]
+
+    def __contains__(self, server: object) -> bool:
+        state = load_state(self.home) if SANDBOX in self.named else None
+        own = (
+            (f"{state.host}:{state.imap_port}", f"{state.host}:{state.smtp_port}") if state else ()
+        )
+        return server in self.named or server in own

@@ -205,7 +205,9 @@ def test_commands_see_the_same_data_and_print_only_results(short_lived: Mailhub)
     assert (wrong.returncode != 0, wrong.stdout) == (True, "")
     assert "imap_login" in wrong.stderr
     assert len(wrong.stderr.splitlines()) == 1
-    closed = manage(mailhub.home, *connect, stdin=f"{password}\n", MAILHUB_ALLOW_LOOPBACK_HOSTS=0)
+    closed = manage(
+        mailhub.home, *connect, stdin=f"{password}\n", MAILHUB_LOOPBACK_SERVERS="127.0.0.1:9"
+    )
     assert (closed.returncode != 0, closed.stdout) == (True, "")
     assert len(closed.stderr.splitlines()) == 1
     assert "No mailbox is connected yet" in charles.get("/mailboxes/").text

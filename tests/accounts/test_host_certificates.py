@@ -20,6 +20,7 @@ from tests.accounts.host_servers import (
     serving,
     tls_server,
 )
+from tests.support.loopback import EveryServer
 from tests.support.servers.certificates import Authority, authority
 
 __all__ = ["authority", "canary"]
@@ -33,7 +34,7 @@ def test_valid_certificate_is_accepted(authority: Authority) -> None:
         with safe_hosts.connect(
             endpoint(port=port),
             timeout=WAIT,
-            allow_loopback=True,
+            loopback=EveryServer(),
             resolve=Names(["127.0.0.1"]),
             context=authority.client_context(),
         ) as sock:
@@ -48,12 +49,15 @@ def test_literal_must_match_the_certificate_addresses(authority: Authority) -> N
     context = authority.client_context()
     with serving(tls_server(authority.server_context("127.0.0.1"))) as (port, _):
         safe_hosts.connect(
-            endpoint("127.0.0.1", port=port), timeout=WAIT, allow_loopback=True, context=context
+            endpoint("127.0.0.1", port=port), timeout=WAIT, loopback=EveryServer(), context=context
         ).close()
     with serving(tls_server(authority.server_context(NAME))) as (port, heard):
         with pytest.raises(TlsFailed):
             safe_hosts.connect(
-                endpoint("127.0.0.1", port=port), timeout=WAIT, allow_loopback=True, context=context
+                endpoint("127.0.0.1", port=port),
+                timeout=WAIT,
+                loopback=EveryServer(),
+                context=context,
             )
         assert heard.result(WAIT) == b""
 
@@ -89,7 +93,7 @@ def test_invalid_certificate_gets_no_data(
         sock = safe_hosts.connect(
             endpoint(port=port, security=security),
             timeout=WAIT,
-            allow_loopback=True,
+            loopback=EveryServer(),
             resolve=Names(["127.0.0.1"]),
             context=context,
         )
@@ -113,7 +117,7 @@ def test_connection_upgrades_to_tls_for_the_name(authority: Authority) -> None:
         sock = safe_hosts.connect(
             endpoint(port=port, security="starttls"),
             timeout=WAIT,
-            allow_loopback=True,
+            loopback=EveryServer(),
             resolve=Names(["127.0.0.1"]),
         )
         with safe_hosts.start_tls(
@@ -146,7 +150,10 @@ def test_one_tls_context_trusts_the_ssl_cert_file(
     try:
         with serving(tls_server(authority.server_context(NAME))) as (port, _):
             safe_hosts.connect(
-                endpoint(port=port), timeout=WAIT, allow_loopback=True, resolve=Names(["127.0.0.1"])
+                endpoint(port=port),
+                timeout=WAIT,
+                loopback=EveryServer(),
+                resolve=Names(["127.0.0.1"]),
             ).close()
         assert safe_hosts.tls_context() is safe_hosts.tls_context()
         assert safe_hosts.tls_context().minimum_version == ssl.TLSVersion.TLSv1_2
@@ -174,7 +181,7 @@ def test_slow_handshake_cannot_extend_the_timeout(authority: Authority) -> None:
                 safe_hosts.connect(
                     endpoint(port=port),
                     timeout=SHORT,
-                    allow_loopback=True,
+                    loopback=EveryServer(),
                     resolve=Names(["127.0.0.1"]),
                     context=authority.client_context(),
                 )

@@ -2,7 +2,7 @@
 
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import ExitStack
 
 import pytest
@@ -10,6 +10,7 @@ import pytest
 from accounts.infra import safe_hosts
 from accounts.infra.safe_hosts import ConnectFailed, HostRefused
 from tests.accounts.host_servers import NAME, REFUSAL, SHORT, WAIT, Canary, Names, canary, endpoint
+from tests.support.loopback import EveryServer, on_ports
 
 __all__ = ["canary"]
 
@@ -18,13 +19,13 @@ __all__ = ["canary"]
 def test_filter_runs_once_at_each_connection(canary: Canary) -> None:
     names = Names(["127.0.0.1"], ["169.254.169.254"])
     host = endpoint(port=canary.port, security="starttls")
-    with safe_hosts.connect(host, timeout=WAIT, allow_loopback=True, resolve=names) as sock:
+    with safe_hosts.connect(host, timeout=WAIT, loopback=EveryServer(), resolve=names) as sock:
         assert sock.getpeername() == ("127.0.0.1", canary.port)
     assert names.questions == [(NAME, canary.port)]
     assert canary.connections() == 1
 
     with pytest.raises(HostRefused):
-        safe_hosts.connect(host, timeout=WAIT, allow_loopback=True, resolve=names)
+        safe_hosts.connect(host, timeout=WAIT, loopback=EveryServer(), resolve=names)
     assert names.questions == [(NAME, canary.port)] * 2
     assert canary.connections() == 0
 
@@ -32,21 +33,21 @@ def test_filter_runs_once_at_each_connection(canary: Canary) -> None:
 def test_literal_address_is_connected_without_a_lookup(canary: Canary) -> None:
     names = Names()
     host = endpoint("127.0.0.1", port=canary.port, security="starttls")
-    safe_hosts.connect(host, timeout=WAIT, allow_loopback=True, resolve=names).close()
+    safe_hosts.connect(host, timeout=WAIT, loopback=EveryServer(), resolve=names).close()
     assert names.questions == []
     assert canary.connections() == 1
 
 
 def test_system_resolver_finds_loopback(canary: Canary) -> None:
     host = endpoint("localhost", port=canary.port, security="starttls")
-    safe_hosts.connect(host, timeout=WAIT, allow_loopback=True).close()
+    safe_hosts.connect(host, timeout=WAIT, loopback=EveryServer()).close()
     assert canary.connections() == 1
 
 
 def test_next_address_is_tried_if_one_does_not_answer(canary: Canary) -> None:
     host = endpoint(port=canary.port, security="starttls")
     names = Names(["127.0.0.2", "127.0.0.1"])  # the canary listens only on the second
-    with safe_hosts.connect(host, timeout=WAIT, allow_loopback=True, resolve=names) as sock:
+    with safe_hosts.connect(host, timeout=WAIT, loopback=EveryServer(), resolve=names) as sock:
         assert sock.gettimeout() == WAIT
     assert canary.connections() == 1
 
@@ -55,7 +56,7 @@ def test_no_answering_address_is_a_plain_connect_failure(canary: Canary) -> None
     host = endpoint(port=canary.port, security="starttls")
     with pytest.raises(ConnectFailed) as failure:
         safe_hosts.connect(
-            host, timeout=WAIT, allow_loopback=True, resolve=Names(["127.0.0.2", "127.0.0.3"])
+            host, timeout=WAIT, loopback=EveryServer(), resolve=Names(["127.0.0.2", "127.0.0.3"])
         )
     assert str(failure.value) == "The host does not answer."
     assert failure.value.__context__ is None
@@ -76,15 +77,15 @@ def test_no_answering_address_is_a_plain_connect_failure(canary: Canary) -> None
         pytest.param(6379, False, id="Redis"),
     ],
 )
-@pytest.mark.parametrize("allow_loopback", [True, False])
+@pytest.mark.parametrize("loopback", [EveryServer(), ()])
 def test_public_host_is_used_only_on_mail_ports(
-    port: int, allowed: bool, allow_loopback: bool
+    port: int, allowed: bool, loopback: Container[str]
 ) -> None:
     def judge() -> object:
         return safe_hosts.check_addresses(
             endpoint(port=port),
             timeout=WAIT,
-            allow_loopback=allow_loopback,
+            loopback=loopback,
             resolve=Names(["9.9.9.9"]),
         )
 
@@ -99,7 +100,7 @@ def test_caller_can_name_other_ports() -> None:
     assert safe_hosts.check_addresses(
         endpoint(port=443),
         timeout=WAIT,
-        allow_loopback=False,
+        loopback=(),
         resolve=Names(["9.9.9.9"]),
         ports={443},
     )
@@ -108,18 +109,19 @@ def test_caller_can_name_other_ports() -> None:
 def test_unencrypted_host_must_be_allowed_loopback(canary: Canary) -> None:
     host = endpoint(port=canary.port, security="plain")
     safe_hosts.connect(
-        host, timeout=WAIT, allow_loopback=True, resolve=Names(["127.0.0.1"])
+        host, timeout=WAIT, loopback=EveryServer(), resolve=Names(["127.0.0.1"])
     ).close()
     assert canary.connections() == 1
-    with pytest.raises(HostRefused):
-        safe_hosts.connect(host, timeout=WAIT, allow_loopback=False, resolve=Names(["127.0.0.1"]))
+    for others in ((), on_ports(canary.port + 1), {f"127.0.0.2:{canary.port}"}):
+        with pytest.raises(HostRefused):
+            safe_hosts.connect(host, timeout=WAIT, loopback=others, resolve=Names(["127.0.0.1"]))
     assert canary.connections() == 0
     for answer in (["9.9.9.9"], ["127.0.0.1", "9.9.9.9"]):
         with pytest.raises(HostRefused):
             safe_hosts.connect(
                 endpoint(port=143, security="plain"),
                 timeout=WAIT,
-                allow_loopback=True,
+                loopback=EveryServer(),
                 resolve=Names(answer),
             )
 
@@ -133,7 +135,7 @@ def test_silent_name_server_ends_in_a_neutral_refusal() -> None:
 
     try:
         with pytest.raises(HostRefused, match=f"^{REFUSAL}$"):
-            safe_hosts.connect(endpoint(), timeout=SHORT, allow_loopback=True, resolve=resolve)
+            safe_hosts.connect(endpoint(), timeout=SHORT, loopback=EveryServer(), resolve=resolve)
     finally:
         answered.set()
 
@@ -157,17 +159,19 @@ def test_silent_address_leaves_time_for_the_next(silent: str, canary: Canary) ->
     host = endpoint(port=canary.port, security="starttls")
     names = Names([silent, "127.0.0.1"])
     # The silent one gets a half; the other half is enough on a busy machine too.
-    safe_hosts.connect(host, timeout=6, allow_loopback=True, resolve=names).close()
+    safe_hosts.connect(host, timeout=6, loopback=EveryServer(), resolve=names).close()
     assert canary.connections() == 1
 
 
 def test_silent_host_is_a_connect_failure_at_the_timeout(silent: str, canary: Canary) -> None:
     host = endpoint(silent, port=canary.port, security="starttls")
     with pytest.raises(ConnectFailed):
-        safe_hosts.connect(host, timeout=SHORT, allow_loopback=True)
+        safe_hosts.connect(host, timeout=SHORT, loopback=EveryServer())
 
 
 def test_nothing_is_connected_without_time_left(canary: Canary) -> None:
     with pytest.raises(ConnectFailed):
-        safe_hosts.connect(endpoint("127.0.0.1", port=canary.port), timeout=0, allow_loopback=True)
+        safe_hosts.connect(
+            endpoint("127.0.0.1", port=canary.port), timeout=0, loopback=EveryServer()
+        )
     assert canary.connections() == 0

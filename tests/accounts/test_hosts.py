@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from accounts.infra import safe_hosts
 from accounts.infra.safe_hosts import ConnectFailed, HostError, HostRefused, TlsFailed
 from tests.accounts.host_servers import NAME, REFUSAL, WAIT, Canary, Names, canary, endpoint
+from tests.support.loopback import EveryServer
 
 __all__ = ["canary"]
 
@@ -113,7 +114,10 @@ def test_one_blocked_address_refuses_the_host(address: str, canary: Canary) -> N
     for answer in ([address], [address, "127.0.0.1"], ["127.0.0.1", address]):
         with pytest.raises(HostRefused, match=f"^{REFUSAL}$"):
             safe_hosts.connect(
-                endpoint(port=canary.port), timeout=WAIT, allow_loopback=True, resolve=Names(answer)
+                endpoint(port=canary.port),
+                timeout=WAIT,
+                loopback=EveryServer(),
+                resolve=Names(answer),
             )
     assert canary.connections() == 0
 
@@ -121,10 +125,12 @@ def test_one_blocked_address_refuses_the_host(address: str, canary: Canary) -> N
 @pytest.mark.parametrize("address", CLOSED)
 def test_blocked_address_is_refused_on_a_mail_port_too(address: str) -> None:
     with pytest.raises(HostRefused):
-        safe_hosts.connect(endpoint(), timeout=WAIT, allow_loopback=True, resolve=Names([address]))
+        safe_hosts.connect(
+            endpoint(), timeout=WAIT, loopback=EveryServer(), resolve=Names([address])
+        )
     with pytest.raises(HostRefused):
         safe_hosts.connect(
-            endpoint(address), timeout=WAIT, allow_loopback=True, resolve=Names([address])
+            endpoint(address), timeout=WAIT, loopback=EveryServer(), resolve=Names([address])
         )
 
 
@@ -134,11 +140,11 @@ def test_loopback_is_refused_unless_allowed(address: str, literal: bool, canary:
     host = endpoint(address if literal else "localhost", port=canary.port)
     with pytest.raises(HostRefused, match=f"^{REFUSAL}$"):
         safe_hosts.connect(
-            host, timeout=WAIT, allow_loopback=False, resolve=Names([address]), ports={canary.port}
+            host, timeout=WAIT, loopback=(), resolve=Names([address]), ports={canary.port}
         )
     assert canary.connections() == 0
     judged = safe_hosts.check_addresses(
-        host, timeout=WAIT, allow_loopback=True, resolve=Names([address])
+        host, timeout=WAIT, loopback=EveryServer(), resolve=Names([address])
     )
     assert [str(each) for each in judged] == [address]
 
@@ -148,7 +154,7 @@ def test_invalid_host_name_is_refused_before_any_lookup(host: str, canary: Canar
     names = Names(["127.0.0.1"])
     with pytest.raises(HostRefused, match=f"^{REFUSAL}$"):
         safe_hosts.connect(
-            endpoint(host, port=canary.port), timeout=WAIT, allow_loopback=True, resolve=names
+            endpoint(host, port=canary.port), timeout=WAIT, loopback=EveryServer(), resolve=names
         )
     assert names.questions == []
     assert canary.connections() == 0
@@ -172,7 +178,7 @@ def test_invalid_host_name_is_refused_before_any_lookup(host: str, canary: Canar
 )
 def test_name_is_looked_up_in_canonical_form(host: str, asked: str) -> None:
     names = Names(["9.9.9.9"])
-    safe_hosts.check_addresses(endpoint(host), timeout=WAIT, allow_loopback=False, resolve=names)
+    safe_hosts.check_addresses(endpoint(host), timeout=WAIT, loopback=(), resolve=names)
     assert names.questions == [(asked, 993)]
 
 
@@ -191,11 +197,9 @@ def test_name_is_looked_up_in_canonical_form(host: str, asked: str) -> None:
 )
 def test_public_addresses_can_be_used(address: str) -> None:
     names = Names([address])
-    judged = safe_hosts.check_addresses(
-        endpoint(), timeout=WAIT, allow_loopback=False, resolve=names
-    )
+    judged = safe_hosts.check_addresses(endpoint(), timeout=WAIT, loopback=(), resolve=names)
     assert judged == safe_hosts.check_addresses(
-        endpoint(address), timeout=WAIT, allow_loopback=False, resolve=names
+        endpoint(address), timeout=WAIT, loopback=(), resolve=names
     )
     assert names.questions == [(NAME, 993)]
 
@@ -235,11 +239,11 @@ def test_blocked_address_in_ipv6_stays_blocked(address: IPv4Address) -> None:
     for form in forms:
         with pytest.raises(HostRefused):
             safe_hosts.check_addresses(
-                endpoint(str(form)), timeout=WAIT, allow_loopback=True, resolve=Names()
+                endpoint(str(form)), timeout=WAIT, loopback=EveryServer(), resolve=Names()
             )
     with pytest.raises(HostRefused):
         safe_hosts.check_addresses(
-            endpoint(str(address)), timeout=WAIT, allow_loopback=False, resolve=Names()
+            endpoint(str(address)), timeout=WAIT, loopback=(), resolve=Names()
         )
 
 
@@ -248,7 +252,9 @@ def test_blocked_address_in_ipv6_stays_blocked(address: IPv4Address) -> None:
 def test_any_host_text_is_looked_up_as_a_name_or_refused(host: str) -> None:
     names = Names(["10.0.0.1"])
     with pytest.raises(HostRefused):
-        safe_hosts.check_addresses(endpoint(host), timeout=WAIT, allow_loopback=True, resolve=names)
+        safe_hosts.check_addresses(
+            endpoint(host), timeout=WAIT, loopback=EveryServer(), resolve=names
+        )
     for name, _ in names.questions:
         assert name.isascii()
         assert set(name) <= set("abcdefghijklmnopqrstuvwxyz0123456789.-")
@@ -270,7 +276,7 @@ def test_any_host_text_is_looked_up_as_a_name_or_refused(host: str) -> None:
 )
 def test_refusal_does_not_say_why(names: Names) -> None:
     with pytest.raises(HostRefused) as refusal:
-        safe_hosts.connect(endpoint(), timeout=WAIT, allow_loopback=False, resolve=names)
+        safe_hosts.connect(endpoint(), timeout=WAIT, loopback=(), resolve=names)
     assert str(refusal.value) == REFUSAL
     assert refusal.value.args == ()
     assert refusal.value.__cause__ is None

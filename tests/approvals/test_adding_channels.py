@@ -94,7 +94,7 @@ def test_unusable_subscription_is_refused(
 def test_unencrypted_push_service_is_refused_outside_of_loopback(
     window: Client, service: PushService, settings: Any
 ) -> None:
-    settings.MAILHUB_ALLOW_LOOPBACK_HOSTS = False
+    settings.MAILHUB_LOOPBACK_FOR_PEOPLE = frozenset()
     window.post(PUSH, service.subscription)
     assert channels("web_push") == []
 

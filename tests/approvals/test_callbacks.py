@@ -52,7 +52,7 @@ def test_internal_callback_is_refused_in_the_preview_too(
     api: Api, listener: Listener, settings: Any, url: str
 ) -> None:
     with_secret(api, listener)
-    settings.MAILHUB_ALLOW_LOOPBACK_HOSTS = False
+    settings.MAILHUB_LOOPBACK_FOR_PEOPLE = frozenset()
     for confirm in (False, True):
         answer = api.tool("send_email", **HELLO, confirm=confirm, callback_url=url)
         assert [error["field"] for error in problem_of(answer)["errors"]] == ["callback_url"]

@@ -2,6 +2,7 @@
 
 import logging
 import sys
+from typing import Any
 
 import pytest
 import requests
@@ -13,6 +14,7 @@ from approvals.notifications.channels import services as services_module
 from approvals.notifications.channels.services import SERVICES, read_address
 from tests.approvals.channel_messages import REVIEW, channel_of, send
 from tests.approvals.webhook_listener import httpserver
+from tests.support.loopback import on_ports
 from tests.support.servers.certificates import Authority, authority
 from tests.support.servers.chat_services import ChatServices
 from tests.support.servers.http import QuickServer
@@ -62,12 +64,13 @@ def test_service_takes_the_message(alice: User, services: ChatServices, name: st
 
 
 def test_teams_workflow_takes_the_message_over_tls(
-    alice: User, authority: Authority, monkeypatch: pytest.MonkeyPatch
+    alice: User, authority: Authority, monkeypatch: pytest.MonkeyPatch, settings: Any
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
     safe_hosts.tls_context.cache_clear()
     try:
         with QuickServer(ssl_context=authority.server_context("127.0.0.1")) as server:
+            settings.MAILHUB_LOOPBACK_FOR_PEOPLE = on_ports(server.port)
             services = ChatServices(server)
             address = TEAMS.format(place=f"127.0.0.1:{server.port}")
             assert send(channel_of(alice, "apprise", address)).result == "taken"

@@ -23,6 +23,7 @@ from tests.approvals.conftest import approve
 from tests.approvals.kinds import Script
 from tests.approvals.lost_answers import ACCEPTED, lost, order_again, sent_and_not_heard, text_of
 from tests.conftest import Api, Reviewer
+from tests.support.loopback import on_ports
 from tests.support.work import work
 from tools.providers.errors import Unavailable
 from tools.providers.memory import MemoryServer
@@ -93,7 +94,7 @@ def test_webhook_says_that_it_may_have_been_sent(
     lost: PendingAction, bob: User, api: Api, script: Script, settings: Any
 ) -> None:
     settings.MAILHUB_UNDO_SECONDS = 60
-    settings.MAILHUB_ALLOW_LOOPBACK_HOSTS = True
+    settings.MAILHUB_LOOPBACK_FOR_PEOPLE = on_ports(9)
     assert api.post("/webhooks", {"url": "http://127.0.0.1:9/hook"}).status_code == 201
     order_again(lost, bob)
     PendingAction.objects.update(expires_at=timezone.now() - timedelta(seconds=1))

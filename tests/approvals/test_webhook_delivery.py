@@ -113,11 +113,13 @@ def test_former_member_gets_no_waiting_delivery(
 
 
 def test_program_delivers_no_event_another_is_delivering(
-    api: Api, listener: Listener, tmp_path: Path
+    api: Api, listener: Listener, httpserver: HTTPServer, tmp_path: Path
 ) -> None:
     listener.added(api, events=["action.proposed"])
     first, second = api.propose(subject="First"), api.propose(subject="Second")
     asked, go_on, beside_us = threading.Event(), threading.Event(), this_test()
+    beside_us["MAILHUB_LOOPBACK_SERVERS"] = f"127.0.0.1:{httpserver.port}"
+    beside_us["DJANGO_SETTINGS_MODULE"] = "tests.support.processes.wizard_settings"
 
     def hold() -> None:
         asked.set()
@@ -162,8 +164,7 @@ def test_silent_server_delays_no_mail_and_no_other_webhook(
     assert WebhookDelivery.objects.get(event="action.proposed").answer == "200"
 
 
-def test_redirect_is_not_followed(api: Api, httpserver: HTTPServer, settings: Any) -> None:
-    settings.MAILHUB_ALLOW_LOOPBACK_HOSTS = True
+def test_redirect_is_not_followed(api: Api, httpserver: HTTPServer) -> None:
     httpserver.expect_request("/moved").respond_with_data(
         status=307, headers={"Location": "/inside"}
     )
@@ -176,7 +177,7 @@ def test_redirect_is_not_followed(api: Api, httpserver: HTTPServer, settings: An
 
 def test_newly_internal_address_gets_nothing(api: Api, listener: Listener, settings: Any) -> None:
     listener.added(api)
-    settings.MAILHUB_ALLOW_LOOPBACK_HOSTS = False
+    settings.MAILHUB_LOOPBACK_FOR_PEOPLE = frozenset()
     api.propose()
     told()
     assert listener.heard == []

@@ -27,7 +27,7 @@ NOT_TOLD = (
 
 
 def test_internal_or_invalid_address_is_refused(api: Api, settings: Any) -> None:
-    settings.MAILHUB_ALLOW_LOOPBACK_HOSTS = False
+    settings.MAILHUB_LOOPBACK_FOR_PEOPLE = frozenset()
     for url in NOT_TOLD:
         answer = api.post("/webhooks", {"url": url})
         assert answer.status_code == 422, url

@@ -14,6 +14,7 @@ from werkzeug import Request, Response
 from approvals.models import WebhookDelivery
 from tests.conftest import Api
 from tests.support.documented import check_message
+from tests.support.loopback import on_ports
 from tests.support.servers.http import QuickServer
 
 CANARY = "Canary-7731"
@@ -59,14 +60,14 @@ class Listener:
 
 
 @pytest.fixture
-def httpserver() -> Iterator[HTTPServer]:
+def httpserver(settings: Any) -> Iterator[HTTPServer]:
     with QuickServer(threaded=True) as server:
+        settings.MAILHUB_LOOPBACK_FOR_PEOPLE = on_ports(server.port)
         yield server
 
 
 @pytest.fixture
-def listener(httpserver: HTTPServer, settings: Any) -> Iterator[Listener]:
-    settings.MAILHUB_ALLOW_LOOPBACK_HOSTS = True
+def listener(httpserver: HTTPServer) -> Iterator[Listener]:
     yield Listener(httpserver)
     httpserver.check()
 

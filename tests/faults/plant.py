@@ -95,7 +95,6 @@ class Plant:
             "DATABASE_URL": self.server.url,
             "SECRET_KEY": secrets.token_urlsafe(40),
             "MAILHUB_ENCRYPTION_KEYS": self.encryption_key,
-            "MAILHUB_ALLOW_LOOPBACK_HOSTS": 1,
             "MAILHUB_PUBLIC_URL": self.url,
             "MAILHUB_METRICS_TOKEN": self.metrics_token,
             "MAILHUB_UNDO_SECONDS": self.setup.undo_seconds,

@@ -145,7 +145,8 @@ class SmtpAndImap:
         return self._smtp.dice.met
 
     def environment(self) -> dict[str, object]:
-        return {}
+        ports = (self._imap.port, self._smtp.port)
+        return {"MAILHUB_LOOPBACK_SERVERS": ",".join(f"127.0.0.1:{port}" for port in ports)}
 
     def access(self, address: str, kind: str) -> dict[str, Any]:
         secrets = self._imap.access(address, smtp_port=self._smtp.port).as_secrets()

@@ -39,6 +39,9 @@ WRONG = [
     ("MAILHUB_S3_ENDPOINT_URL", "http://minio.example"),
     ("MAILHUB_S3_TIMEOUT_SECONDS", "0"),
     ("MAILHUB_CORS_ORIGINS", "*"),
+    ("MAILHUB_LOOPBACK_SERVERS", "10.0.0.1:993"),
+    ("MAILHUB_LOOPBACK_SERVERS", "localhost:993"),
+    ("MAILHUB_LOOPBACK_SERVERS", "127.0.0.2"),
     ("MAILHUB_CORS_ORIGINS", "https://app.example/path"),
     ("MAILHUB_CORS_ORIGINS", "app.invalid"),
 ]

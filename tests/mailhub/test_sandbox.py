@@ -22,6 +22,7 @@ from imapclient import IMAPClient
 from imapclient.exceptions import LoginError
 
 from mailhub.sandbox.server import Sandbox, load_state
+from mailhub.sandbox.state import LoopbackServers
 
 PROJECT = Path(__file__).resolve().parents[2]
 SECONDS = 60
@@ -282,6 +283,14 @@ def test_restart_keeps_ports_passwords_mail_and_uids(home: Path) -> None:
         assert second == first
         assert client.search() == uids
         assert client.folder_status("INBOX")[b"UIDVALIDITY"] == validity
+
+
+def test_only_its_two_ports_pass_the_host_filter(home: Path, sandbox: Sandbox) -> None:
+    servers = LoopbackServers(home, ["sandbox", "127.0.0.1:1143"])
+    for port in (sandbox.imap_port, sandbox.smtp_port, 1143):
+        assert f"127.0.0.1:{port}" in servers
+    assert f"127.0.0.1:{max(sandbox.imap_port, sandbox.smtp_port) + 1}" not in servers
+    assert f"127.0.0.1:{sandbox.imap_port}" not in LoopbackServers(home, ["127.0.0.1:1143"])
 
 
 def test_port_taken_at_the_next_start_is_replaced(home: Path) -> None:

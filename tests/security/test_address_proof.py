@@ -17,6 +17,7 @@ from accounts.models import AddressCode, Mailbox, User
 from approvals.models import AuditEvent
 from tests.accounts.test_own_mail import smtp as own_mail
 from tests.accounts.test_own_mail import the_mail
+from tests.support.loopback import EveryServer
 from tests.support.people.browser import browser
 from tests.support.servers.certificates import Authority, authority
 from tests.support.servers.dns import NameServer
@@ -62,7 +63,7 @@ def provider(
 ) -> Iterator[Provider]:
     monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
     safe_hosts.tls_context.cache_clear()
-    settings.MAILHUB_WIZARD_REACHES_LOOPBACK = True
+    settings.MAILHUB_LOOPBACK_FOR_PEOPLE = EveryServer()
     context = authority.server_context("localhost")
     with (
         FaultySmtp() as outgoing,

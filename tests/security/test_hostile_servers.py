@@ -16,6 +16,7 @@ from accounts.connect.imap import (
     prove,
 )
 from accounts.models import Mailbox, User
+from tests.support.loopback import EveryServer
 from tests.support.people.browser import browser
 from tests.support.servers.hostile import Harm, HostileImap, HostileSmtp
 from tests.support.servers.sandbox import ADA, plain
@@ -147,7 +148,7 @@ def test_server_that_is_slow_to_take_data_gets_the_mail() -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_hostile_server_delays_the_wizard_only_shortly(alice: User, settings: Any) -> None:
-    settings.MAILHUB_WIZARD_REACHES_LOOPBACK = True
+    settings.MAILHUB_LOOPBACK_FOR_PEOPLE = EveryServer()
     settings.MAILHUB_PROVE_SECONDS = SECONDS
     person = browser(alice)
     # Imports of a first page are not measured.

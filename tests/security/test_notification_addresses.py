@@ -33,7 +33,7 @@ def push_to(person: User, endpoint: str, server: HTTPServer) -> Any:
 def test_host_inside_is_never_connected(
     alice: User, httpserver: HTTPServer, settings: Any, host: str, kind: str
 ) -> None:
-    settings.MAILHUB_ALLOW_LOOPBACK_HOSTS = False
+    settings.MAILHUB_LOOPBACK_FOR_PEOPLE = frozenset()
     place = f"{host}:{httpserver.port}"
     if kind == "web_push":
         channel = push_to(alice, f"https://{place}/push/one", httpserver)
@@ -55,7 +55,7 @@ def test_name_is_resolved_once_and_checked_at_each_connection(
     monkeypatch: pytest.MonkeyPatch,
     kind: str,
 ) -> None:
-    settings.MAILHUB_ALLOW_LOOPBACK_HOSTS = False
+    settings.MAILHUB_LOOPBACK_FOR_PEOPLE = frozenset()
     asked: list[str] = []
 
     def rebinding(host: str, port: int, *_: Any, **__: Any) -> list[Any]:

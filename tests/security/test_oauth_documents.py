@@ -12,6 +12,7 @@ from pytest_httpserver import HTTPServer
 
 from accounts.models import ApiToken, Mailbox, User
 from tests.accounts.scripted_servers import trusted
+from tests.support.loopback import on_ports
 from tests.support.people.browser import browser
 from tests.support.people.programs import BACK, Program, allow
 from tests.support.servers.certificates import Authority, authority
@@ -24,8 +25,8 @@ PATH = "/program.json"
 
 @pytest.fixture
 def documents(trusted: Authority, settings: Any) -> Iterator[HTTPServer]:
-    settings.MAILHUB_WIZARD_REACHES_LOOPBACK = True
     with QuickServer(ssl_context=trusted.server_context("localhost")) as server:
+        settings.MAILHUB_LOOPBACK_FOR_PEOPLE = on_ports(server.port)
         yield server
 
 
@@ -100,7 +101,7 @@ def test_only_a_short_document_at_its_own_address_counts(
 def test_document_on_an_inner_host_is_never_read(
     documents: HTTPServer, alice: User, mailbox: Mailbox, settings: Any, address: str
 ) -> None:
-    settings.MAILHUB_WIZARD_REACHES_LOOPBACK = False
+    settings.MAILHUB_LOOPBACK_FOR_PEOPLE = frozenset()
     program = Program(client_id=address.format(port=documents.port))
     assert allow(alice, program.address(), mailbox).status_code == 400
     assert program.http.post(

@@ -28,6 +28,7 @@ from mailhub.asgi import application
 from tests.accounts.scripted_servers import trusted
 from tests.conformance.served import ERAS, SECONDS, served
 from tests.conftest import HELLO, Reviewer
+from tests.support.loopback import on_ports
 from tests.support.people.browser import browser
 from tests.support.people.programs import BACK, allow
 from tests.support.servers.certificates import Authority, authority
@@ -196,8 +197,8 @@ def test_client_is_known_by_its_metadata_document(
     desk: Desk, trusted: Authority, settings: Any
 ) -> None:
     """No registration: the program's id is the address of a document, which mailhub reads."""
-    settings.MAILHUB_WIZARD_REACHES_LOOPBACK = True
     with QuickServer(ssl_context=trusted.server_context("localhost")) as documents:
+        settings.MAILHUB_LOOPBACK_FOR_PEOPLE = on_ports(documents.port)
         desk.document = documents.url_for("/desk.json").replace("127.0.0.1", "localhost")
         document = {"client_id": desk.document, "client_name": "Desk", "redirect_uris": [BACK]}
         documents.expect_request("/desk.json").respond_with_json(document)

@@ -28,7 +28,7 @@ def add_push(
     address = json.dumps(subscription)
     found = read_subscription(address)
     secure = found is not None and (
-        found["endpoint"].startswith("https://") or settings.MAILHUB_ALLOW_LOOPBACK_HOSTS
+        found["endpoint"].startswith("https://") or bool(settings.MAILHUB_LOOPBACK_FOR_PEOPLE)
     )
     if found is None or not secure or private_key_of(found["key"]) is None:
         raise ValueError(translatable("The browser gave no usable subscription. Try again."))

@@ -2,8 +2,6 @@
 
 import http.client
 
-from django.conf import settings
-
 from accounts.infra.pinned_requests import PinnedSession
 from accounts.infra.safe_hosts import HostError, HostRefused
 from approvals.models import Content, NotificationChannel
@@ -34,7 +32,6 @@ class Chat:
         session = PinnedSession(
             seconds=SECONDS,
             ports=PORTS,
-            allow_loopback=settings.MAILHUB_ALLOW_LOOPBACK_HOSTS,
             limit=service.limit,
         )
         with using(session):

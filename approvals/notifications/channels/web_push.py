@@ -84,9 +84,7 @@ def _push(
     private = private_key_of(address["key"]) if address else None
     if address is None or private is None:
         return DeliveryAnswer(result="gone", code="subscribe_again")
-    session = PinnedSession(
-        seconds=SECONDS, ports=PORTS, allow_loopback=settings.MAILHUB_ALLOW_LOOPBACK_HOSTS
-    )
+    session = PinnedSession(seconds=SECONDS, ports=PORTS)
     origin = urlsplit(address["endpoint"])
     try:
         webpush(

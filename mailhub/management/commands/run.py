@@ -12,6 +12,7 @@ from approvals.queues.slots import THREADS
 from approvals.worker import heartbeats
 from mailhub.first_run import prepare
 from mailhub.sandbox.server import Sandbox, load_state
+from mailhub.sandbox.state import SANDBOX
 from mailhub.settings import ENV
 from mailhub.supervisor import POLL_SECONDS, Supervisor
 
@@ -31,7 +32,7 @@ class Command(BaseCommand):
         try:
             # In parallel, because each takes a second to load. The worker comes last, because
             # /readyz needs one: so sandbox.json is complete before /readyz says ok.
-            with_sandbox = settings.MAILHUB_ALLOW_LOOPBACK_HOSTS
+            with_sandbox = SANDBOX in settings.MAILHUB_LOOPBACK_SERVERS
             if with_sandbox:
                 supervisor.start("sandbox", [*MANAGE, "sandbox"])
             call_command("migrate", verbosity=0, interactive=False)

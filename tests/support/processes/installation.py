@@ -47,9 +47,10 @@ class Installation:
         self, home: Path, smtp: FaultySmtp, sandbox: SandboxServer | Dovecot, **changes: object
     ) -> None:
         self.home = home
+        imap = sandbox.access(ADA).imap.port
         self.changes: dict[str, object] = {
             **KEYS,
-            "MAILHUB_ALLOW_LOOPBACK_HOSTS": 1,
+            "MAILHUB_LOOPBACK_SERVERS": f"127.0.0.1:{imap},127.0.0.1:{smtp.port}",
             "MAILHUB_UNDO_SECONDS": 0,
             # A worker on a busy machine renews its lease in time.
             "MAILHUB_LEASE_SECONDS": 15,

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
@@ -62,8 +62,20 @@ def this_test(*, database_port: int | None = None) -> dict[str, object]:
         "DATABASE_URL": url,
         "SECRET_KEY": settings.SECRET_KEY,
         "MAILHUB_ENCRYPTION_KEYS": ",".join(settings.MAILHUB_ENCRYPTION_KEYS),
-        "MAILHUB_ALLOW_LOOPBACK_HOSTS": 1,
+        "MAILHUB_LOOPBACK_SERVERS": ",".join(_mail_servers()),
     }
+
+
+def _mail_servers() -> Iterator[str]:
+    # The fault runs import this module without Django's apps.
+    from accounts.connect.imap import ImapAccess
+    from accounts.infra import credentials
+    from accounts.models import Mailbox
+
+    for mailbox in Mailbox.objects.filter(provider=Mailbox.Provider.IMAP):
+        secrets = credentials.decrypt(bytes(mailbox.credentials), mailbox_id=mailbox.id)
+        access = ImapAccess.from_secrets(secrets)
+        yield from (f"{server.host}:{server.port}" for server in (access.imap, access.smtp))
 
 
 def manage(

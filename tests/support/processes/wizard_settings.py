@@ -1,7 +1,7 @@
-"""The settings of a real process whose wizard may reach the mail servers of the tests, which are on
+"""The settings of a real process in which people may name the servers of the tests, which are on
 loopback.
 """
 
 from mailhub.settings import *  # noqa: F403
 
-MAILHUB_WIZARD_REACHES_LOOPBACK = True
+MAILHUB_LOOPBACK_FOR_PEOPLE = MAILHUB_LOOPBACK_SERVERS  # noqa: F405
