@@ -105,7 +105,7 @@ def find_difference() -> str | None:
         _began.append(database_now())
     newest, generation = journal.read_newest(), _read_generation()
     if generation is None or newest is None:
-        if Attempt.objects.filter(phase=Attempt.Phase.WIRE_STARTED).exists():
+        if _may_have_sent_elsewhere(generation):
             return "instance"
         generation = _begin_first()
     elif newest.generation not in (None, generation):
@@ -200,6 +200,14 @@ def end_restore() -> None:
     with transaction.atomic():
         Pause.objects.filter(mailbox=None).exclude(reason="").delete()
         chain.record(mailbox=None, event="restore_reconciled", actor="command")
+
+
+def _may_have_sent_elsewhere(generation: UUID | None) -> bool:
+    """Return True for a database without its journal, unless it is new or has sent nothing here."""
+    if Attempt.objects.filter(phase=Attempt.Phase.WIRE_STARTED).exists():
+        return True
+    is_of_this_home = generation is None or _read_home() == str(generation)
+    return not is_of_this_home and PendingAction.objects.exists()
 
 
 def _begin_first() -> UUID:

@@ -111,6 +111,22 @@ def test_other_or_new_journal_lets_nothing_leave(
     assert len(server.ledger) == 1
 
 
+def test_copy_that_has_sent_nothing_yet_sends_nothing_elsewhere(
+    approved: Callable[..., PendingAction], server: MemoryServer, home: Path
+) -> None:
+    approved()
+    assert not restored.compare()
+    journal.journal_file().unlink()
+    assert not restored.compare()  # its own home, in which the journal was lost
+    for kept in (journal.journal_file(), restored.home_file()):
+        kept.unlink()
+
+    assert restored.compare()
+    work()
+
+    assert server.ledger == []
+
+
 def test_database_older_than_its_audit_heads_sends_nothing(
     approved: Callable[..., PendingAction], server: MemoryServer, mailbox: Mailbox
 ) -> None:

@@ -183,6 +183,7 @@ def began_now(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     def begin() -> None:
         monkeypatch.setattr(restored, "_compared", set())
         monkeypatch.setattr(restored, "_began", [])
+        restored.process_start()
 
     return begin
 

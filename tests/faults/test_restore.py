@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.processes.installation import Installation
 from tests.support.processes.person import request
-from tests.support.processes.programs import until
+from tests.support.processes.programs import manage, until
 from tests.support.servers.sandbox import ADA, SandboxServer
 from tests.support.servers.services import Postgres, find_postgres
 from tests.support.servers.smtp import FaultySmtp
@@ -58,24 +58,27 @@ class Sqlite:
         copy_sqlite(self._home, self._home / "copy")
 
     def restore(self) -> None:
-        for name in ("mailhub.sqlite3-wal", "mailhub.sqlite3-shm"):
-            (self._home / name).unlink(missing_ok=True)
-        shutil.copy(self._home / "copy", self._home / "mailhub.sqlite3")
+        """Write the copy into the open database, as `sqlite3 .restore` does."""
+        with (
+            sqlite3.connect(self._home / "copy") as copy,
+            sqlite3.connect(self._home / "mailhub.sqlite3", timeout=30) as target,
+        ):
+            copy.backup(target)
 
 
 class Dumped:
-    """PostgreSQL, by pg_dump; a restore creates another database of the same server."""
+    """PostgreSQL, by pg_dump; a restore replaces the tables under the open connections."""
 
     def __init__(self, server: Postgres, dump: Path) -> None:
         self.url = server.url
-        self._server, self._dump = server, dump
+        self._dump = dump
 
     def copy(self) -> None:
         self._call("pg_dump", "--format=custom", f"--file={self._dump}", self.url)
 
     def restore(self) -> None:
-        self.url = self._server.create_database("restored")
-        self._call("pg_restore", "--no-owner", f"--dbname={self.url}", str(self._dump))
+        options = ("--clean", "--if-exists", "--single-transaction", "--no-owner")
+        self._call("pg_restore", *options, f"--dbname={self.url}", str(self._dump))
 
     def _call(self, program: str, *arguments: str) -> None:
         done = subprocess.run(
@@ -87,7 +90,7 @@ class Dumped:
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("lost", "told"),
-    [("", "audit heads"), ("audit-heads.jsonl", "send journal")],
+    [("", "The send journal knows mails"), ("send-journal.jsonl", "audit heads")],
 )
 def test_restored_backup_sends_nothing_twice(
     tmp_path: Path, smtp: FaultySmtp, sandbox: SandboxServer, lost: str, told: str
@@ -130,7 +133,7 @@ def test_restored_backup_sends_nothing_twice(
         said = installation.command("after_restore", "--yes")
 
         assert "3 found in Sent, closed as sent" in said
-        assert "1 handed over according to the send journal" in said
+        assert "1 found in Sent although nobody had approved it, waits for a person" in said
         assert installation.reaches(actions["one"], "succeeded")["receipt"]
         assert (
             "It may have been sent already"
@@ -161,7 +164,7 @@ def test_approval_despite_the_warning_is_closed_as_sent(
             (home / name).unlink(missing_ok=True)
         shutil.copy(backup, home / "mailhub.sqlite3")
         installation.serve()
-        assert "1 handed over according to the send journal" in installation.command(
+        assert "handed over according to the send journal" in installation.command(
             "after_restore", "--yes", "--force"
         )
         installation.approve(action_id)
@@ -171,6 +174,19 @@ def test_approval_despite_the_warning_is_closed_as_sent(
         assert installation.reaches(action_id, "succeeded", "failed")["state"] == "succeeded"
         assert "paused" not in request(f"{installation.url}/readyz").json()
         assert subjects(smtp) == ["one"]
+
+
+def after_restore(installation: Installation) -> str:
+    """Run the command; it refuses until the leases of the copy have ended."""
+    said: list[str] = []
+
+    def run() -> bool:
+        done = manage(installation.home, "after_restore", "--yes", **installation.changes)
+        said.append(done.stdout)
+        return done.returncode == 0
+
+    until(run, say=lambda: "\n".join(said))
+    return said[-1]
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -198,17 +214,43 @@ def test_copy_taken_under_load_sends_nothing_twice(
         installation.stop()
 
         database.restore()
-        (tmp_path / "audit-heads.jsonl").unlink(missing_ok=True)
-        installation.changes["DATABASE_URL"] = database.url
         installation.serve()
         worker = installation.worker()
         until(lambda: "everything_paused" in worker.log(), say=worker.log)
-        until(lambda: "are leaving now" not in installation.command("after_restore", "--dry-run"))
-        installation.command("after_restore", "--yes")
+        after_restore(installation)
         installation.reaches(installation.approved("after it"), "succeeded")
 
     taken = subjects(smtp)
     assert len(taken) == len(set(taken)) == 31
+
+
+def test_restore_under_a_running_worker_sends_nothing_twice(
+    tmp_path: Path, smtp: FaultySmtp, sandbox: SandboxServer, database: Database
+) -> None:
+    """Restore the same copy twice; nothing else ends or begins."""
+    with Installation(tmp_path, smtp, sandbox, DATABASE_URL=database.url) as installation:
+        installation.prepare()
+        installation.serve()
+        worker = installation.worker()
+        installation.reaches(installation.approved("one"), "succeeded")
+        twice, waiting = installation.proposed("two"), installation.proposed("three")
+        database.copy()
+        for action_id in (twice, waiting):
+            installation.approve(action_id)
+            installation.reaches(action_id, "succeeded")
+        until(lambda: len(sandbox.messages(ADA, "Sent")) == 3)
+
+        for number in (1, 2):
+            database.restore()
+            until(
+                lambda number=number: worker.log().count("everything_paused") == number,  # type: ignore[misc]
+                say=worker.log,
+            )
+            assert "2 found in Sent although nobody had approved it" in after_restore(installation)
+            assert "may_have_been_sent_at" in installation.action(waiting)
+        installation.reaches(installation.approved("four"), "succeeded")
+
+    assert subjects(smtp) == ["four", "one", "three", "two"]
 
 
 def test_restored_home_with_its_database_sends_nothing_twice(
@@ -263,5 +305,5 @@ def test_copy_started_elsewhere_sends_nothing(
         worker = staging.worker()
 
         until(lambda: "everything_paused" in worker.log(), say=worker.log)
-        assert "another home" in staging.command("after_restore", "--dry-run")
+        assert "another database" in staging.command("after_restore", "--dry-run")
         assert subjects(smtp) == []
