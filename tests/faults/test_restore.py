@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Iterator
 from email import message_from_bytes
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import pytest
 
@@ -181,7 +181,8 @@ def after_restore(installation: Installation) -> str:
     said: list[str] = []
 
     def run() -> bool:
-        done = manage(installation.home, "after_restore", "--yes", **installation.changes)
+        changes: dict[str, Any] = installation.changes
+        done = manage(installation.home, "after_restore", "--yes", **changes)
         said.append(done.stdout)
         return done.returncode == 0
 
