@@ -19,9 +19,9 @@ _ALLOWED = " OR ".join(
 )
 
 
-# The people who approved this revision, digest and round. The proposer and the authors of revisions
-# count only where one approval is enough and the rules of the mailbox let them approve. Roles and
-# their days are in another package: the claim judges them.
+# The people who approved this revision, digest and round. Authors count only where one approval is
+# enough and the rules of the mailbox let them approve. Roles and their days are in another package:
+# the claim judges them.
 _PEOPLE = """(
     SELECT COUNT(DISTINCT said.person_id) FROM approvals_decision AS said
     WHERE said.action_id = NEW.id AND said.verdict = 'approved' AND said.revision = NEW.revision
@@ -29,10 +29,26 @@ _PEOPLE = """(
     AND ((NEW.approvals_needed = 1 AND NOT EXISTS (
         SELECT 1 FROM approvals_approvalpolicy AS rules WHERE rules.mailbox_id = NEW.mailbox_id
         AND (NOT rules.self_approval OR rules.approvals_needed > 1)
-    )) OR (NEW.proposer_id <> said.person_id AND NOT EXISTS (
-        SELECT 1 FROM approvals_revision AS wrote
-        WHERE wrote.action_id = NEW.id AND wrote.author_id = said.person_id
-    ))))"""
+    )) OR NOT EXISTS (
+        SELECT 1 FROM approvals_author AS wrote
+        WHERE wrote.action_id = NEW.id AND wrote.person_id = said.person_id
+    )))"""
+
+
+# The people who have to be authors of an action before it gets this revision, but are not.
+_MISSING_AUTHORS = """EXISTS (
+    SELECT 1 FROM (
+        SELECT NEW.author_id AS person_id
+        UNION SELECT a.proposer_id FROM approvals_pendingaction AS a WHERE a.id = NEW.action_id
+        UNION SELECT w.person_id FROM approvals_author AS w
+        JOIN approvals_pendingaction AS a ON a.replaces_id = w.action_id WHERE a.id = NEW.action_id
+        UNION SELECT d.person_id FROM approvals_decision AS d
+        JOIN approvals_pendingaction AS a ON a.replaces_id = d.action_id
+        WHERE a.id = NEW.action_id AND d.verdict = 'changes_requested'
+    ) AS wrote WHERE NOT EXISTS (
+        SELECT 1 FROM approvals_author AS own
+        WHERE own.action_id = NEW.action_id AND own.person_id = wrote.person_id
+    ))"""
 
 
 # An accepted attempt closes the action, even if it is not the latest one. Otherwise the latest
@@ -190,6 +206,15 @@ RULES = (
         ),
         says="a revision is added while the action is pending",
     ),
+    Rule(
+        name="revision_of_authors",
+        table="approvals_revision",
+        event="INSERT",
+        refused_when=_MISSING_AUTHORS,
+        says="the authors of the content are those of the action",
+    ),
+    forbid("author", "UPDATE"),
+    forbid("author", "DELETE"),
     Rule(
         name="revision_final",
         table="approvals_revision",

@@ -33,7 +33,7 @@ POSTGRESQL = {
     "hex": "encode(",
     "end": ", 'hex')",
 }
-NEWEST = ("approvals_pendingaction", "unreconciled")  # the newest column that a rule names
+NEWEST = ("approvals_author", "person_id")  # the newest column that a rule names
 
 
 def statements(vendor: str) -> tuple[list[str], list[str]]:
@@ -106,19 +106,19 @@ def _run(connection: BaseDatabaseWrapper, sql: list[str]) -> None:
 
 
 def install_in_migration(apps: Any, schema_editor: Any) -> None:
-    """Install the guards if all columns that the rules name are there.
+    """Install the guards if all tables and columns that the rules name are there.
 
-    A later migration that adds such a column installs them again. Until then SQLite would refuse
-    every rename of a table.
+    A later migration that adds one installs them again. Until then SQLite would refuse every rename
+    of a table.
     """
     connection = schema_editor.connection
     table, newest = NEWEST
+    if table not in connection.introspection.table_names():
+        return
     with connection.cursor() as cursor:
-        if any(
-            column.name == newest
-            for column in connection.introspection.get_table_description(cursor, table)
-        ):
-            install(connection)
+        columns = connection.introspection.get_table_description(cursor, table)
+    if any(column.name == newest for column in columns):
+        install(connection)
 
 
 def remove_in_migration(apps: Any, schema_editor: Any) -> None:

@@ -10,8 +10,9 @@ from approvals.rules.policy import asks_for_staff, may_approve_at_all, own_count
 PROPOSED_IT = translatable(
     "You proposed this, so you cannot approve it. This mailbox asks for another person."
 )
-EDITED_IT = translatable(
-    "You edited this, so you cannot approve it. This mailbox asks for another person."
+WROTE_IT = translatable(
+    "You edited this or asked for its changes, so you cannot approve it. "
+    "This mailbox asks for another person."
 )
 
 
@@ -60,5 +61,5 @@ def check_approver(
         return
     if action.proposer_id == person.pk:
         raise Problem("forbidden", PROPOSED_IT)
-    if action.revisions.filter(author=person).exists():
-        raise Problem("forbidden", EDITED_IT)
+    if action.authors.filter(person=person).exists():
+        raise Problem("forbidden", WROTE_IT)

@@ -19,7 +19,7 @@ from approvals.core.risk import rank_risk
 from approvals.core.states import SENTENCES, Status
 from approvals.core.types import Proposal, Remarks
 from approvals.lifecycle import notes, queries
-from approvals.lifecycle.revisions import insert_revision
+from approvals.lifecycle.revisions import insert_authors, insert_revision
 from approvals.lifecycle.standing import Standing, read_standing
 from approvals.models import ApprovalPolicy, IdempotencyRecord, PendingAction, Revision
 from approvals.rules.policy import lifetime_of, refusal_by_lists
@@ -137,6 +137,7 @@ def _store(
         prepared.action_id, caller, mailbox, tool, proposal, standing.policy, now, replaced
     )
     _remember(action, caller, key, request_digest)
+    insert_authors(action, replaced)
     _store_content(action, proposal, author=caller.user, at=now)
     prepared.save()
     said = notes.store(action, remarks) if remarks is not None else {}

@@ -10,12 +10,24 @@ from approvals.core import at_rest
 from approvals.core.digest import digest_of
 from approvals.core.risk import rank_risk
 from approvals.core.types import PreviewWarning
-from approvals.models import PendingAction, Revision
+from approvals.models import Author, Decision, PendingAction, Revision
 
 _insert = Insert(
     Revision,
     "action number author payload preview sealed_payload sealed_preview changed digest created_at",
 )
+_insert_author = Insert(Author, "action person")
+
+
+def insert_authors(action: PendingAction, replaced: PendingAction | None) -> None:
+    """Store the authors of a new action; the row that it replaces is locked."""
+    people = {action.proposer_id}
+    if replaced is not None:
+        asked = replaced.decisions.filter(verdict=Decision.Verdict.CHANGES_REQUESTED)
+        people.update(replaced.authors.values_list("person", flat=True))
+        people.update(asked.values_list("person", flat=True))
+    for person in sorted(people):
+        _insert_author(action=action.pk, person=person)
 
 
 def insert_revision(revision: Revision) -> None:
@@ -53,6 +65,7 @@ def add_revision(
     goes with the update.
     """
     number, digest = action.revision + 1, digest_of(payload)
+    Author.objects.get_or_create(action=action, person=author)
     Revision.objects.create(
         action=action,
         number=number,

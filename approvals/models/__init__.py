@@ -1,6 +1,7 @@
 """The tables of the gate. Only approvals imports them."""
 
 from approvals.models.action import (
+    Author,
     Blob,
     IdempotencyRecord,
     PendingAction,
@@ -30,6 +31,7 @@ __all__ = [
     "Attempt",
     "AuditChain",
     "AuditEvent",
+    "Author",
     "Blob",
     "Comment",
     "Content",

@@ -221,6 +221,27 @@ class PendingAction(models.Model):
         return Status(self.status) not in TRANSITIONS
 
 
+class Author(models.Model):
+    """A person whose words an action holds, or may hold. The set of an action only grows.
+
+    It has the proposer, each editor, the authors of the action that it replaces, and the people who
+    had asked for changes there. A proposer who replaces an action need not write a word.
+    """
+
+    action = models.ForeignKey(
+        PendingAction, models.CASCADE, related_name="authors", db_index=False
+    )
+    person = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.PROTECT, related_name="+", db_index=False
+    )
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["action", "person"], name="author_once")]
+
+    def __str__(self) -> str:
+        return f"{self.person_id} wrote {self.action_id}"
+
+
 class Revision(models.Model):
     """One version of an action's content; it is never changed, only followed by another one.
 

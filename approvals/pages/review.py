@@ -25,7 +25,7 @@ from approvals.pages import history, listing
 from approvals.pages.frame import Frame, leaving_from, seconds_left
 from approvals.pages.review_reads import ReviewReads, read_review, read_visible
 from approvals.pauses import switch
-from approvals.rules.policy import count_needed, undo_of
+from approvals.rules.policy import count_needed, own_counts, undo_of
 
 VIEWS = ("preview", "text", "source", "changes", "history")
 # A longer text or source has its own address, so the page stays quick.
@@ -194,6 +194,7 @@ def _about(
         "paused": action.status == Status.APPROVED and switch.is_paused(action.mailbox),
         "undo_window": int(undo_of(policy).total_seconds()),
         "needed": count_needed(action, policy),
+        "four_eyes": not own_counts(action, policy),
         "mark": f"{action.status} {action.revision} {action.approval_round} {action.approvals_given}",
     }
 

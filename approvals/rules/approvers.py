@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from uuid import UUID
 
 from accounts.models import Membership, Role
-from approvals.models import ApprovalPolicy, Decision, PendingAction, Revision
+from approvals.models import ApprovalPolicy, Author, Decision, PendingAction
 from approvals.rules.policy import asks_for_staff, own_counts
 
 People = Mapping[UUID, Collection[int]]  # the ids of people, by action or mailbox
@@ -70,9 +70,8 @@ def _find_roles(actions: Sequence[PendingAction]) -> dict[UUID, dict[int, Role]]
         needed[action.pk] = Role(policy.approver_role)
         if not own_counts(action, policy):
             four_eyes.add(action.pk)
-            without[action.pk].add(action.proposer_id)
-    for action_id, author in Revision.objects.filter(action__in=four_eyes).values_list(
-        "action", "author"
+    for action_id, author in Author.objects.filter(action__in=four_eyes).values_list(
+        "action", "person"
     ):
         without[action_id].add(author)
     return {

@@ -6,11 +6,11 @@ A database trigger says it once more (`approvals.guard_rules`), so that no code 
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
 from accounts.models import Membership, Role
-from approvals.models import ApprovalPolicy, Decision, PendingAction, Revision
+from approvals.models import ApprovalPolicy, Author, Decision, PendingAction
 
 
 def find_counted(action: PendingAction) -> set[int]:
@@ -63,8 +63,8 @@ def _filter_counting(approvals: QuerySet[Any, Any]) -> QuerySet[Any, Any]:
     """Return those of the approvals whose person may still approve.
 
     An approval given before its person left the mailbox and came back does not count, and none
-    given before the first day of the membership. The proposer and the authors of revisions count
-    only if one approval is enough and the mailbox allows it.
+    given before the first day of the membership. The authors count only if one approval is enough
+    and the mailbox allows it.
     """
     managers_only = ApprovalPolicy.objects.filter(
         mailbox=OuterRef("mailbox"), approver_role=ApprovalPolicy.Approvers.MANAGER
@@ -80,10 +80,9 @@ def _filter_counting(approvals: QuerySet[Any, Any]) -> QuerySet[Any, Any]:
     four_eyes = ApprovalPolicy.objects.filter(
         Q(self_approval=False) | Q(approvals_needed__gt=1), mailbox=OuterRef("action__mailbox")
     )
-    wrote = Revision.objects.filter(action=OuterRef("action"), author=OuterRef("person"))
-    somebody_else = ~Q(person=F("action__proposer")) & ~Q(Exists(wrote))
+    wrote = Author.objects.filter(action=OuterRef("action"), person=OuterRef("person"))
     return approvals.filter(
-        somebody_else | (Q(action__approvals_needed=1) & ~Q(Exists(four_eyes))),
+        ~Q(Exists(wrote)) | (Q(action__approvals_needed=1) & ~Q(Exists(four_eyes))),
         ~Q(action__kind__in=settings.MAILHUB_STAFF_KINDS) | Q(person__is_staff=True),
         Exists(still_may),
         person__is_active=True,

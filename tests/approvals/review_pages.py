@@ -6,7 +6,7 @@ from typing import Any
 from django.utils import timezone
 
 from accounts.models import Mailbox, User
-from approvals.models import PendingAction, Revision
+from approvals.models import Author, PendingAction, Revision
 
 
 def text_of(answer: Any) -> str:
@@ -37,6 +37,7 @@ def filled(mailbox: Mailbox, proposer: User, count: int, *, agent: str = "agent"
         for n in range(count)
     ]
     PendingAction.objects.bulk_create(actions)
+    Author.objects.bulk_create(Author(action=action, person=proposer) for action in actions)
     Revision.objects.bulk_create(
         Revision(
             action=action,

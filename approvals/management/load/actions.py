@@ -20,6 +20,7 @@ from approvals.models import (
     Attempt,
     AuditChain,
     AuditEvent,
+    Author,
     Blob,
     Decision,
     PendingAction,
@@ -164,7 +165,7 @@ def add_action(
         created_at=at,
     )
     encrypt_revision(revision)
-    writer.add(action, revision)
+    writer.add(action, Author(action_id=key, person_id=box.owner), revision)
     if planned.kept:
         for blob in made.blobs:
             sha256 = hashlib.sha256(blob).hexdigest()
