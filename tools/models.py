@@ -49,12 +49,14 @@ class Draft(models.Model):
 class Acquaintance(models.Model):
     """An address that this mailbox has written to, found in its Sent or sent by us.
 
-    Only its hash and its domain are stored.
+    Only its hash and its domain are stored. `answered`: mail from it answers a mail in Sent.
     """
 
     mailbox = models.ForeignKey(Mailbox, models.CASCADE, related_name="+")
     digest = models.CharField(max_length=64)
     domain = models.CharField(max_length=255)
+    since = models.DateTimeField(db_default=Now())
+    answered = models.BooleanField(default=False)
 
     class Meta:
         constraints = [

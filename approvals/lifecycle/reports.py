@@ -18,6 +18,7 @@ DETAILS = {
     ORDERED_AGAIN: "A person said that it did not happen, and ordered another attempt.",
     "approval_unproven": "The approval has no valid signature.",
     "thread_moved": "The thread has a newer message than the one that is answered.",
+    "thread_unread": "mailhub could not search the whole thread for a newer message.",
     "draft_changed": "The draft was changed after the approval.",
 }
 OTHER = "Something changed after the approval."

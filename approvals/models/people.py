@@ -16,7 +16,8 @@ class ApprovalPolicy(models.Model):
 
     Without a row the defaults below hold. An empty number means the value of the environment, or no
     limit. No rule approves. `version` counts changes of the recipient lists: an approval counts
-    only for the lists under which it was given. `opens_at` and `closes_at` are the present or next
+    only for the lists under which it was given. `confirmed_domains` are right, although they look
+    like others. `opens_at` and `closes_at` are the present or next
     send window; both are empty if mail may leave at any time. `notify_content` is the most that a
     notification may show; with `notify_urgent`, urgent ones arrive in quiet hours too.
     """
@@ -36,6 +37,7 @@ class ApprovalPolicy(models.Model):
     undo_seconds = models.PositiveIntegerField(null=True, blank=True)
     allowed = models.JSONField(default=list, blank=True)
     refused = models.JSONField(default=list, blank=True)
+    confirmed_domains = models.JSONField(default=list, blank=True)
     daily_cap = models.PositiveIntegerField(null=True, blank=True)
     open_days = models.CharField(max_length=7, blank=True)
     open_from = models.TimeField(null=True, blank=True)

@@ -20,7 +20,7 @@ LISTS = ("allowed", "refused")
 RULES = (
     "approver_role", "approvals_needed", "self_approval", "action_hours", "approval_minutes", "undo_seconds", "allowed",
     "refused", "daily_cap", "open_days", "open_from", "open_until", "time_zone", "notify_content", "notify_urgent",
-    "escalation_minutes",
+    "escalation_minutes", "confirmed_domains",
 )  # fmt: skip
 
 
@@ -49,7 +49,10 @@ def change_rules(*, mailbox: Mailbox, person: User, rules: Mapping[str, Any]) ->
     policy.save()
     if any(name in changed for name in LISTS):
         _keep_what_is_still_allowed(policy)
-    told = {name: [_describe_value(before[name]), _describe_value(rules[name])] for name in changed}
+    told = {
+        name: [_describe_value(name, before[name]), _describe_value(name, rules[name])]
+        for name in changed
+    }
     chain.record(mailbox=mailbox, event="policy_changed", actor=f"user:{person.pk}", changed=told)
     return policy
 
@@ -67,7 +70,7 @@ def _keep_what_is_still_allowed(policy: ApprovalPolicy) -> None:
             ).update(rules_version=policy.version)
 
 
-def _describe_value(value: Any) -> Any:
-    if isinstance(value, list):
+def _describe_value(name: str, value: Any) -> Any:
+    if name in LISTS:
         return len(value)
     return value.strftime("%H:%M") if isinstance(value, time) else value

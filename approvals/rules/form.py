@@ -52,6 +52,16 @@ class RecipientList(forms.CharField):
         return written
 
 
+class DomainList(RecipientList):
+    """Domains, by line or comma."""
+
+    def _entry(self, part: str) -> str:
+        entry = super()._entry(part)
+        if "@" in entry:
+            raise ValidationError(_("“%(part)s” is not a domain."), params={"part": part[:80]})
+        return entry
+
+
 class RulesForm(forms.Form):
     """The form of the rules; an empty number means the value of the environment, or no limit."""
 
@@ -63,6 +73,7 @@ class RulesForm(forms.Form):
     undo_seconds = forms.IntegerField(min_value=0, max_value=3600, required=False)
     allowed = RecipientList(required=False)
     refused = RecipientList(required=False)
+    confirmed_domains = DomainList(required=False)
     daily_cap = forms.IntegerField(min_value=1, max_value=100_000, required=False)
     open_days = forms.MultipleChoiceField(
         choices=[(day, WEEKDAYS[DAYS.index(day)]) for day in DAYS],

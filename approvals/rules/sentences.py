@@ -25,6 +25,7 @@ def sentences(policy: ApprovalPolicy) -> list[str]:
         _minutes(policy.approval_minutes),
         _undo(policy.undo_seconds),
         _recipients(policy),
+        _confirmed(policy.confirmed_domains),
         _cap(policy.daily_cap),
         _window(policy),
         _notify_content(policy.notify_content),
@@ -85,6 +86,14 @@ def _recipients(policy: ApprovalPolicy) -> str:
     if policy.refused:
         return _("Mail may go to anybody, but never to %(refused)s.") % lists
     return _("Mail may go to anybody.")
+
+
+def _confirmed(domains: Any) -> str:
+    if not domains:
+        return _("Mail to a domain that looks like another one is always flagged.")
+    return _(
+        "Mail to a domain that looks like another one is flagged, except mail to %(domains)s."
+    ) % {"domains": ", ".join(domains)}
 
 
 def _cap(cap: Any) -> str:

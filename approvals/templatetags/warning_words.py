@@ -27,6 +27,7 @@ SHORT: dict[str, Promise] = {
     "injection": _("instructions to an AI"),
     "bidi": _("reading order is changed"),
     "thread_moved": _("newer mail in the conversation"),
+    "thread_unread": _("conversation not searched"),
     "no_sent_copy": _("no copy in Sent"),
     "may_have_been_sent": _("may have happened already"),
     "content_removed": _("parts removed"),

@@ -109,14 +109,10 @@ class DovecotSide:
 
     exact = True
     keeps_copies = False
-    FOLDERS: ClassVar[dict[str, str]] = {
-        "inbox": "INBOX",
-        "sent": "Sent Messages",
-        "drafts": "Drafts",
-    }
 
     def __init__(self, server: Dovecot, smtp: FaultySmtp, tag: str) -> None:
         self._server, self._tag = server, tag
+        self.folders = {"inbox": "INBOX", "sent": "Sent Messages", "drafts": "Drafts"}
         self.ada: MailProvider = provider(server.access(self._own(ADA), smtp_port=smtp.port))
         self.charles: MailProvider = provider(
             server.access(self._own(CHARLES), smtp_port=smtp.port)
@@ -126,10 +122,14 @@ class DovecotSide:
     def deliver(
         self, source: bytes, *, address: str = ADA, folder: str = "inbox", unread: bool = True
     ) -> None:
-        self._server.deliver(self._own(address), source, folder=self.FOLDERS[folder], unread=unread)
+        self._server.deliver(self._own(address), source, folder=self.folders[folder], unread=unread)
+
+    def make_folder(self, name: str) -> None:
+        self._server.signed_in(self._own(ADA)).create_folder(name)
+        self.folders[name] = name
 
     def sent(self) -> list[bytes]:
-        return self._server.messages(self._own(ADA), self.FOLDERS["sent"])
+        return self._server.messages(self._own(ADA), self.folders["sent"])
 
     def inbox_of(self, address: str) -> list[bytes]:
         return self._server.messages(self._own(address))
@@ -168,6 +168,13 @@ class GraphSide:
             accepted.source for accepted in self._server.ledger if address in accepted.recipients
         ]
 
+    def splits_subjects(self) -> None:
+        self._server.store.splits_subjects = True
+
+    def deliver_beside(self, source: bytes, first: str) -> None:
+        """Put a message into the conversation that the message with this Message-ID began."""
+        self._server.deliver(ADA, source, conversation=first)
+
 
 class GmailSide:
     """The Gmail API as `tests.support.servers.gmail` plays it."""
@@ -194,6 +201,15 @@ class GmailSide:
 
     def inbox_of(self, address: str) -> list[bytes]:
         return self._server.sources(address, "INBOX")
+
+    def splits_subjects(self) -> None:
+        self._server.splits_subjects = True
+
+    def deliver_beside(self, source: bytes, first: str) -> None:
+        """Put a message into the conversation that the message with this Message-ID began."""
+        messages = self._server.box(ADA).messages.values()
+        (thread,) = (each.thread for each in messages if each.header("Message-ID") == first)
+        self._server.deliver(ADA, source, thread=thread)
 
 
 def gmail(server: GmailServer, address: str) -> GmailProvider:

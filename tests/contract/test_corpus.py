@@ -74,7 +74,7 @@ def test_every_mail_is_listed_read_and_forwarded(side: Side, name: str) -> None:
     assert known.text in make_readable(message).text
     assert card.attachments == len(message.attachments) == len(known.attachments)
     assert sorted(info.name for info in message.attachments) == sorted(known.attachments)
-    assert [each.id for each in side.ada.read_thread(card.id, limit=5)] == [card.id]
+    assert [each.id for each in side.ada.read_thread(card.id, limit=5).messages] == [card.id]
     original = as_original(message)
     forwarded = new_message(
         Request(

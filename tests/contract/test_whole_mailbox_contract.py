@@ -154,16 +154,16 @@ def test_thread_is_read_from_any_of_its_messages(side: Side) -> None:
     arrives(side, mail(4))
 
     for start in (first, third):
-        assert [message.subject for message in side.ada.read_thread(start, limit=10)] == [
+        assert [message.subject for message in side.ada.read_thread(start, limit=10).messages] == [
             "Number 1",
             "Number 2",
             "Number 3",
         ]
-    assert [message.subject for message in side.ada.read_thread(third, limit=2)] == [
+    assert [message.subject for message in side.ada.read_thread(third, limit=2).messages] == [
         "Number 2",
         "Number 3",
     ]
-    heads = side.ada.read_thread(third, limit=2, body=False)
+    heads = side.ada.read_thread(third, limit=2, body=False).messages
     assert [message.message_id for message in heads] == [
         "<2@northwind.example>",
         "<3@northwind.example>",

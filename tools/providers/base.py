@@ -6,7 +6,7 @@ same assertions.
 
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any, Literal, Protocol
@@ -103,7 +103,8 @@ class Message:
     `READ_LIMIT` bytes of each.
 
     `kind` is bounce, receipt, invitation or empty; `facts` belong to it. `notes` are sentences for
-    the reader. `inner` are the messages inside this one.
+    the reader. `inner` are the messages inside this one. `is_sent`: it lies in Sent.
+    `is_automatic`: a program answered, or reports about a delivery.
     """
 
     id: str
@@ -125,6 +126,17 @@ class Message:
     facts: dict[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     inner: tuple[Inner, ...] = ()
+    arrived: datetime | None = None
+    is_sent: bool = False
+    is_automatic: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Thread:
+    """A conversation, oldest first; not `is_whole` if a limit or a refused search left some out."""
+
+    messages: tuple[Message, ...]
+    is_whole: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -222,10 +234,14 @@ class Reader(Protocol):
         """
         ...
 
-    def read_thread(self, message_id: str, *, limit: int, body: bool = True) -> tuple[Message, ...]:
-        """Return the conversation of a message, oldest first, at most the newest `limit` messages.
+    def read_thread(
+        self, message_id: str, *, limit: int, body: bool = True, answers_to: Sequence[str] = ()
+    ) -> Thread:
+        """Return the conversation of a message, at most the newest `limit` messages.
 
-        Without `body` only senders and dates are required; texts and attachments may be missing.
+        Without `body` only headers are required; texts and attachments may be missing.
+        `answers_to` are Message-IDs of which every answer is wanted. Then the message itself may be
+        gone, and answers that the provider put into another conversation are looked for too.
         """
         ...
 

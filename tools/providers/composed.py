@@ -1,5 +1,6 @@
 """A provider made of four parts, each built by its vendor from the same client."""
 
+from collections.abc import Sequence
 from typing import Literal
 
 from tools.providers.base import (
@@ -16,6 +17,7 @@ from tools.providers.base import (
     SearchQuery,
     Sender,
     StoredDraft,
+    Thread,
 )
 from tools.providers.notes import DraftNotes
 
@@ -44,8 +46,10 @@ class ComposedProvider:
     def read_message(self, message_id: str, *, body: bool) -> Message:
         return self.reader.read_message(message_id, body=body)
 
-    def read_thread(self, message_id: str, *, limit: int, body: bool = True) -> tuple[Message, ...]:
-        return self.reader.read_thread(message_id, limit=limit, body=body)
+    def read_thread(
+        self, message_id: str, *, limit: int, body: bool = True, answers_to: Sequence[str] = ()
+    ) -> Thread:
+        return self.reader.read_thread(message_id, limit=limit, body=body, answers_to=answers_to)
 
     def fetch_attachment(
         self, message_id: str, attachment_id: str, *, limit: int

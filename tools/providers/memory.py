@@ -3,7 +3,8 @@
 import hashlib
 import re
 import threading
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Literal, Self
 
@@ -22,6 +23,7 @@ from tools.providers.base import (
     Receipt,
     SearchQuery,
     StoredDraft,
+    Thread,
     role_of,
 )
 from tools.providers.errors import (
@@ -34,6 +36,7 @@ from tools.providers.errors import (
 )
 from tools.providers.messages import read_file, read_tree
 from tools.providers.notes import DraftNotes
+from tools.providers.threads import follow, naming
 
 ALWAYS_THERE = ("inbox", "sent", "drafts")
 PAGE_TOKEN = re.compile(r"[0-9]{1,10}")
@@ -150,19 +153,27 @@ class MemoryProvider:
         tree = mime.parse(self._find_stored(message_id).source)
         return read_tree(tree, id_=message_id, arrived=None, body=body)
 
-    def read_thread(self, message_id: str, *, limit: int, body: bool = True) -> tuple[Message, ...]:
-        start = self.read_message(message_id, body=body)
-        root = (*start.references, start.message_id)[0]
-        found = {start.message_id: start}
-        for address, role in list(self._server.folders):
-            if address != self._address.lower() or role in ("drafts", "trash"):
-                continue
-            for index in range(len(self._server.folder(address, role))):
-                message = self.read_message(self._id(role, index), body=body)
-                if root and root in (message.message_id, *message.references):
-                    found.setdefault(message.message_id, message)
-        oldest = datetime.min.replace(tzinfo=UTC)
-        return tuple(sorted(found.values(), key=lambda message: message.date or oldest))[-limit:]
+    def read_thread(
+        self, message_id: str, *, limit: int, body: bool = True, answers_to: Sequence[str] = ()
+    ) -> Thread:
+        start = Thread(messages=())
+        try:
+            start = Thread(messages=(self.read_message(message_id, body=body),))
+        except NotFound:
+            if not answers_to:
+                raise
+        everything = [
+            replace(self.read_message(self._id(role, index), body=body), is_sent=role == "sent")
+            for address, role in list(self._server.folders)
+            if address == self._address.lower() and role not in ("drafts", "trash")
+            for index, stored in enumerate(self._server.folder(address, role))
+            if stored.source
+        ]
+
+        def search(ids: Sequence[str], found: Collection[Message]) -> Thread:
+            return Thread(messages=naming(everything, ids, found))
+
+        return follow(start, answers_to, search, limit=limit)
 
     def fetch_attachment(
         self, message_id: str, attachment_id: str, *, limit: int

@@ -42,6 +42,8 @@ def read_tree(
         notes=found.notes,
         inner=found.inner,
         attachments=found.attachments,
+        arrived=arrived,
+        is_automatic=lenient.is_automatic(block, tree.root.type, address),
     )
 
 

@@ -163,12 +163,15 @@ def _shorten(addresses: tuple[str, ...]) -> list[str]:
     return [*shown, f"… and {more} more"] if more else shown
 
 
-def thread(found: list[tuple[Message, Readable]], *, max_chars: int) -> dict[str, Any]:
+def thread(
+    found: list[tuple[Message, Readable]], *, max_chars: int, is_whole: bool
+) -> dict[str, Any]:
     """Return the contract's `read_thread` result.
 
-    Newer messages get their characters first; `truncated` says that some did not fit.
+    Newer messages get their characters first; `truncated` says that some did not fit, or that
+    messages may be missing.
     """
-    left, bodies, truncated = max_chars, [], False
+    left, bodies, truncated = max_chars, list[str](), not is_whole
     for _, body in reversed(found):
         shown = body.text[:left]
         truncated = truncated or len(shown) < len(body.text)

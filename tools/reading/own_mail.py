@@ -4,7 +4,7 @@ Own mail holds codes and links that sign a person in, and only a person approves
 could read them could ask for a code in the name of the mailbox owner and approve its own proposals.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -24,6 +24,7 @@ from tools.providers.base import (
     Page,
     SearchQuery,
     StoredDraft,
+    Thread,
 )
 from tools.providers.errors import Refused
 
@@ -132,17 +133,23 @@ class ProviderForPrograms:
         self._allowed.add(message_id)
         return self._without_own(message)
 
-    def read_thread(self, message_id: str, *, limit: int, body: bool = True) -> tuple[Message, ...]:
+    def read_thread(
+        self, message_id: str, *, limit: int, body: bool = True, answers_to: Sequence[str] = ()
+    ) -> Thread:
         """Return the conversation without own mail.
 
         If own mail names it, or it contains nothing else, raise Problem `forbidden`.
         """
-        thread = self._provider.read_thread(message_id, limit=limit, body=body)
-        shown = tuple(self._without_own(each) for each in thread if not self._is_own(each))
-        left_out = [each.id for each in thread if self._is_own(each)]
+        thread = self._provider.read_thread(
+            message_id, limit=limit, body=body, answers_to=answers_to
+        )
+        left_out = [each.id for each in thread.messages if self._is_own(each)]
+        shown = tuple(
+            self._without_own(each) for each in thread.messages if each.id not in left_out
+        )
         if message_id in left_out or (left_out and not shown):
             raise Problem("forbidden", REFUSED)
-        return shown
+        return replace(thread, messages=shown)
 
     def fetch_attachment(
         self, message_id: str, attachment_id: str, *, limit: int

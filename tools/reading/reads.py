@@ -128,7 +128,7 @@ def read_email(caller: Caller, mailbox: Mailbox, parameters: ReadEmail) -> dict[
 def read_thread(caller: Caller, mailbox: Mailbox, parameters: ReadThread) -> dict[str, Any]:
     named = parameters.message_id or parameters.thread_id or ""
     with map_errors(mailbox):
-        messages = provider_of(caller, mailbox).read_thread(named, limit=THREAD_MESSAGES)
+        thread = provider_of(caller, mailbox).read_thread(named, limit=THREAD_MESSAGES)
     deadline = time.monotonic() + THREAD_SECONDS
     # Newest first: if the time runs out, the oldest messages become bare text.
     found = [
@@ -136,9 +136,9 @@ def read_thread(caller: Caller, mailbox: Mailbox, parameters: ReadThread) -> dic
             message,
             read_whole(message, in_time=time.monotonic() < deadline, quoted=parameters.quoted),
         )
-        for message in reversed(messages)
+        for message in reversed(thread.messages)
     ]
-    return compact.thread(found[::-1], max_chars=parameters.max_chars)
+    return compact.thread(found[::-1], max_chars=parameters.max_chars, is_whole=thread.is_whole)
 
 
 def list_attachments(

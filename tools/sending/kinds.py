@@ -200,25 +200,24 @@ class ReplyMail(SendMail):
     marks = "answered"
 
     def recheck(self, approved: ApprovedAction) -> tuple[PreviewWarning, ...]:
-        """Return a warning if somebody has written in the thread since the proposal.
+        """Return a warning if somebody has answered in the thread since the proposal.
 
-        An original that is gone no longer has a thread.
+        A draft names what it answers too.
         """
         payload = MailPayload.from_json(approved.payload)
-        if not payload.original:
-            return ()
         mailbox = approved.mailbox
         try:
             later = find_later(
                 provider_for(mailbox),
                 payload.original,
                 payload.in_reply_to,
-                own=approved.message_id,
+                payload.references,
+                own=payload.sender,
             )
         except NotAuthorized:
             mailbox_status.mark_login_refused(mailbox)
             raise
-        return (build_thread_moved(later, own=payload.sender),) if later else ()
+        return (build_thread_moved(later),) if later else ()
 
 
 class ForwardMail(SendMail):

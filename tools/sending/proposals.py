@@ -107,7 +107,13 @@ def reply_email(
         with map_errors(mailbox):
             provider = provider_of(caller, mailbox)
             original = as_original(provider.read_message(parameters.message_id, body=True))
-            later = find_later(provider, parameters.message_id, original.message_id)
+            later = find_later(
+                provider,
+                parameters.message_id,
+                original.message_id,
+                original.references,
+                own=mailbox.address,
+            )
         own = author_content(parameters.comment, "text")
         to, cc = answer_recipients(original, own=mailbox.address, reply_all=parameters.reply_all)
         request = Request(
@@ -332,7 +338,13 @@ def _look_around(
     recipients = (*request.to, *request.cc, *request.bcc)
     standing, known = read_standing(caller, mailbox, fingerprint, *questions(mailbox, recipients))
     context = replace(
-        surroundings(mailbox, recipients, known),
+        surroundings(
+            mailbox,
+            recipients,
+            known,
+            confirmed=standing.policy.confirmed_domains,
+            elsewhere=composed.original.reply_to if composed.original else (),
+        ),
         recent_duplicate=standing.has_recent_twin,
         open_twin=asking and standing.has_open_twin,
         reply_all=composed.reply_all,

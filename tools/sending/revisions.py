@@ -22,6 +22,7 @@ from approvals.core.types import (
     Proposal,
     Revisable,
 )
+from approvals.rules.policy import policy_of
 from tools.mail.message.compose import (
     MAX_TOTAL_BYTES,
     Attachment,
@@ -50,7 +51,7 @@ from tools.sending.surroundings import surroundings
 from tools.sending.uploads import TOO_LARGE
 
 # These warnings are about other mail than this one, so they stay valid for the edited text.
-CARRIED_OVER = ("injection", "thread_moved", "reply_to_differs")
+CARRIED_OVER = ("injection", "thread_moved", "thread_unread", "reply_to_differs")
 LABELS = {
     "to": translatable("To"),
     "cc": translatable("Cc"),
@@ -139,7 +140,8 @@ def revise_mail(current: Revisable, changes: Changes) -> Proposal:
     request = _request(payload, mailbox, current.blob, changed)
     message = encode(request, message_id=payload.message_id)
     quoted = _find_own_quote(payload, message.recipients)
-    around = replace(surroundings(mailbox, message.recipients), quoted=quoted)
+    confirmed = policy_of(mailbox).confirmed_domains
+    around = replace(surroundings(mailbox, message.recipients, confirmed=confirmed), quoted=quoted)
     preview = previews.of_message(message, around, around=_keep_original(current.preview))
     domains = {domain_of(address) for address in message.recipients}
     carried = [

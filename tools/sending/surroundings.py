@@ -5,8 +5,13 @@ and only once.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime
 from hashlib import sha256
 from typing import Any
+
+from django.db.models import Count, Min, Q
+from django.utils import timezone
 
 from accounts.connect import mailbox_status
 from accounts.infra.compiled_sql import Asked, Select, read_together, slot
@@ -16,21 +21,25 @@ from tools.mail.message.markup import whole_text
 from tools.mail.text.addresses import domain_of
 from tools.models import Acquaintance
 from tools.providers import provider_for
-from tools.providers.base import MailProvider, SearchQuery
-from tools.providers.errors import NotAuthorized, NotFound, ProviderError, Unsupported
-from tools.warnings import Context, Later
+from tools.providers.base import MailProvider, Message, SearchQuery
+from tools.providers.errors import NotAuthorized, ProviderError, Refused
+from tools.warnings import Context, KnownDomain, Later, lookalike
 
 FIRST_LOOK = 50  # of the newest in Sent, for the first lookup
 ASKED = 5  # recipients that are looked up one by one
+ANSWERED = 3  # of the last ids that a mail names, which are looked up in Sent
+LOOKED_BACK = 50  # of the newest messages of a conversation
 LOOKED_AT = 5  # of the results for one: a search may find other addresses that contain this one
 
+
+Known = dict[str, KnownDomain]
 
 _domains = Select(
     lambda: (
         Acquaintance.objects.filter(mailbox=slot(Acquaintance, "mailbox"))
         .order_by()
         .values_list("domain")
-        .distinct()
+        .annotate(first=Min("since"), answers=Count("pk", filter=Q(answered=True)))
     )
 )
 
@@ -39,20 +48,28 @@ def surroundings(
     mailbox: Mailbox,
     recipients: Iterable[str],
     found: Sequence[Sequence[tuple[Any, ...]]] | None = None,
+    *,
+    confirmed: Iterable[str],
+    elsewhere: Iterable[str] = (),
 ) -> Context:
     """Return the recipients that are new to this mailbox, and the domains that it knows.
 
-    `found` are the answers to `questions`, if they were read with something else. A mailbox that
-    does not answer delays no proposal; `unasked` then has the recipients that were not looked up.
+    `found` are the answers to `questions`, if they were read with something else. `confirmed` are
+    the domains that a manager calls right, and `elsewhere` the addresses that another person asks to
+    answer to. A mailbox that does not answer delays no proposal; `unasked` then has the recipients
+    that were not looked up.
     """
     everybody = _fold(recipients)
     unknown, domains = _look_up(mailbox, everybody, found)
     strangers: list[str] = []
+    context = Context(
+        own_domains=frozenset({mailbox.domain}), confirmed_domains=frozenset(confirmed)
+    )
     try:
-        if unknown and mailbox.status != Mailbox.Status.NEEDS_REAUTH:
+        if mailbox.status != Mailbox.Status.NEEDS_REAUTH:
             provider = provider_for(mailbox)
             all_seen = False  # then a search would find nothing else
-            if not domains:
+            if unknown and not domains:
                 newest = provider.list_messages(
                     folder="sent", unread=None, limit=FIRST_LOOK, page_token=None
                 )
@@ -64,20 +81,66 @@ def surroundings(
             for address in unknown[:ASKED]:
                 if not all_seen and _is_in_sent(provider, address):
                     remember_acquaintances(mailbox, (address,))
-                    domains.add(domain_of(address))
+                    domains.setdefault(domain_of(address), KnownDomain(since=timezone.now()))
                 else:
                     strangers.append(address)
                 unknown = tuple(each for each in unknown if each != address)
+            doubtful = [
+                address
+                for address in everybody
+                if _is_doubtful(replace(context, known_domains=domains), address, elsewhere)
+            ]
+            for address in doubtful[:ASKED]:
+                if _has_answered(provider, address):
+                    _remember_answer(mailbox, address)
+                    domain = domain_of(address)
+                    domains[domain] = replace(domains[domain], answered=True)
     except NotAuthorized:
         mailbox_status.mark_login_refused(mailbox)  # the others stay in `unasked`
     except ProviderError:
         pass
-    return Context(
-        own_domains=frozenset({mailbox.domain}),
-        known_domains=frozenset(domains),
-        strangers=tuple(strangers),
-        unasked=unknown,
+    return replace(context, known_domains=domains, strangers=tuple(strangers), unasked=unknown)
+
+
+def _is_doubtful(context: Context, address: str, elsewhere: Iterable[str]) -> bool:
+    """Return True if a warning depends on an answer from this domain, and none is known."""
+    domain = domain_of(address)
+    if domain not in context.known_domains or domain in context.trusted_domains:
+        return False
+    return (
+        address in _fold(elsewhere)
+        or lookalike.mixes_scripts(domain)
+        or lookalike.model_of(domain, context.models_for(domain)) is not None
     )
+
+
+def _has_answered(provider: MailProvider, address: str) -> bool:
+    """Return True if a mail from this address in the inbox answers a mail in Sent.
+
+    A mail that only arrived proves nothing, because everybody can write to the mailbox.
+    """
+    found = provider.search(SearchQuery(from_=address), limit=LOOKED_AT, page_token=None)
+    for card in found.cards:
+        if card.from_address.lower() != address:
+            continue  # a search may find other addresses that contain this one
+        message = provider.read_message(card.id, body=False)
+        if not message.is_automatic and any(
+            _was_sent(provider, each) for each in message.references[-ANSWERED:]
+        ):
+            return True
+    return False
+
+
+def _was_sent(provider: MailProvider, message_id: str) -> bool:
+    try:
+        return provider.find_sent(message_id) is not None
+    except Refused:
+        return False  # no search can hold this id
+
+
+def _remember_answer(mailbox: Mailbox, address: str) -> None:
+    domain = domain_of(address)[:255]
+    Acquaintance.objects.filter(mailbox=mailbox, domain=domain).update(answered=True)
 
 
 def remember_acquaintances(mailbox: Mailbox, addresses: Iterable[str]) -> None:
@@ -98,31 +161,59 @@ def remember_acquaintances(mailbox: Mailbox, addresses: Iterable[str]) -> None:
 
 
 def find_later(
-    provider: MailProvider, original: str, message_id: str, *, own: str = ""
+    provider: MailProvider, original: str, answered: str, references: Sequence[str], *, own: str
 ) -> Later | None:
-    """Return the newest message of the thread unless it is the answered one; `own` is the answer
-    itself.
+    """Return the newest answer that came after the answered message, or None.
 
-    If the original is gone or the mailbox has no threads, return None. Every other refusal is
-    raised, because the thread was not read then.
+    Without an answer, but with places that could not be searched, the result names no message.
+    `original` is the answered message's id at the provider and may be empty, `answered` its
+    Message-ID, `references` are the ids before it, and `own` is the address of the mailbox. Raises
+    ProviderError.
     """
-    try:
-        thread = provider.read_thread(original, limit=2, body=False)
-    except Unsupported:
-        return None
-    except NotFound:
-        return None
-    others = [message for message in thread if not own or message.message_id != own]
-    if not others:
-        return None
-    newest = others[-1]
-    if newest.id == original or (message_id and newest.message_id == message_id):
-        return None
-    return Later(
-        message_id=newest.message_id or newest.id,
-        from_address=newest.from_address,
-        date=newest.date,
+    before = frozenset(references) - {answered}
+    thread = provider.read_thread(
+        original, limit=LOOKED_BACK, body=False, answers_to=(answered, *references)
     )
+    first = next(
+        (
+            each
+            for each in thread.messages
+            if each.id == original or (answered and each.message_id == answered)
+        ),
+        None,
+    )
+    answers = [
+        each
+        for each in thread.messages
+        if each != first
+        and each.message_id not in {answered, *before} - {""}
+        and is_answer(each, answered, first, own=own)
+    ]
+    if answers:
+        newest = answers[-1]
+        return Later(
+            message_id=newest.message_id or newest.id,
+            from_address=newest.from_address,
+            date=newest.date,
+        )
+    return None if thread.is_whole else Later(message_id="", from_address="")
+
+
+def is_answer(message: Message, answered: str, first: Message | None, *, own: str) -> bool:
+    """Return True if somebody else wrote this message after the answered one, `first`.
+
+    It either names that one, or came later into the conversation: by its Date, which its sender
+    chooses, or by its arrival. If that one is gone, every message of somebody else counts.
+    """
+    if message.is_automatic or message.is_sent or message.from_address.lower() == own.lower():
+        return False
+    if first is None or (answered and answered in message.references):
+        return True
+    return _is_after(message.date, first.date) or _is_after(message.arrived, first.arrived)
+
+
+def _is_after(time: datetime | None, other: datetime | None) -> bool:
+    return time is not None and (other is None or time > other)
 
 
 def all_text(original: Original) -> str:
@@ -142,12 +233,14 @@ def _look_up(
     mailbox: Mailbox,
     addresses: tuple[str, ...],
     found: Sequence[Sequence[tuple[Any, ...]]] | None = None,
-) -> tuple[tuple[str, ...], set[str]]:
+) -> tuple[tuple[str, ...], Known]:
     """Return those of the addresses that the mailbox does not know, and all domains that it knows."""
     digests, domains = found or read_together(*questions(mailbox, addresses))
     known = {_digest(mailbox.address), *(digest for (digest,) in digests)}
     unknown = tuple(address for address in addresses if _digest(address) not in known)
-    return unknown, {domain for (domain,) in domains}
+    return unknown, {
+        domain: KnownDomain(since=since, answered=count > 0) for domain, since, count in domains
+    }
 
 
 def _fold(addresses: Iterable[str]) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from typing import Any
 from approvals.core.types import PreviewWarning
 from tools.mail.message.compose import OutgoingMessage
 from tools.mail.message.hidden import HiddenText, hidden_texts
-from tools.warnings.context import Context, Later
+from tools.warnings.context import Context, KnownDomain, Later
 from tools.warnings.course import no_sent_copy, possible_duplicate, thread_moved
 from tools.warnings.files import attachment_missing, attachment_type
 from tools.warnings.parts import alternatives_differ, hidden_part
@@ -26,7 +26,7 @@ from tools.warnings.recipients import (
 from tools.warnings.targets import link_mismatch, long_query, remote_content
 from tools.warnings.wording import bidi, content_removed, hidden_text, injection, secret
 
-__all__ = ["ALL", "Context", "Later", "find_warnings", "judge_message"]
+__all__ = ["ALL", "Context", "KnownDomain", "Later", "find_warnings", "judge_message"]
 
 ALL: Sequence[Callable[[OutgoingMessage, Context], PreviewWarning | None]] = (
     lookalike_domain,

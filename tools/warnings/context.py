@@ -1,7 +1,8 @@
 """The facts around a message that warnings use."""
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
 
@@ -20,7 +21,10 @@ BLOCKQUOTE = re.compile(r"<(?P<ends>/?)blockquote\b", re.IGNORECASE)
 
 @dataclass(frozen=True, kw_only=True)
 class Later:
-    """The newest message of the thread, if it came after the answered one."""
+    """The newest answer in the thread, if it came after the answered message.
+
+    Without a `message_id` none was found, but not everything could be searched.
+    """
 
     message_id: str
     from_address: str
@@ -28,10 +32,19 @@ class Later:
 
 
 @dataclass(frozen=True, kw_only=True)
+class KnownDomain:
+    """A domain that the mailbox has written to: since when, and whether somebody there answered."""
+
+    since: datetime
+    answered: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class Context:
     """The facts besides the message.
 
-    `own_domains` are the mailbox's own, `known_domains` those that it has written to. `strangers`
+    `own_domains` are the mailbox's own, `known_domains` those that it has written to, and
+    `confirmed_domains` those that a manager calls right although they look like others. `strangers`
     are recipients without a mail in Sent. `unasked` were not looked up, because they are too many
     or Sent could not be read. `prompted_by` is the text of the mail that is answered or forwarded,
     hidden text included. If it is answered, `asked_by` is its From and `answers_to` its Reply-To.
@@ -39,7 +52,8 @@ class Context:
     """
 
     own_domains: frozenset[str]
-    known_domains: frozenset[str] = frozenset()
+    known_domains: Mapping[str, KnownDomain] = field(default_factory=dict)
+    confirmed_domains: frozenset[str] = frozenset()
     strangers: tuple[str, ...] = ()
     unasked: tuple[str, ...] = ()
     recent_duplicate: bool = False
@@ -50,6 +64,25 @@ class Context:
     asked_by: str = ""
     answers_to: tuple[str, ...] = ()
     later: Later | None = None
+
+    @property
+    def trusted_domains(self) -> frozenset[str]:
+        """Return the domains where somebody has answered, the confirmed and the own ones."""
+        answered = (domain for domain, known in self.known_domains.items() if known.answered)
+        return self.own_domains | self.confirmed_domains | frozenset(answered)
+
+    def models_for(self, domain: str) -> frozenset[str]:
+        """Return the domains that this one may imitate: the own ones, and the ones known as long.
+
+        A younger one counts too if somebody has answered there, and nobody here.
+        """
+        here = self.known_domains.get(domain)
+        return self.own_domains | {
+            other
+            for other, known in self.known_domains.items()
+            if other != domain
+            and (here is None or known.since <= here.since or known.answered > here.answered)
+        }
 
 
 def unseen_in(content: Content) -> tuple[str, ...]:

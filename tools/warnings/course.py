@@ -21,17 +21,22 @@ def possible_duplicate(message: OutgoingMessage, context: Context) -> PreviewWar
 
 
 def thread_moved(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
-    return (
-        build_thread_moved(context.later, own=message.request.from_address)
-        if context.later
-        else None
-    )
+    return build_thread_moved(context.later) if context.later else None
 
 
-def build_thread_moved(later: Later, *, own: str) -> PreviewWarning:
-    """Return the warning that the thread has a newer message; the mark names it, so another one
-    warns again.
+def build_thread_moved(later: Later) -> PreviewWarning:
+    """Return the warning that the thread has a newer message, or that nobody could look everywhere.
+
+    The mark names the message, so another one warns again.
     """
+    if not later.message_id:
+        return PreviewWarning(
+            code="thread_unread",
+            title=translatable("Perhaps there is an answer."),
+            text=translatable(
+                "mailhub could not search the whole conversation. Look for a newer mail in it."
+            ),
+        )
     dated = (
         translatable("The newest mail is from %(date)s.", date=f"{later.date:%Y-%m-%d %H:%M %z}")
         if later.date
@@ -40,14 +45,12 @@ def build_thread_moved(later: Later, *, own: str) -> PreviewWarning:
     return PreviewWarning(
         code="thread_moved",
         title=translatable("The conversation has moved on."),
-        text=join(_newer_mail(later, own=own), dated),
+        text=join(_newer_mail(later), dated),
         mark=hashlib.sha256(later.message_id.encode()).hexdigest()[:16],
     )
 
 
-def _newer_mail(later: Later, *, own: str) -> Translatable:
-    if later.from_address.lower() == own.lower():
-        return translatable("You have written in it after the mail that this answers.")
+def _newer_mail(later: Later) -> Translatable:
     if not later.from_address:
         return translatable("Somebody has written in it after the mail that this answers.")
     return translatable(

@@ -54,11 +54,13 @@ def first_time_recipient(message: OutgoingMessage, context: Context) -> PreviewW
 def lookalike_domain(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
     """Return a warning about a domain that imitates a known one, or mixes letters of several
     scripts.
+
+    Mail to it makes it no better known, and an answer does not make it older than its model.
     """
-    known = context.own_domains | context.known_domains
+    sure = context.own_domains | context.confirmed_domains
     said: list[Translatable] = []
-    for domain in sorted({domain_of(a) for a in message.recipients} - known):
-        like = lookalike.model_of(domain, known)
+    for domain in sorted({domain_of(a) for a in message.recipients} - sure):
+        like = lookalike.model_of(domain, context.models_for(domain))
         shown = lookalike.spell_domain(domain)
         if like:
             said.append(
@@ -68,7 +70,7 @@ def lookalike_domain(message: OutgoingMessage, context: Context) -> PreviewWarni
                     known=lookalike.spell_domain(like),
                 )
             )
-        elif lookalike.mixes_scripts(domain):
+        elif domain not in context.trusted_domains and lookalike.mixes_scripts(domain):
             said.append(
                 translatable("%(domain)s mixes letters of different scripts.", domain=shown)
             )
@@ -85,12 +87,12 @@ def lookalike_domain(message: OutgoingMessage, context: Context) -> PreviewWarni
 def reply_to_differs(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
     """Return a warning about an answer to another domain than the sender's.
 
-    It is a high risk if the mailbox knows only the domain of the sender: somebody may write in the
-    name of an acquaintance and collect the answers.
+    It is a high risk if the mailbox knows the domain of the sender, but nobody has answered from
+    the other one: somebody may write in the name of an acquaintance and collect the answers.
     """
     asked_by = domain_of(context.asked_by)
     receiving = {domain_of(address) for address in message.recipients}
-    known = context.own_domains | context.known_domains
+    known = context.own_domains | context.known_domains.keys()
     elsewhere = [
         address
         for address in context.answers_to
@@ -98,7 +100,9 @@ def reply_to_differs(message: OutgoingMessage, context: Context) -> PreviewWarni
     ]
     if not asked_by or not elsewhere:
         return None
-    strange = asked_by in known and any(domain_of(address) not in known for address in elsewhere)
+    strange = asked_by in known and any(
+        domain_of(address) not in context.trusted_domains for address in elsewhere
+    )
     text = translatable(
         "%(sender)s wrote the mail and asks for answers to %(addresses)s.",
         sender=context.asked_by,

@@ -20,6 +20,7 @@ from tests.support.servers.gmail_messages import (
     number_parts,
     read_upload,
     show_message,
+    topic_of,
     without_bcc,
 )
 
@@ -46,6 +47,7 @@ class Mailboxes:
         self.page_overlap = 0
         self.lists_more_than_asked = False
         self.search_lags = self.lists_lag = False
+        self.splits_subjects = False  # as Gmail does: another subject is another conversation
         # The treatment of the Message-ID of a sent mail. The real service was seen to replace it
         # and to keep no copy (FlowCrypt/flowcrypt-browser#4273, gauteh/lieer#198), and in other
         # years to note it or to keep it.
@@ -67,9 +69,10 @@ class Mailboxes:
         *,
         labels: tuple[str, ...] = ("INBOX", "UNREAD"),
         at: int | None = None,
+        thread: str | None = None,
     ) -> Stored:
         with self._lock:
-            return self._add(self.box(address), source, set(labels), at=at)
+            return self._add(self.box(address), source, set(labels), at=at, thread=thread)
 
     def sources(self, address: str, label: str) -> list[bytes]:
         """Return the messages with a label, oldest first."""
@@ -277,7 +280,12 @@ class Mailboxes:
         parsed = message_from_bytes(source, policy=policy.compat32)
         named = set(ID.findall(f"{parsed['References']} {parsed['In-Reply-To']}"))
         kin = next(
-            (s for s in box.messages.values() if named and s.header("Message-ID").strip() in named),
+            (
+                s
+                for s in box.messages.values()
+                if s.header("Message-ID").strip() in named
+                and not (self.splits_subjects and topic_of(s.parsed) != topic_of(parsed))
+            ),
             None,
         )
         stored = Stored(

@@ -16,6 +16,7 @@ from tests.support.servers.gmail_data import Box, Call, Stored
 ID = re.compile(r"<[^<>\s]+>")
 # A message without parts: the number of the first part is 0.
 WHOLE = "whole"
+GROUP = re.compile(r"\{([^{}]*)\}")  # any of its terms
 TERM = re.compile(r'(-?)(?:(\w+):)?("[^"]*"|[^\s"]+)')
 
 
@@ -35,10 +36,10 @@ def belongs_to_thread(source: bytes, box: Box, thread: str) -> bool:
     named = (
         ids & set(ID.findall(str(told["References"]))) & set(ID.findall(str(told["In-Reply-To"])))
     )
-    return bool(named) and _topic(told) in {_topic(stored.parsed) for stored in there}
+    return bool(named) and topic_of(told) in {topic_of(stored.parsed) for stored in there}
 
 
-def _topic(parsed: Message) -> str:
+def topic_of(parsed: Message) -> str:
     return re.sub(r"(?i)^(re:\s*)+", "", " ".join(_readable(parsed, "subject").split()))
 
 
@@ -142,6 +143,10 @@ def matches_query(stored: Stored, query: str, box: Box) -> bool:
         "\n".join(part.get("value", "") for part in _headers(parsed)).lower()
         + html.unescape(_snippet(parsed)).lower()
     )
+    for group in GROUP.findall(query):
+        if not any(matches_query(stored, term, box) for term in group.split()):
+            return False
+    query = GROUP.sub("", query)
     own = {name.lower().replace(" ", "-"): id_ for id_, name in box.labels.items()}
     for minus, key, raw in TERM.findall(query):
         value = raw.strip('"')

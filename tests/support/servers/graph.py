@@ -136,9 +136,17 @@ class GraphServer:
         self.tamper = lambda item: None
 
     def deliver(
-        self, address: str, source: bytes, *, folder: str = "inbox", unread: bool = True
+        self,
+        address: str,
+        source: bytes,
+        *,
+        folder: str = "inbox",
+        unread: bool = True,
+        conversation: str = "",
     ) -> Item:
-        return self.store.deliver(address, source, folder=folder, unread=unread)
+        return self.store.deliver(
+            address, source, folder=folder, unread=unread, conversation=conversation
+        )
 
     def sends(self) -> list[Hit]:
         """Return every call to a sending endpoint that reached the server, whatever its result."""

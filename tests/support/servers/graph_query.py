@@ -11,12 +11,14 @@ from typing import Any
 from tests.support.servers.graph_store import BadRequest, Item, file_row, moment
 
 TOP_LIMIT = 1000
-CLAUSE = re.compile(r"(\w+) (eq|ge|gt|le|lt) ('(?:[^']|'')*'|\S+)")
+CLAUSE = re.compile(r"([\w/]+) (eq|ge|gt|le|lt) ('(?:[^']|'')*'|\S+)")
 CONTAINS = re.compile(r"contains\((\w+),('(?:[^']|'')*')\)")
 EXTENDED = re.compile(
     r"singleValueExtendedProperties/Any\(ep: ep/id eq ('(?:[^']|'')*') and ep/value eq ('(?:[^']|'')*')\)"
 )
 TERM = re.compile(r'(?:(\w+)(:|>=|<=|<|>))?("[^"]*"|[^\s()]+)')
+EITHER = re.compile(r" and \(((?:[^()']|'(?:[^']|'')*')*)\)")
+OR = re.compile(r" or (?=(?:[^']*'[^']*')*[^']*$)")
 SEPARATOR = re.compile(r" and (?=(?:[^']*'[^']*')*[^']*$)")
 COMPARE = {
     "eq": lambda a, b: a == b, "ge": lambda a, b: a >= b, "gt": lambda a, b: a > b,
@@ -63,7 +65,13 @@ def selected(item: Item, query: dict[str, str]) -> dict[str, Any]:
 
 
 def _holds(item: Item, condition: str) -> bool:
+    if not EITHER.search(condition) and OR.search(condition):
+        return any(_holds(item, part) for part in OR.split(condition))
     rest = condition
+    for group in EITHER.finditer(condition):
+        if not any(_holds(item, part) for part in OR.split(group[1])):
+            return False
+        rest = rest.replace(group[0], "")
     for marked in EXTENDED.finditer(condition):
         if item.extended.get(_string(marked[1])) != _string(marked[2]):
             return False
@@ -78,9 +86,11 @@ def _holds(item: Item, condition: str) -> bool:
             value = (
                 {"true": True, "false": False}.get(value, value) if match[3][0] != "'" else value
             )
-            if match[1] not in item.shown:
+            mine: Any = item.shown
+            for name in match[1].split("/"):
+                mine = mine.get(name) if isinstance(mine, dict) else None
+            if mine is None:
                 return False
-            mine: Any = item.shown[match[1]]
             if match[1].endswith("DateTime"):
                 mine, value = moment(mine), moment(value)
             if not COMPARE[match[2]](mine, value):

@@ -18,6 +18,7 @@ from email.policy import SMTP
 from email.utils import format_datetime
 from typing import Any
 
+from tools.mail.message import lenient
 from tools.providers.base import Message
 from tools.providers.memory import MemoryProvider, MemoryServer
 
@@ -30,6 +31,9 @@ NAMES = {
     "archive": "Archive",
 }
 BCC = re.compile(rb"^Bcc:[^\r\n]*\r\n(?:[ \t][^\r\n]*\r\n)*", re.IGNORECASE | re.MULTILINE)
+SHOWN_HEADERS = (
+    "References", "In-Reply-To", "X-Mailhub-Own", "Auto-Submitted", "Precedence", "Content-Type"
+)  # fmt: skip
 NOT_SHOWN = ("singleValueExtendedProperties", "attachments")
 
 
@@ -130,6 +134,7 @@ class Store:
         self.made: dict[str, dict[str, tuple[str, str]]] = {}
         self.lock = threading.RLock()
         self.one_second = False
+        self.splits_subjects = False  # as Exchange does: another subject is another conversation
         self._clock = itertools.count(1)
         self._began = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=2)
 
@@ -217,14 +222,38 @@ class Store:
         item.changed()
 
     def deliver(
-        self, address: str, source: bytes, *, folder: str = "inbox", unread: bool = True
+        self,
+        address: str,
+        source: bytes,
+        *,
+        folder: str = "inbox",
+        unread: bool = True,
+        conversation: str = "",
     ) -> Item:
-        """Add a message that comes as bytes, parsed as leniently as in Exchange."""
+        """Add a message that comes as bytes, parsed as leniently as in Exchange.
+
+        It joins the conversation of a message that it names, or of the one with the Message-ID
+        `conversation`.
+        """
         reader = MemoryProvider(server := MemoryServer(), address)
         server.deliver(address, source)
         (card,) = reader.list_messages(folder="inbox", unread=None, limit=1, page_token=None).cards
         message = reader.read_message(card.id, body=True)
+        headers = lenient.headers(source)
         root = (*message.references, message.message_id)[0] or uuid.uuid4().hex
+        conversation = next(
+            (
+                item.shown["conversationId"]
+                for item in self.of(address).values()
+                if item.shown["internetMessageId"] in (conversation, *message.references)
+                and not (
+                    self.splits_subjects
+                    and not conversation
+                    and topic_of(item.shown["subject"]) != topic_of(message.subject)
+                )
+            ),
+            hashlib.sha256(root.encode()).hexdigest()[:32],
+        )
         named = (
             as_recipient(message.from_address, message.from_name) if message.from_address else None
         )
@@ -241,10 +270,11 @@ class Store:
                 "replyTo": [as_recipient(a) for a in message.reply_to],
                 "internetMessageId": message.message_id,
                 "internetMessageHeaders": [
-                    {"name": "References", "value": " ".join(message.references)},
-                    {"name": "X-Mailhub-Own", "value": message.own_mark},
+                    {"name": name, "value": str(headers[name])}
+                    for name in SHOWN_HEADERS
+                    if name in headers
                 ],
-                "conversationId": hashlib.sha256(root.encode()).hexdigest()[:32],
+                "conversationId": conversation,
                 "body": {
                     "contentType": "html" if message.html is not None else "text",
                     "content": (
@@ -330,6 +360,10 @@ def as_recipient(address: str, name: str = "") -> dict[str, Any]:
 
 def folder_id(address: str, folder: str) -> str:
     return "AQMk" + hashlib.sha256(f"{address.lower()} {folder}".encode()).hexdigest() * 2
+
+
+def topic_of(subject: str) -> str:
+    return re.sub(r"(?i)^(re:\s*)+", "", subject)
 
 
 def moment(value: str) -> datetime:

@@ -83,7 +83,7 @@ def test_folders_files_and_threads_are_whole_across_pages(
     card = ada.list_messages(folder="inbox", unread=None, limit=1, page_token=None).cards[0]
     graph.most_per_page, graph.empty_pages = 1, 1
     assert len(ada.list_folders()) == len(graph.store.names)
-    thread = ada.read_thread(card.id, limit=4)
+    thread = ada.read_thread(card.id, limit=4).messages
     assert {(each.subject, len(each.attachments)) for each in thread} == {
         (f"Order {n}", 3) for n in (1, 2, 3, 4)
     }

@@ -76,7 +76,8 @@ def test_folder_that_cannot_be_opened_is_not_called_missing(
         provider.read_thread(page.cards[0].id, limit=2, body=False)
     assert caught.value.code == code
     assert [
-        message.subject for message in provider.read_thread(page.cards[0].id, limit=2, body=False)
+        message.subject
+        for message in provider.read_thread(page.cards[0].id, limit=2, body=False).messages
     ] == ["one"]
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.tools.warnings.messages import codes, message
+from tests.tools.warnings.messages import answered, codes, message
 
 FOLDER = Path(__file__).parent.parent.parent / "corpus" / "warnings"
-KNOWN = frozenset({"northwind.example", "contoso.example"})
+KNOWN = answered("northwind.example", "contoso.example")
 SEED = 20260301
 IBANS = ("DE89 3704 0044 0532 0130 00", "GB29 NWBK 6016 1331 9268 19", "FR14 2004 1010 0505 0001 3M02 606",
          "ES91 2100 0418 4502 0005 1332", "CH93 0076 2011 6238 5295 7")  # fmt: skip

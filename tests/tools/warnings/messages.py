@@ -1,12 +1,19 @@
 """Messages for the tests of the warnings."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 from tools.mail.message.compose import OutgoingMessage, Request, new_message
 from tools.mail.message.content import Content, own_content
-from tools.warnings import Context, find_warnings
+from tools.warnings import Context, KnownDomain, find_warnings
 
 OWN = frozenset({"lovelace.example"})
+SINCE = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def answered(*domains: str) -> dict[str, KnownDomain]:
+    """Return these domains as known for the same time, with an answer from each."""
+    return {domain: KnownDomain(since=SINCE, answered=True) for domain in domains}
 
 
 def message(

@@ -5,11 +5,11 @@ import string
 import pytest
 
 from approvals.core.types import PreviewWarning
-from tests.tools.warnings.messages import OWN, codes, message
+from tests.tools.warnings.messages import OWN, answered, codes, message
 from tools.warnings import Context, Later, find_warnings, lookalike
 
-KNOWN = frozenset(
-    {"northwind.example", "paypal.com", "müller-söhne.de".encode("idna").decode(), "example.co.uk"}
+KNOWN = answered(
+    "northwind.example", "paypal.com", "müller-söhne.de".encode("idna").decode(), "example.co.uk"
 )
 
 
@@ -94,7 +94,7 @@ def test_domain_that_looks_like_a_known_one_is_a_risk(domain: str, like: str) ->
 )
 def test_different_domain_is_no_risk(domain: str) -> None:
     outgoing = message(to=(f"mira@{ascii_of(domain)}",))
-    assert "lookalike_domain" not in codes(outgoing, known_domains=KNOWN | {"acme.example"})
+    assert "lookalike_domain" not in codes(outgoing, known_domains=KNOWN | answered("acme.example"))
 
 
 # Companies that write to each other every day: hardly any of them may look like another.
@@ -153,7 +153,7 @@ def test_reply_to_another_domain_is_reported(
     asked_by: str, answers_to: str, known: tuple[str, ...], severity: str | None
 ) -> None:
     context = Context(
-        own_domains=OWN, known_domains=frozenset(known), asked_by=asked_by, answers_to=(answers_to,)
+        own_domains=OWN, known_domains=answered(*known), asked_by=asked_by, answers_to=(answers_to,)
     )
     found = [
         w for w in find_warnings(message(to=(answers_to,)), context) if w.code == "reply_to_differs"

@@ -23,6 +23,7 @@ UTC_FROM_ANYWHERE = re.compile(r" -0000\b")
 REFERENCE = re.compile(r"<[^<>\s]+>")
 # Servers that give a message a new Message-ID keep the original here: Outlook.com and others.
 ORIGINAL_ID_HEADERS = ("X-Microsoft-Original-Message-ID", "X-Original-Message-ID")
+REPORTERS = ("mailer-daemon@", "microsoftexchange329e71ec88ae4615bbc36ab6ce41109e@")
 FOLD = re.compile(r"\n(?=[ \t])")
 LINE_ENDS = re.compile(r"[\t\n\u2028\u2029]+")
 
@@ -116,12 +117,24 @@ def parameter(block: Message, name: str) -> str:
 
 
 def references(block: Message) -> tuple[str, ...]:
-    """Return the ids of the conversation, oldest first; In-Reply-To is used if there are no
-    References.
-    """
+    """Return the ids of the conversation, oldest first: References, then In-Reply-To."""
     texts = (_raw(block[name])[-LIST_CHARACTERS:] for name in ("References", "In-Reply-To"))
-    given: list[str] = next(filter(None, map(REFERENCE.findall, texts)), [])
-    return tuple(dict.fromkeys(given))
+    return tuple(dict.fromkeys(id_ for text in texts for id_ in REFERENCE.findall(text)))
+
+
+def is_automatic(block: Message, media_type: str, from_address: str) -> bool:
+    """Return True for an automatic answer (RFC 3834) or a report about a delivery (RFC 3462).
+
+    Exchange sends its reports without headers, under an address of its own.
+    """
+    submitted = decode_text(block["Auto-Submitted"]).partition(";")[0].strip().lower()
+    return (
+        submitted not in ("", "no")
+        or decode_text(block["Precedence"]).lower() == "auto_reply"
+        or "X-Failed-Recipients" in block
+        or media_type == "multipart/report"
+        or from_address.lower().startswith(REPORTERS)
+    )
 
 
 def date_of(block: Message, arrived: datetime | None) -> datetime | None:

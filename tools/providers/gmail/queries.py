@@ -16,6 +16,8 @@ from tools.providers.errors import Refused
 LABEL_ID = re.compile(r"Label_[0-9]+")
 LEFT_OUT = frozenset({"SPAM", "TRASH"})  # from every list that does not name them
 UNSAFE = re.compile(r"[\x00-\x1f\x7f\u2028\u2029\ud800-\udfff]")
+# An address or Message-ID that needs no quotes.
+VALUE = re.compile(r"[^\s\"(){}<>\x00-\x1f\x7f]{3,500}")
 PLAIN = re.compile(r"[\w.@+-]+")
 
 

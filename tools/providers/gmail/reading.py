@@ -15,13 +15,24 @@ import structlog
 from accounts.infra.texts import translatable
 from accounts.people import own_mail
 from tools.mail.message import lenient
-from tools.providers.base import AttachmentInfo, Card, Folder, Message, Page, SearchQuery, role_of
+from tools.providers.base import (
+    AttachmentInfo,
+    Card,
+    Folder,
+    Message,
+    Page,
+    SearchQuery,
+    Thread,
+    role_of,
+)
 from tools.providers.errors import NotFound, ProviderError, Refused
 from tools.providers.gmail import metrics, payload, queries
 from tools.providers.gmail.answers import BadRequest
 from tools.providers.gmail.client import Build
 from tools.providers.gmail.mailbox import ROLE_OF_LABEL, GmailMailbox, message_part
+from tools.providers.gmail.threads import GmailThreads, get_outline
 from tools.providers.gmail.trees import GmailTree, GmailTrees
+from tools.providers.threads import follow
 
 log = structlog.get_logger(__name__)
 
@@ -158,29 +169,27 @@ class GmailReader:
         found = self._trees.fetch(named) if body else self._outline(named, fields=payload.OUTLINE)
         return found.read(id_=message_id, body=body)
 
-    def read_thread(self, message_id: str, *, limit: int, body: bool = True) -> tuple[Message, ...]:
-        """Return the conversation of a message; the id of a conversation is accepted too."""
-        named = message_part(message_id)
+    def read_thread(
+        self, message_id: str, *, limit: int, body: bool = True, answers_to: Sequence[str] = ()
+    ) -> Thread:
+        """Return the conversation of a message; the id of a conversation is accepted too.
+
+        An answer with another subject is in another conversation at Gmail.
+        """
+        threads = GmailThreads(self._mailbox, self._trees, self._list)
+        start = Thread(messages=())
         try:
-            thread = self._mailbox.get_message(named, fields="threadId")["threadId"]
+            start = threads.read_first(message_part(message_id))
         except NotFound:
-            thread = named
-        form, fields = ("metadata", payload.HEAD) if body else ("full", payload.OUTLINE)
-        answer = self._mailbox.read_known(
-            "threads.get",
-            lambda users: users.threads().get(
-                userId="me", id=thread, format=form, fields=f"messages({fields})"
-            ),
-        )
-        told = [
-            each
-            for each in answer.get("messages", ())
-            if not {"DRAFT", "TRASH"} & set(each.get("labelIds", ()))
-        ]
-        shown = (told or answer["messages"])[-limit:]
-        trees = self._trees
-        found = trees.fetch_all(shown) if body else [trees.of_payload(each) for each in shown]
-        return tuple(each.read(id_=str(each.answer["id"]), body=body) for each in found)
+            if not answers_to:
+                raise
+        searches = (threads.find_ids, threads.find_people) if answers_to else (threads.find_ids,)
+        thread = follow(start, answers_to, *searches, limit=limit)
+        if not body:
+            return thread
+        whole = self._trees.fetch_all([threads.answers[each.id] for each in thread.messages])
+        messages = tuple(each.read(id_=str(each.answer["id"]), body=True) for each in whole)
+        return replace(thread, messages=messages)
 
     def fetch_attachment(
         self, message_id: str, attachment_id: str, *, limit: int
@@ -230,7 +239,7 @@ class GmailReader:
         """Return a card for each message, under the id beside it. A message that is gone gets no
         card.
         """
-        answers = self._client.each("messages.get", _get_outline, list(ids), again=True)
+        answers = self._client.each("messages.get", get_outline, list(ids), again=True)
         for answer in answers:
             if isinstance(answer, ProviderError) and not isinstance(answer, NotFound):
                 raise answer
@@ -334,10 +343,6 @@ def _row(row: Found, answer: Mapping[str, Any], block: Block | None) -> Found:
 
 def _get_row(users: Any, id_: str) -> Any:
     return users.messages().get(userId="me", id=id_, format="metadata", metadataHeaders=ROW_HEADERS)
-
-
-def _get_outline(users: Any, id_: str) -> Any:
-    return users.messages().get(userId="me", id=id_, format="full", fields=payload.OUTLINE)
 
 
 def _get_label(users: Any, id_: str) -> Any:

@@ -33,7 +33,8 @@ class GmailTree:
             body=body,
         )
         files = tuple(_as_gmail(info) for info in message.attachments)
-        return replace(message, attachments=files)
+        is_sent = "SENT" in self.answer.get("labelIds", ())
+        return replace(message, attachments=files, is_sent=is_sent)
 
     def file(self, part_id: str, *, limit: int) -> tuple[AttachmentInfo, bytes]:
         number = payload.number_of(part_id)

@@ -10,10 +10,10 @@ from tools.mail.message import lenient, mime
 from tools.mail.message.mime import Tree
 from tools.mail.text.decoding import without_controls
 from tools.providers import handles
-from tools.providers.base import AttachmentInfo, Card, Folder, Message, Page, SearchQuery
+from tools.providers.base import AttachmentInfo, Card, Folder, Message, Page, SearchQuery, Thread
 from tools.providers.errors import NotFound, Refused
 from tools.providers.graph.answers import Answer
-from tools.providers.graph.attachments import FILE_FIELDS, GraphAttachments
+from tools.providers.graph.attachments import GraphAttachments
 from tools.providers.graph.client import PAGES
 from tools.providers.graph.mailbox import (
     WELL_KNOWN,
@@ -31,22 +31,15 @@ from tools.providers.graph.queries import (
     below,
     build_search,
     join_filters,
-    quote_text,
     unread_filter,
 )
 from tools.providers.graph.sources import fetch_tree, is_number, read_source
+from tools.providers.graph.threads import FILES, HEAD_FIELDS, GraphThreads, read_head
 from tools.providers.messages import NO_ATTACHMENT, read_file, too_large
+from tools.providers.threads import follow
 
 CARD_FIELDS = "id,subject,from,toRecipients,receivedDateTime,sentDateTime,bodyPreview,isRead,isDraft,hasAttachments"
-# Our own header can only be read with all headers: Graph has no filter for one header.
-MESSAGE_FIELDS = (
-    "id,subject,from,toRecipients,ccRecipients,replyTo,receivedDateTime,sentDateTime,internetMessageId,"
-    "internetMessageHeaders,conversationId,hasAttachments,isDraft"
-)
-THREAD_FIELDS = (
-    "id,subject,from,toRecipients,ccRecipients,receivedDateTime,sentDateTime,internetMessageId"
-)
-FILES = f"attachments($select={FILE_FIELDS})"
+MESSAGE_FIELDS = f"{HEAD_FIELDS},hasAttachments,isDraft"
 TOP_LIMIT = 1000  # of `$top`: https://learn.microsoft.com/graph/api/user-list-messages
 TOKEN_LENGTH = 200  # longest page token that a tool takes
 SOURCE_SECONDS = 2.0  # for the sources of a conversation, one request each
@@ -102,32 +95,33 @@ class GraphReader:
         tree = fetch_tree(self._client, path, row) if body else None
         return self._message(message_id, row, body=body, tree=tree)
 
-    def read_thread(self, message_id: str, *, limit: int, body: bool = True) -> tuple[Message, ...]:
-        start = self._client.get(
-            self._mailbox.find_message(message_id), {"$select": "conversationId"}
-        ).body
-        conversation = str(start.get("conversationId") or "")
-        if not conversation:
-            return (self.read_message(message_id, body=body),)
-        filters = (f"conversationId eq {quote_text(conversation)}", "isDraft eq false")
-        params: dict[str, str | int] = {
-            "$filter": join_filters(filters, None),
-            "$orderby": "receivedDateTime desc",
-            "$top": limit,
-            "$select": f"{MESSAGE_FIELDS},body" if body else THREAD_FIELDS,
-            **({"$expand": FILES} if body else {}),
-        }
-        rows = self._client.rows("/messages", params, enough=limit)[:limit]
-        short = handles.shorten(self._mailbox.id, [str(row["id"]) for row in rows])
-        oldest = datetime.min.replace(tzinfo=UTC)
+    def read_thread(
+        self, message_id: str, *, limit: int, body: bool = True, answers_to: Sequence[str] = ()
+    ) -> Thread:
+        """Return the conversation of a message.
+
+        An answer with another subject is in another conversation at Exchange.
+        """
+        threads = GraphThreads(self._mailbox, limit=limit, body=body)
+        start = Thread(messages=())
+        try:
+            start = threads.read_first(self._mailbox.find_message(message_id))
+        except NotFound:
+            if not answers_to:
+                raise
+        searches = (threads.find_ids, threads.find_people) if answers_to else (threads.find_ids,)
+        thread = follow(start, answers_to, *searches, limit=limit)
+        if not body:
+            return thread
         until = time.monotonic() + SOURCE_SECONDS
         messages = []
-        for row in rows:  # newest first; the others are read from Graph's JSON
-            is_early = body and time.monotonic() < until
+        for each in reversed(thread.messages):  # the last ones are read from Graph's JSON
+            row = threads.rows[each.id]
+            is_early = time.monotonic() < until
             path = path_of(str(row["id"]))
             tree = fetch_tree(self._client, path, row) if is_early else None
-            messages.append(self._message(short[str(row["id"])], row, body=body, tree=tree))
-        return tuple(sorted(messages, key=lambda each: (each.date or oldest, len(each.references))))
+            messages.append(self._message(each.id, row, body=True, tree=tree))
+        return replace(thread, messages=tuple(reversed(messages)))
 
     def fetch_attachment(
         self, message_id: str, attachment_id: str, *, limit: int
@@ -252,35 +246,19 @@ class GraphReader:
         self, message_id: str, row: dict[str, Any], *, body: bool, tree: Tree | None = None
     ) -> Message:
         """Return the message of a row, read from its tree if there is one."""
-        name, address = sender_of(row)
         content = row.get("body") or {}
         written = without_controls(str(content.get("content") or "")) if body else None
         is_html = str(content.get("contentType") or "").lower() == "html"
-        headers = "\r\n".join(
-            f"{each.get('name')}: {each.get('value')}"
-            for each in row.get("internetMessageHeaders") or []
-        )
-        block = lenient.headers(headers.encode("utf-8", "replace") + b"\r\n\r\n")
         files = row.get("attachments")
         if tree is None and (files is None or "attachments@odata.nextLink" in row):
             more = files is not None or row.get("hasAttachments")
             path = self._mailbox.find_message(message_id) if more else ""
             files = self._attachments.list_rows(path) if more else []
-        shown = Message(
-            id=message_id,
-            from_address=address,
-            from_name=name,
-            to=addresses(row, "toRecipients"),
-            cc=addresses(row, "ccRecipients"),
-            reply_to=addresses(row, "replyTo"),
-            subject=lenient.decode_text(row.get("subject") or ""),
-            date=moment(row.get("sentDateTime") or row.get("receivedDateTime")),
+        shown = replace(
+            read_head(message_id, row),
             text=None if is_html else written,
             html=written if is_html else None,
             attachments=attachment_infos(files or []),
-            message_id=str(row.get("internetMessageId") or ""),
-            references=lenient.references(block),
-            own_mark=lenient.own_mark(block),
         )
         return shown if tree is None else read_source(tree, shown)
 

@@ -42,6 +42,8 @@ USUAL_NAMES = {
 # unchanged: a foreign Message-ID with CR LF would be a second command. They add no quotes either,
 # so it must be an IMAP atom: without % * ( ) { } and the two characters that quote.
 SAFE_MESSAGE_ID = re.compile(r"<[!#$&'+-\[\]-z|~]{1,250}@[!#$&'+-\[\]-z|~]+>")
+NAMING = ("Message-ID", "In-Reply-To", "References")
+IDS_TOGETHER = 10  # in one search: some servers take lines of 8,000 bytes only
 UNSAFE_ARGUMENT = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
 
@@ -161,6 +163,19 @@ class ImapMailbox:
         if len(uids) < count and low > 1:
             uids.update(_search(session, ["UID", f"1:{low - 1}", *criteria]))
         return sorted(uids, reverse=True)[:count]
+
+    def find_naming(self, session: Session, message_ids: Sequence[str]) -> set[int]:
+        """Return the UIDs of the messages in the selected folder that name one of these ids."""
+        found: set[int] = set()
+        for first in range(0, len(message_ids), IDS_TOGETHER):
+            keys = [
+                ("HEADER", header, Text(message_id))
+                for message_id in message_ids[first : first + IDS_TOGETHER]
+                for header in NAMING
+            ]
+            either = ["OR"] * (len(keys) - 1)
+            found.update(_search(session, [*either, *(word for key in keys for word in key)]))
+        return found
 
     def find_sent_as(self, session: Session, message_id: str) -> str | None:
         """Return the Message-ID of the message in the selected folder that was sent with

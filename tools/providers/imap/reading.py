@@ -1,6 +1,8 @@
 """Reading a mailbox: lists, searches, messages, threads, attachments."""
 
 import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,27 +19,37 @@ from tools.providers.base import (
     Message,
     Page,
     SearchQuery,
+    Thread,
 )
 from tools.providers.errors import NotFound, Refused
 from tools.providers.imap import structure
 from tools.providers.imap.mailbox import (
-    SAFE_MESSAGE_ID,
+    HOLDS_NOTHING,
     SPECIAL_USE,
     USUAL_NAMES,
     ImapMailbox,
     body_of,
 )
 from tools.providers.imap.message_ids import MAX_UID
-from tools.providers.imap.search import Criterion, Text, criteria
+from tools.providers.imap.search import Criterion, criteria
 from tools.providers.imap.sessions import Session
-from tools.providers.imap.trees import OWN, fetch_outline, fetch_structures, fetch_tree
+from tools.providers.imap.trees import (
+    OWN,
+    fetch_outline,
+    fetch_outlines,
+    fetch_structures,
+    fetch_tree,
+)
 from tools.providers.messages import read_file, read_tree
+from tools.providers.threads import MOST_MESSAGES, Search, follow
 
 CARD_HEADERS = f"BODY.PEEK[HEADER.FIELDS (DATE FROM TO SUBJECT {OWN})]"
 SNIPPET_BYTES = 1024
 SCANNED_FOR_ATTACHMENTS = 500
 COUNTED_FOLDERS = 50
-THREAD_FOLDERS = ("inbox", "sent", "archive")
+USUAL = ("inbox", "sent", "archive")  # folders of a conversation, which are searched first
+MOST_FOLDERS = 50  # that are searched for a conversation, beside the usual ones
+SEARCHABLE = re.compile(r"<[!-~]{3,500}>")  # Message-IDs that a search may hold
 PAGE_TOKEN = re.compile(r"[0-9]{1,10}")
 
 
@@ -87,29 +99,40 @@ class ImapReader:
             read = self._whole if body else self._outline
             return read(session, place.uid)
 
-    def read_thread(self, message_id: str, *, limit: int, body: bool = True) -> tuple[Message, ...]:
-        read = self._whole if body else self._outline
+    def read_thread(
+        self, message_id: str, *, limit: int, body: bool = True, answers_to: Sequence[str] = ()
+    ) -> Thread:
+        """Return the conversation: the messages that name its ids, in up to MOST_FOLDERS folders."""
         with self._mailbox.session() as session:
-            place = self._mailbox.open_message(session, message_id)
-            start = self._outline(session, place.uid)
-            root = next(
-                (known for known in (*start.references, start.message_id) if _safe(known)), None
+            start, folder = Thread(messages=()), None
+            try:
+                place = self._mailbox.open_message(session, message_id)
+                start = Thread(messages=(self._outline(session, place.uid),))
+                folder = place.folder
+            except NotFound:
+                if not answers_to:
+                    raise
+            roles = self._list_roles(session)
+            usual = [name for name, role in roles.items() if name == folder or role in USUAL]
+            others = [
+                name
+                for name, role in roles.items()
+                if name not in usual and role not in ("drafts", "trash")
+            ]
+            thread = follow(
+                start,
+                answers_to,
+                self._search(session, usual, roles),
+                self._search(session, others, roles),
+                limit=limit,
             )
-            if root is None:
-                return (read(session, place.uid),)
-            found = {start.message_id or message_id: read(session, place.uid)}
-            for folder in self._thread_folders(session, place.folder):
-                self._mailbox.select(session, folder)
-                for uid in self._mailbox.find_newest(
-                    session, _of_thread(root), count=limit, below=None
-                ):
-                    message = read(session, uid)
-                    found.setdefault(message.message_id or message.id, message)
-        oldest = datetime.min.replace(tzinfo=UTC)
-        # If two messages have the same second, the one with more references is newer.
-        return tuple(
-            sorted(found.values(), key=lambda each: (each.date or oldest, len(each.references)))
-        )[-limit:]
+            if not body:
+                return thread
+            whole = []
+            for each in thread.messages:
+                place = self._mailbox.open_message(session, each.id)
+                whole.append(self._whole(session, place.uid))
+            return replace(thread, messages=tuple(whole))
 
     def fetch_attachment(
         self, message_id: str, attachment_id: str, *, limit: int
@@ -178,15 +201,45 @@ class ImapReader:
         id_ = self._mailbox.make_id(session, uid)
         return read_tree(tree, id_=id_, arrived=arrived, body=False)
 
-    def _thread_folders(self, session: Session, own: str) -> list[str]:
-        """Return the usual folders of a conversation, each once; a missing folder is no error."""
-        found = [own]
-        for role in THREAD_FOLDERS:
-            try:
-                found.append(self._mailbox.find_folder(session, role))
-            except Refused:
-                continue
-        return list(dict.fromkeys(found))
+    def _search(self, session: Session, folders: Sequence[str], roles: Mapping[str, str]) -> Search:
+        """Return a search of these folders for messages that name given ids."""
+
+        def search(ids: Sequence[str], found: Collection[Message]) -> Thread:
+            wanted = [each for each in ids if SEARCHABLE.fullmatch(each)]
+            is_whole = len(wanted) == len(ids) and len(folders) <= MOST_FOLDERS
+            messages: list[Message] = []
+            for folder in folders[:MOST_FOLDERS] if wanted else ():
+                try:
+                    self._mailbox.select(session, folder)
+                    uids = sorted(self._mailbox.find_naming(session, wanted), reverse=True)
+                except Refused:
+                    is_whole = False
+                    continue
+                is_whole = is_whole and len(uids) <= MOST_MESSAGES
+                outlines = fetch_outlines(session, uids[:MOST_MESSAGES])
+                messages += (
+                    replace(
+                        read_tree(
+                            tree,
+                            id_=self._mailbox.make_id(session, uid),
+                            arrived=arrived,
+                            body=False,
+                        ),
+                        is_sent=roles.get(folder) == "sent",
+                    )
+                    for uid, (tree, arrived) in outlines.items()
+                )
+            return Thread(messages=tuple(messages), is_whole=is_whole)
+
+        return search
+
+    def _list_roles(self, session: Session) -> dict[str, str]:
+        """Return the role of each folder that holds mail."""
+        return {
+            str(name): _role(flags, str(name), (delimiter or b"/").decode())
+            for flags, delimiter, name in session.client.list_folders()
+            if not HOLDS_NOTHING & set(flags)
+        }
 
     def _counts(self, session: Session, folder: str) -> dict[bytes, int]:
         try:
@@ -260,14 +313,6 @@ def _below(page_token: str | None) -> int | None:
 
 def _root(row: dict[bytes, Any]) -> Part:
     return structure.tree_of(row.get(b"BODYSTRUCTURE"))[0]
-
-
-def _of_thread(root: str) -> list[Criterion]:
-    return ["OR", "HEADER", "Message-ID", Text(root), "HEADER", "References", Text(root)]
-
-
-def _safe(message_id: str) -> bool:
-    return SAFE_MESSAGE_ID.fullmatch(message_id) is not None
 
 
 def _role(flags: tuple[bytes, ...], name: str, delimiter: str) -> str:

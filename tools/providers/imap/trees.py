@@ -17,7 +17,7 @@ from tools.providers.messages import SOURCE_LIMIT
 OWN = own_mail.HEADER.upper()
 HEADERS = (
     "BODY.PEEK[HEADER.FIELDS (DATE FROM TO CC REPLY-TO SUBJECT MESSAGE-ID IN-REPLY-TO REFERENCES"
-    f" X-FAILED-RECIPIENTS {OWN})]"
+    f" X-FAILED-RECIPIENTS AUTO-SUBMITTED PRECEDENCE {OWN})]"
 )
 ENCODED_BYTES = 1.4  # that base64, or quoted-printable of most languages, takes for one
 
@@ -39,10 +39,18 @@ def fetch_outline(session: Session, uid: int) -> tuple[Tree, datetime]:
     """Return the message as its server describes it; the contents are fetched when they are
     loaded.
     """
-    rows = fetch_structures(session, [uid], [HEADERS, "INTERNALDATE"])
-    if uid not in rows:
+    found = fetch_outlines(session, [uid])
+    if uid not in found:
         raise NotFound()
+    return found[uid]
 
+
+def fetch_outlines(session: Session, uids: list[int]) -> dict[int, tuple[Tree, datetime]]:
+    rows = fetch_structures(session, uids, [HEADERS, "INTERNALDATE"]) if uids else {}
+    return {uid: _outline_of(session, uid, row) for uid, row in rows.items()}
+
+
+def _outline_of(session: Session, uid: int, row: dict[bytes, Any]) -> tuple[Tree, datetime]:
     def load(number: str, encoding: str, limit: int | None) -> bytes:
         part = "" if limit is None else f"<0.{int(limit * ENCODED_BYTES)}>"
         found = session.client.fetch([uid], [f"BODY.PEEK[{number}]{part}"])
@@ -50,9 +58,9 @@ def fetch_outline(session: Session, uid: int) -> tuple[Tree, datetime]:
             raise NotFound()
         return mime.decode_transfer(body_of(found[uid]), encoding)[:limit]
 
-    root, left_out = structure.tree_of(rows[uid].get(b"BODYSTRUCTURE"), load)
-    block = lenient.headers(body_of(rows[uid]), mime.charset_of(root))
-    return Tree(root=root, block=block, left_out=left_out), rows[uid][b"INTERNALDATE"]
+    root, left_out = structure.tree_of(row.get(b"BODYSTRUCTURE"), load)
+    block = lenient.headers(body_of(row), mime.charset_of(root))
+    return Tree(root=root, block=block, left_out=left_out), row[b"INTERNALDATE"]
 
 
 def fetch_structures(
