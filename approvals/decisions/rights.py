@@ -4,6 +4,7 @@ from accounts.access.roles import has_role
 from accounts.infra.problems import Problem
 from accounts.infra.texts import translatable
 from accounts.models import Mailbox, Role, User
+from accounts.people.second_factor import FactorMissing, lacks_factor
 from approvals.models import ApprovalPolicy, PendingAction
 from approvals.rules.policy import asks_for_staff, may_approve_at_all, own_counts, policy_of
 
@@ -33,33 +34,36 @@ def may_approve(person: User, action: PendingAction) -> bool:
     return refusal_to_approve(person, action, policy_of(action.mailbox)) is None
 
 
-def refusal_to_approve(
-    person: User, action: PendingAction, policy: ApprovalPolicy, *, has_role: bool | None = None
-) -> Problem | None:
-    """Return why this person may not approve the action, or None if they may."""
-    try:
-        check_approver(person, action, policy, has_role=has_role)
-    except Problem as refusal:
-        return refusal
-    return None
-
-
 def check_approver(
     person: User, action: PendingAction, policy: ApprovalPolicy, *, has_role: bool | None = None
 ) -> None:
-    """Raise `forbidden` for a person who may not approve the action.
+    """Raise `forbidden` for a person who may not approve the action now.
+
+    Every approval that is stored passes this. `FactorMissing` leads to the set-up of a factor.
+    """
+    if refusal := refusal_to_approve(person, action, policy, has_role=has_role):
+        raise refusal
+    if lacks_factor(person):
+        raise FactorMissing
+
+
+def refusal_to_approve(
+    person: User, action: PendingAction, policy: ApprovalPolicy, *, has_role: bool | None = None
+) -> Problem | None:
+    """Return why this person has no right to approve the action, or None if they have it.
 
     `has_role` says if the person has the role, if the caller has read that already.
     """
     if not (may_approve_at_all(person, policy) if has_role is None else has_role):
-        raise Problem("forbidden", "You may not approve for this mailbox.")
+        return Problem("forbidden", "You may not approve for this mailbox.")
     if asks_for_staff(action) and not person.is_staff:
-        raise Problem(
+        return Problem(
             "forbidden", "Only staff of this server may approve this. Ask your administrator."
         )
     if own_counts(action, policy):
-        return
+        return None
     if action.proposer_id == person.pk:
-        raise Problem("forbidden", PROPOSED_IT)
+        return Problem("forbidden", PROPOSED_IT)
     if action.authors.filter(person=person).exists():
-        raise Problem("forbidden", WROTE_IT)
+        return Problem("forbidden", WROTE_IT)
+    return None

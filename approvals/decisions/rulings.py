@@ -17,7 +17,7 @@ from approvals.core.kinds import get_kind
 from approvals.core.states import SENTENCES, Status
 from approvals.core.types import Outcome, PreviewWarning, Speaks
 from approvals.decisions.locked import lock_action
-from approvals.decisions.rights import may_decide, refusal_to_approve
+from approvals.decisions.rights import check_approver, may_decide, refusal_to_approve
 from approvals.decisions.verdicts import count_approval, refusal_of_unfit
 from approvals.lifecycle.content import refuse_unseen
 from approvals.lifecycle.outcomes import record_outcome
@@ -121,6 +121,7 @@ def _order_again(action: PendingAction, person: User, policy: ApprovalPolicy, me
        that was opened before cannot approve it.
     3. The ruling is the first approval.
     """
+    check_approver(person, action, policy)
     attempt = action.attempts.get(fence=action.fence)
     Attempt.objects.filter(pk=attempt.pk).update(
         verdict=Attempt.Verdict.NOT_SENT, code="", evidence="person", ruled_at=Now(), ended_at=Now()

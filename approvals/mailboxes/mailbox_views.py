@@ -17,6 +17,7 @@ from accounts.access.signed_in import (
 from accounts.connect.connecting import disconnect
 from accounts.infra.problems import Problem
 from accounts.models import Invitation, Mailbox, Membership, Role
+from accounts.people.second_factor import ask_for_factor, lacks_factor
 from accounts.people.step_up import ask_again, is_fresh
 from approvals.lifecycle import queries
 from approvals.models import ApprovalPolicy
@@ -142,6 +143,8 @@ def pause(request: AuthenticatedRequest, mailbox_id: UUID) -> HttpResponse:
     actor = f"user:{request.user.pk}"
     if request.POST.get("pause") == "on":
         switch.pause(mailbox=mailbox, actor=actor)
+    elif lacks_factor(request.user):
+        return ask_for_factor(request)
     elif is_fresh(request):
         switch.resume(mailbox=mailbox, actor=actor)
     else:

@@ -16,6 +16,7 @@ from django.utils.translation import gettext
 from accounts.access.auth import sign_in_method
 from accounts.access.signed_in import AuthenticatedRequest, signed_in_action
 from accounts.infra.problems import Problem
+from accounts.people.second_factor import FactorMissing, ask_for_factor
 from approvals.core.states import Status
 from approvals.decisions import verdicts
 from approvals.lifecycle import queries
@@ -81,6 +82,8 @@ def approve(request: AuthenticatedRequest) -> HttpResponse:
                 seen=each.action,
             )
             results.append((each, None))
+        except FactorMissing:
+            return ask_for_factor(request)
         except Problem as problem:
             results.append((each, problem))
         except Exception:  # the database is away, for example: say what was done until then

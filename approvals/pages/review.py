@@ -12,6 +12,7 @@ from django.template.loader import get_template
 from accounts.access.signed_in import AuthenticatedRequest, signed_in_page
 from accounts.infra.problems import Problem
 from accounts.models import Role
+from accounts.people.second_factor import FactorMissing, ask_for_factor
 from accounts.people.step_up import factors_that_count
 from approvals.blobs import ContentUnavailable
 from approvals.core.states import Status
@@ -133,6 +134,8 @@ def render_refusal(
     shown: tuple[str, int] | None = None,
 ) -> HttpResponse:
     """Render the page of the action as it is now, with the reason of the refusal."""
+    if isinstance(problem, FactorMissing):
+        return ask_for_factor(request)
     action.refresh_from_db()
     return render_review(request, action, problem=problem, shown=shown)
 

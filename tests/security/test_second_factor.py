@@ -2,16 +2,23 @@
 only person.
 """
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from allauth.mfa.models import Authenticator
+from django.utils import timezone
 
-from accounts.models import Mailbox, User
+from accounts.models import Mailbox, Membership, User
+from accounts.people.second_factor import FactorMissing
 from approvals.models import PendingAction
+from approvals.pauses import switch
+from tests.approvals.conftest import approve, approved, script
+from tests.approvals.lost_answers import lost, order_again
 from tests.conftest import Api, Reviewer
 from tests.support.people.browser import browser
 
+__all__ = ["approved", "lost", "script"]
 pytestmark = pytest.mark.django_db(transaction=True)
 SECURITY = [
     "/tokens/new/", "/webhooks/new/", "/mailboxes/connect/", "/admin/", "/admin/accounts/user/",
@@ -125,6 +132,41 @@ def test_person_without_factor_can_view_and_improve_safety(
         assert browser(reviewer.user).get(path).status_code == 200
     reviewer.decide(action, "reject")
     assert PendingAction.objects.get().status == "rejected"
+
+
+def test_every_way_to_approve_asks_the_manager(
+    api: Api, reviewer: Reviewer, lost: PendingAction, bob: User, mailbox: Mailbox
+) -> None:
+    """The functions ask, whatever address leads to them. The right of the moment decides."""
+    waiting = api.propose(subject="Another")
+
+    with pytest.raises(FactorMissing):
+        approve(waiting, reviewer.user)
+    with pytest.raises(FactorMissing):
+        order_again(lost, reviewer.user)
+    lost.refresh_from_db()
+    assert lost.status == "unknown"
+    limited = Membership.objects.get(user=bob)
+    Membership.objects.filter(pk=limited.pk).update(role="manager")
+    with pytest.raises(FactorMissing):
+        approve(waiting, bob)
+    past = timezone.now() - timedelta(days=1)
+    other = Mailbox.objects.create(address="other@lovelace.example", provider="memory")
+    Membership.objects.filter(pk=limited.pk).update(role="approver")
+    Membership.objects.create(mailbox=other, user=bob, role="manager", ends_at=past)
+    assert approve(waiting, bob).status == "approved"
+
+
+def test_manager_without_factor_resumes_nothing(
+    reviewer: Reviewer, bob: User, mailbox: Mailbox
+) -> None:
+    window, where = browser(reviewer.user), f"/mailboxes/{mailbox.pk}/pause/"
+    assert not led(window.post(where, {"pause": "on"}))
+    assert led(window.post(where, {"pause": "off"}))
+    assert switch.is_paused(mailbox)
+    add_passkey(reviewer.user)
+    window.post(where, {"pause": "off"})
+    assert not switch.is_paused(mailbox)
 
 
 def test_setting_decides(reviewer: Reviewer, api: Api, settings: Any) -> None:

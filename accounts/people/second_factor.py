@@ -1,0 +1,57 @@
+"""The people who must have a second factor: a passkey or one-time codes.
+
+A person without one reads, rejects and pauses as before. An approval is refused by the function that
+judges the right to approve, and its page leads to the set-up. `mailhub.second_factor` keeps the
+pages that change security.
+"""
+
+from urllib.parse import urlencode
+
+from allauth.mfa.models import Authenticator
+from django.conf import settings
+from django.contrib.auth.models import AnonymousUser
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+
+from accounts.infra.problems import Problem
+from accounts.infra.texts import translatable
+from accounts.models import Membership, Role, User
+
+FACTORS = (Authenticator.Type.TOTP, Authenticator.Type.WEBAUTHN)
+
+
+class FactorMissing(Problem):
+    """A refusal that ends as soon as the person has set up a second factor."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "forbidden", translatable("Set up a second factor first. Managers and staff need one.")
+        )
+
+
+def lacks_factor(person: User | AnonymousUser) -> bool:
+    """Return True if this person must have a second factor but has none.
+
+    Managers of any mailbox and staff must have one (`MAILHUB_SECOND_FACTOR`).
+    """
+    if not isinstance(person, User) or settings.MAILHUB_SECOND_FACTOR == "optional":
+        return False
+    if not (person.is_staff or Membership.objects.filter(user=person, role=Role.MANAGER).exists()):
+        return False
+    if (
+        settings.MAILHUB_SECOND_FACTOR == "auto"
+        and User.objects.filter(is_active=True)[:2].count() < 2
+    ):
+        return False
+    return not Authenticator.objects.filter(user=person, type__in=FACTORS).exists()
+
+
+def ask_for_factor(request: HttpRequest) -> HttpResponse:
+    """Redirect to the page that sets one up, and then back to where the person was."""
+    back = (
+        request.get_full_path()
+        if request.method in ("GET", "HEAD")
+        else request.headers.get("Referer", "")
+    )
+    return redirect(f"{reverse('second_factor')}?{urlencode({'next': back})}")
