@@ -5,6 +5,7 @@ import uuid
 from django.db import models
 from django.db.models.functions import Now
 
+from accounts.infra.fields import EncryptedTextField
 from accounts.models import ApiToken, Mailbox
 from approvals.models.action import PendingAction
 from approvals.models.audit import AuditEvent
@@ -14,15 +15,15 @@ class Webhook(models.Model):
     """An address that belongs to a token.
 
     It gets the events of all actions in the token's mailboxes of which the token's owner is a
-    member. `secret` is encrypted. `ended_at` is the time at which the receiver answered that it is
-    gone for good (410). Until `busy_until` a worker delivers to it, so that messages come one after
-    the other. With `callbacks` it has no `url`: it gets the events of the token's own proposals, at
-    the callback address of each.
+    member. `secret` is encrypted, and so is `url`, whose path may be a secret too. `ended_at` is
+    the time at which the receiver answered that it is gone for good (410). Until `busy_until` a
+    worker delivers to it, so that messages come one after the other. With `callbacks` it has no
+    `url`: it gets the events of the token's own proposals, at the callback address of each.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     token = models.ForeignKey(ApiToken, models.CASCADE, related_name="+")
-    url = models.CharField(max_length=500, blank=True)
+    url = EncryptedTextField(blank=True, bound_by=["id"])
     callbacks = models.BooleanField(default=False)
     events = models.JSONField()
     secret = models.TextField(editable=False)

@@ -192,7 +192,7 @@ def _post(delivery: WebhookDelivery) -> str:
 def _url_of(delivery: WebhookDelivery) -> str:
     """Return the address of a delivery; empty if it was deleted with the content of the action."""
     if not delivery.webhook.callbacks:
-        return delivery.webhook.url
+        return str(delivery.webhook.url)
     note = getattr(delivery.action, "proposer_note", None)
     return note.callback_url if note else ""
 

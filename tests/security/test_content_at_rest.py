@@ -4,9 +4,11 @@ import base64
 import io
 from collections.abc import Callable
 from datetime import timedelta
+from importlib import import_module
 from typing import Any
 
 import pytest
+from django.apps import apps
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.management import CommandError, call_command
 from django.db import connection
@@ -15,7 +17,7 @@ from django.utils import timezone
 from accounts.infra.keys import first_key_id, is_encrypted
 from accounts.models import User
 from approvals import guards
-from approvals.models import Blob, Decision, PendingAction, Revision
+from approvals.models import Blob, Decision, PendingAction, Revision, Webhook
 from approvals.worker import maintenance
 from tests.approvals.conftest import approve, approved
 from tests.conftest import Api, Reviewer
@@ -27,6 +29,7 @@ __all__ = ["approved"]
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
+ENCRYPTED_ADDRESSES = import_module("approvals.migrations.0035_encrypted_addresses")
 CANARY = "xylophone"
 NEW_KEY = base64.b64encode(b"n" * 32).decode()
 
@@ -189,6 +192,24 @@ def test_all_content_moves_to_the_first_key(
     reviewer.decide(action_id, "approve")
     work()
     assert len(server.ledger) == 1
+
+
+def test_address_of_a_webhook_is_encrypted_on_the_first_key(api: Api, settings: Any) -> None:
+    url = f"https://8.8.8.8/{CANARY}"
+    assert api.post("/webhooks", {"url": url}).status_code == 201
+    assert CANARY.encode() not in everything()
+
+    Webhook.objects.update(url=url)  # as an earlier version stored it
+    (shown,) = api.get("/webhooks").json()["items"]
+    assert shown["url"] == url
+    ENCRYPTED_ADDRESSES.encrypt_addresses(apps, None)
+    assert CANARY.encode() not in everything()
+
+    settings.MAILHUB_ENCRYPTION_KEYS = [NEW_KEY, *settings.MAILHUB_ENCRYPTION_KEYS]
+    call_command("rotate_keys", verbosity=0)
+    settings.MAILHUB_ENCRYPTION_KEYS = [NEW_KEY]
+    (shown,) = api.get("/webhooks").json()["items"]
+    assert shown["url"] == url
 
 
 def test_content_that_no_key_decrypts_is_named(api: Api, settings: Any) -> None:
