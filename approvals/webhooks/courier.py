@@ -27,6 +27,7 @@ from approvals.webhooks.events import body_of
 log = structlog.get_logger(__name__)
 
 AT_ONCE = 4
+AT_ONCE_FOR_AN_OWNER = 2  # so that slow receivers of one person leave threads to others
 EACH = 100  # of one webhook in one round
 TURN_SECONDS = (
     30.0  # then the next webhook follows; a running attempt takes at most twice SECONDS longer
@@ -41,7 +42,8 @@ AGAIN = tuple(
 GONE = 410
 NO_ADDRESS = "no_address"
 THREAD = "webhook"
-_slots = threading.BoundedSemaphore(AT_ONCE)
+_lock = threading.Lock()
+_owners: list[int] = []  # of the webhooks that threads deliver now
 
 
 def due() -> QuerySet[WebhookDelivery]:
@@ -68,15 +70,17 @@ def deliver_beside() -> None:
 
     A slow server must delay neither the sweep nor the deliveries of others.
     """
-    for webhook_id in _waiting_webhooks():
-        if not _slots.acquire(blocking=False):
-            return
+    for webhook_id, owner in _waiting_webhooks():
+        with _lock:
+            if len(_owners) >= AT_ONCE or _owners.count(owner) >= AT_ONCE_FOR_AN_OWNER:
+                continue
+            _owners.append(owner)
         try:
             threading.Thread(
-                target=_deliver_in_thread, args=[webhook_id], name=THREAD, daemon=True
+                target=_deliver_in_thread, args=[webhook_id, owner], name=THREAD, daemon=True
             ).start()
         except Exception:  # the machine has no thread or memory left
-            _slots.release()
+            _owners.remove(owner)
             raise
 
 
@@ -85,22 +89,23 @@ def deliver() -> None:
     for thread in threading.enumerate():
         if thread.name == THREAD:
             thread.join()
-    for webhook_id in _waiting_webhooks():
+    for webhook_id, _ in _waiting_webhooks():
         _deliver_due(webhook_id)
 
 
-def _waiting_webhooks() -> list[UUID]:
-    return list(due().order_by().values_list("webhook", flat=True).distinct())
+def _waiting_webhooks() -> list[tuple[UUID, int]]:
+    """Return each webhook with due deliveries and its owner."""
+    return list(due().order_by().values_list("webhook", "webhook__token__user").distinct())
 
 
-def _deliver_in_thread(webhook_id: UUID) -> None:
+def _deliver_in_thread(webhook_id: UUID, owner: int) -> None:
     try:
         _deliver_due(webhook_id)
     except Exception:  # the database is away; another sweep delivers the rest
         log.exception("webhook_failed", webhook=str(webhook_id))
     finally:
         connection.close()
-        _slots.release()
+        _owners.remove(owner)
 
 
 def _deliver_due(webhook_id: UUID) -> None:

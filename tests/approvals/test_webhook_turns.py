@@ -5,18 +5,22 @@ worker.
 import logging
 import threading
 import time
+from queue import Queue
 from typing import Any
 from uuid import UUID
 
 import pytest
 from django.db import connection
 from django.utils import timezone
+from pytest_httpserver import HTTPServer
+from werkzeug import Request, Response
 
 from accounts.models import Mailbox, Membership, Role, User
 from approvals.models import WebhookDelivery
 from approvals.webhooks import courier, outbox
 from tests.approvals.webhook_listener import Listener, httpserver, hurried, listener
 from tests.conftest import Api, make_api
+from tests.support.processes.programs import until
 
 __all__ = ["httpserver", "listener"]
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
@@ -117,3 +121,37 @@ def test_events_from_outside_a_membership_are_not_delivered(
     hurried()
     take_turn()
     assert listener.heard == []
+
+
+def test_slow_receivers_of_one_owner_leave_threads_to_others(
+    mailbox: Mailbox, bob: User, api: Api, httpserver: HTTPServer, listener: Listener
+) -> None:
+    asked: Queue[str] = Queue()
+    go_on = threading.Event()
+
+    def hang(request: Request) -> Response:
+        asked.put(request.path)
+        go_on.wait(60)
+        return Response(status=200)
+
+    for number in range(courier.AT_ONCE):
+        owner = make_api(bob, mailbox, name=f"bobs {number}")
+        httpserver.expect_request(f"/slow/{number}").respond_with_handler(hang)
+        slow = {"url": httpserver.url_for(f"/slow/{number}"), "events": ["action.proposed"]}
+        assert owner.post("/webhooks", slow).status_code == 201
+    api.propose(subject="First")
+    outbox.gather()
+    try:
+        courier.deliver_beside()
+        for _ in range(courier.AT_ONCE_FOR_AN_OWNER):
+            asked.get(timeout=60)
+        listener.added(api, events=["action.proposed"])
+        api.propose(subject="Second")
+        outbox.gather()
+        courier.deliver_beside()
+        until(lambda: heard(listener))
+        assert asked.empty()
+    finally:
+        go_on.set()
+        courier.deliver()  # waits until the threads have ended
+    assert len(httpserver.log) == 2 * courier.AT_ONCE + 1
