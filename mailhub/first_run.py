@@ -6,9 +6,9 @@ import json
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from django.conf import settings
-from django.db.models.functions import Now
 from django.urls import reverse
 
 from accounts.connect.connecting import connect_mailbox
@@ -87,10 +87,11 @@ def _token(user: User, mailbox: Mailbox, path: Path) -> str:
         kept = str(json.loads(path.read_text())["api_token"])
     except (OSError, ValueError, KeyError):
         kept = ""
-    mine = ApiToken.objects.filter(user=user, name=TOKEN_NAME, revoked_at=None)
-    if kept and mine.filter(digest=digest_of(kept)).exists():
+    mine = ApiToken.objects.filter(user=user)
+    if mine.filter(digest=digest_of(kept), revoked_at=None).exists():
         return kept
-    mine.update(revoked_at=Now())
-    return ApiToken.issue(
-        user=user, name=TOKEN_NAME, scopes=list(TOKEN_SCOPES), mailboxes=[mailbox]
-    )[1]
+    used = mine.filter(name=TOKEN_NAME).first()
+    if used and used.revoked_at is None:
+        return used.rotate()
+    name = f"{TOKEN_NAME} {uuid4()}" if used else TOKEN_NAME  # a revoked token keeps its name
+    return ApiToken.issue(user=user, name=name, scopes=list(TOKEN_SCOPES), mailboxes=[mailbox])[1]

@@ -73,11 +73,9 @@ class ApiToken(models.Model):
                 condition=models.Q(revoked_at=None, client__isnull=False),
                 name="one_grant_of_a_user_to_a_client",
             ),
-            models.UniqueConstraint(
-                fields=["user", "name"],
-                condition=models.Q(revoked_at=None),
-                name="token_name_once_for_a_user",
-            ),
+            # Actions, keys and chats of a program are found by its name, so nothing takes the name
+            # of a revoked token.
+            models.UniqueConstraint(fields=["user", "name"], name="token_name_once_for_a_user"),
         ]
 
     def __str__(self) -> str:

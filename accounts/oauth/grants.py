@@ -105,12 +105,10 @@ def give(
 
 
 def _free_name(person: User, client: Client) -> str:
-    """Return a name that no other program of this person has ever had: a proposer is found by its
-    name, and a program must not see the actions of another.
+    """Return a name that nothing of this person has ever had: a proposer is found by its name, and
+    a sign-in must not see the actions of another.
     """
-    taken = set(
-        ApiToken.objects.filter(user=person).exclude(client=client).values_list("name", flat=True)
-    )
+    taken = set(ApiToken.objects.filter(user=person).values_list("name", flat=True))
     name, number = name_of(client)[:NAME_LENGTH], 1
     while name in taken:
         number += 1

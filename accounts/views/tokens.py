@@ -84,7 +84,7 @@ def create(request: AuthenticatedRequest) -> HttpResponse:
         except IntegrityError:
             form.add_error(
                 "name",
-                _("You already have a token with this name. Rotate it, or choose another name."),
+                _("A token of yours has or had this name. Rotate it, or choose another name."),
             )
         else:
             return _show_once(request, token, secret)

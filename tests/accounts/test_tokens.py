@@ -3,10 +3,14 @@ their requests.
 """
 
 from datetime import timedelta
+from importlib import import_module
 from typing import Any
 from uuid import UUID
 
 import pytest
+from django.apps import apps
+from django.core.management import CommandError, call_command
+from django.db import connection
 from django.utils import timezone
 
 from accounts.access import request_log
@@ -66,7 +70,7 @@ def test_token_is_shown_once_with_the_lines_to_paste(alice: User, mailbox: Mailb
     [
         ({"name": ""}, "required"), ({"scopes": []}, "required"), ({"scopes": ["mail:approve"]}, "mail:approve"),
         ({"mailboxes": []}, "required"), ({"days": "9999"}, "9999"),
-        ({"name": "agent"}, "already have a token with this name"),
+        ({"name": "agent"}, "has or had this name"),
     ],
 )  # fmt: skip
 def test_senseless_token_is_refused_in_words(
@@ -75,6 +79,42 @@ def test_senseless_token_is_refused_in_words(
     answer = made(alice, mailbox, **wrong)
     assert words in answer.content.decode()
     assert ApiToken.objects.count() == 1
+
+
+@pytest.mark.both
+def test_new_token_cannot_take_the_name_of_a_revoked_one(
+    api: Api, alice: User, mailbox: Mailbox
+) -> None:
+    browser(alice).post(f"/tokens/{ApiToken.objects.get().pk}/revoke/")
+    assert "has or had this name" in made(alice, mailbox, name="agent").content.decode()
+    named = ["--user", alice.email, "--name", "agent", "--scopes", "mail:read"]
+    with pytest.raises(CommandError, match="has or had that name"):
+        call_command("create_token", *named, "--mailboxes", mailbox.address)
+    assert ApiToken.objects.count() == 1
+
+
+@pytest.mark.both
+def test_upgrade_keeps_a_shared_name_for_the_token_in_use(
+    alice: User, charlie: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = import_module("accounts.migrations.0016_names_of_tokens")
+    (once,) = (each for each in ApiToken._meta.constraints if "name_once" in each.name)
+    others = [each for each in ApiToken._meta.constraints if each is not once]
+    with monkeypatch.context() as earlier, connection.schema_editor() as editor:
+        earlier.setattr(ApiToken._meta, "constraints", others)  # SQLite makes the table of them
+        editor.remove_constraint(ApiToken, once)
+    try:
+        in_use, _ = ApiToken.issue(user=alice, name="agent", scopes=[], mailboxes=[])
+        foreign, _ = ApiToken.issue(user=charlie, name="agent", scopes=[], mailboxes=[])
+        for _ in range(2):
+            revoked, _ = ApiToken.issue(user=alice, name="agent", scopes=[], mailboxes=[])
+            ApiToken.objects.filter(pk=revoked.pk).update(revoked_at=timezone.now())
+        step.rename_earlier(apps, None)
+    finally:
+        with connection.schema_editor() as editor:
+            editor.add_constraint(ApiToken, once)
+    same = ApiToken.objects.filter(name="agent").values_list("pk", flat=True)
+    assert set(same) == {in_use.pk, foreign.pk}
 
 
 @pytest.mark.parametrize("staff", [False, True])

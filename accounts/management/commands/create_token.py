@@ -64,5 +64,7 @@ class Command(BaseCommand):
                     scopes=token.scopes,
                 )
         except IntegrityError:
-            raise CommandError("This person has a token of that name already.") from None
+            raise CommandError(
+                "A token of this person has or had that name. Choose another name."
+            ) from None
         self.stdout.write(secret)
