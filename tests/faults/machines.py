@@ -23,6 +23,15 @@ class Home:
         path = self.folder / "instance-id"
         return path.read_text() if path.exists() else ""
 
+    def empty(self) -> None:
+        """Remove what mailhub compares with the database, as a new machine has none of it."""
+        for path in (
+            *self._heads(),
+            self.folder / "instance-id",
+            self.folder / "audit-heads.stamp",
+        ):
+            path.unlink(missing_ok=True)
+
     def begin_after_restore(self) -> None:
         """Count the newest file of heads as the first one since the restore."""
         self._heads_before = len(self._heads()) - 1

@@ -1,5 +1,7 @@
 """Faults around the programs: blows drawn from the seed, each of them undone by `heal`."""
 
+import contextlib
+import fcntl
 import json
 import os
 import signal
@@ -7,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -20,11 +23,16 @@ from tests.faults.worlds import Restore
 from tests.support.processes.programs import session_of
 
 TAMPERED_SECONDS = 4.0
+READ_ONLY_SECONDS = 3.0
+HELD_SECONDS = 8.0
+LOOKS_SECONDS = 1.0
+LOCKS = Path("/proc/locks")
 DOWN_SECONDS = 0.3
 # There is no server to restart, and a write behind its guards would bypass the recorded disk.
 NOT_ON_SQLITE = (
     "database restarted",
     "database crashed",
+    "database read-only",
     "content altered in the database",
     "bytes altered in the database",
 )
@@ -96,7 +104,11 @@ class Nemesis:
             share = (number + self._random.uniform(0.3, 0.9)) / self._plan.power_cuts
             planned.append(Later(at=began + share * seconds, act=self._cut_power))
         for number in range(self._plan.restores):
-            for act, (first, last) in ((self._copy, (0.1, 0.4)), (self._restore, (0.6, 0.9))):
+            for act, (first, last) in (
+                (self._copy, (0.1, 0.4)),
+                (self._restore, (0.5, 0.65)),
+                (self._restore_again, (0.75, 0.9)),
+            ):
                 share = (number + self._random.uniform(first, last)) / self._plan.restores
                 planned.append(Later(at=began + share * seconds, act=act))
         return planned
@@ -106,10 +118,16 @@ class Nemesis:
         self._undo()
         self._plant.server.dump(str(self._plant.environment["DATABASE_URL"]))
 
-    def _restore(self) -> None:
+    def _restore(self, *, new_home: bool = False) -> None:
         self._undo()
-        self.restores.append(self._plant.restore(f"restored{len(self.restores)}"))
+        name = f"restored{len(self.restores)}"
+        self.restores.append(self._plant.restore(name, new_home=new_home))
         self.blows["older copy restored"] += 1
+
+    def _restore_again(self) -> None:
+        """Restore the same copy once more, for a home without its journal and its heads."""
+        self._restore(new_home=True)
+        self.blows["same copy restored again, in a new home"] += 1
 
     def _cut_power(self) -> None:
         self._plant.cut_power()
@@ -144,6 +162,9 @@ class Nemesis:
             "broker restarted": self._restart_broker,
             "database restarted": lambda: self._restart_database(self._plant.server.stop),
             "database crashed": lambda: self._restart_database(self._plant.server.crash),
+            "database read-only": self._forbid_writes,
+            "journal held": self._hold_journal,
+            "worker frozen with the journal": self._freeze_holder,
             "jobs doubled": self._double_jobs,
             "web server killed": self._kill_web,
             "machine killed": self._kill_machine,
@@ -226,6 +247,37 @@ class Nemesis:
         self._plant.server.start()
         return True
 
+    def _forbid_writes(self) -> bool:
+        """Let the server take no writes for a while, as one that was demoted."""
+        self._set_read_only("on")
+        self._after(READ_ONLY_SECONDS, lambda: self._set_read_only("off"))
+        return True
+
+    def _set_read_only(self, value: str) -> None:
+        with self._plant.database() as connection:
+            connection.execute(f"ALTER SYSTEM SET default_transaction_read_only = {value}")
+            connection.execute("SELECT pg_reload_conf()")
+
+    def _hold_journal(self) -> bool:
+        """Hold the journal for longer than a worker waits, as a frozen machine does."""
+        file = self._plant.journal.open("ab")
+        fcntl.flock(file, fcntl.LOCK_EX)
+        self._after(HELD_SECONDS, file.close)
+        return True
+
+    def _freeze_holder(self) -> bool:
+        """Freeze a process while it holds the journal."""
+        inode = f":{self._plant.journal.stat().st_ino} " if self._plant.journal.exists() else ""
+        deadline = time.monotonic() + LOOKS_SECONDS
+        while inode and time.monotonic() < deadline:
+            for line in LOCKS.read_text().splitlines():
+                if inode in line and "->" not in line:
+                    pid = int(line.split()[4])
+                    os.kill(pid, signal.SIGSTOP)
+                    self._after(HELD_SECONDS, lambda: _continue(pid))
+                    return True
+        return False
+
     def _double_jobs(self) -> bool:
         """Notify twice more for each of a few open actions, all at once."""
         with self._plant.database() as connection:
@@ -294,6 +346,11 @@ class Nemesis:
     def _put_back(self, statement: str, *values: object) -> None:
         with self._plant.database() as connection:
             _behind_the_guards(connection, statement, *values)
+
+
+def _continue(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGCONT)
 
 
 def _killed(pid: int) -> bool:

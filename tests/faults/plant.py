@@ -91,7 +91,7 @@ class Plant:
         url = getattr(self.broker, "url", "")
         return {
             "MAILHUB_HOME": self.homes[0].folder,
-            "MAILHUB_SEND_JOURNAL": self.kept / "journal.jsonl" if self.setup.on_machines else "",
+            "MAILHUB_SEND_JOURNAL": self.journal,
             "DATABASE_URL": self.server.url,
             "SECRET_KEY": secrets.token_urlsafe(40),
             "MAILHUB_ENCRYPTION_KEYS": self.encryption_key,
@@ -258,23 +258,33 @@ class Plant:
             for action, fence in fences.items()
         ]
 
+    @property
+    def journal(self) -> Path:
+        if self.setup.on_machines:
+            return self.kept / "journal.jsonl"
+        return self.homes[0].folder / "send-journal.jsonl"
+
     def tables(self) -> Tables:
         with self.database() as connection:
             return read_tables(connection, self.encryption_key)
 
-    def restore(self, name: str) -> Restore:
+    def restore(self, name: str, *, new_home: bool) -> Restore:
         """Restore the copy into a database of that name, and let an operator run `after_restore`.
 
-        The files of the home stay. The sends since the copy must make the workers pause by
-        themselves.
+        The files of the home stay, unless it is a new one. The sends since the copy, or the new
+        home, must make the workers pause by themselves.
         """
         self.kill_programs()
+        if new_home:
+            self.journal.unlink(missing_ok=True)
+            for home in self.homes:
+                home.empty()
         lost, at = self.tables(), datetime.now(UTC)
         self.environment["DATABASE_URL"] = self.server.restore(name)
         restore = Restore(at=at, ended=at, lost=lost, copy=self.tables())
         self.start_programs()
         until(self.answers, seconds=COMMAND_SECONDS, say=self.log)
-        noticed = bool(forgotten(restore))
+        noticed = new_home or bool(forgotten(restore))
         if noticed:
             until(
                 lambda: "paused" in self._ready(),
