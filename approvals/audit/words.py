@@ -46,6 +46,7 @@ WORDS: dict[str, Promise] = {
     "mailbox_refused": _("The server refused the sign-in: it must be reconnected"),
     "paused": _("Paused"),
     "resumed": _("Resumed"),
+    "restored": _("Came back with an older copy of the database"),
     "restore_began": _("After a restore, an operator began to look up what may have been sent"),
     "restore_reconciled": _("After a restore, an operator checked earlier approvals"),
     "policy_changed": _("Rules changed"),

@@ -113,20 +113,20 @@ def _warn(action: PendingAction, warning: PreviewWarning) -> None:
         return_with_warnings(current, [warning])
     elif current.status == Status.PENDING:
         add_notice(current, [warning], approval_round=current.approval_round + 1)
-        _record(current, warning)
+        _record(current, "noticed")
     elif current.status == Status.UNKNOWN:
-        _record(current, warning)
+        _record(current, "restored")  # it voids nothing
     PendingAction.objects.filter(pk=action.pk).update(unreconciled=False)
 
 
-def _record(action: PendingAction, warning: PreviewWarning) -> None:
+def _record(action: PendingAction, event: str) -> None:
     chain.record(
         mailbox=action.mailbox_id,
-        event="noticed",
+        event=event,
         actor="command",
         action_id=action.pk,
         revision=action.revision,
-        code=warning.code,
+        code=RESTORED,
     )
 
 

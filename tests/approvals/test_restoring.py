@@ -13,6 +13,7 @@ from django.db.models import F
 
 from accounts.infra.problems import Problem
 from accounts.models import Mailbox, User
+from approvals.audit import proof
 from approvals.decisions import edits, rulings
 from approvals.models import PendingAction
 from approvals.pauses import restored
@@ -122,6 +123,7 @@ def test_unknown_mail_says_that_a_later_attempt_may_be_lost(
     action.refresh_from_db()
     assert (action.status, action.unreconciled) == ("unknown", False)
     assert action.restored_at
+    assert proof.verify() == []
     assert "restored from an older copy" in reviewer.page(str(action.pk)).content.decode()
     rulings.resolve(action_id=action.pk, person=alice, ruling="not_sent", fence=1)
     action = PendingAction.objects.get(pk=action.pk)

@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -274,7 +275,7 @@ class Nemesis:
                 if inode in line and "->" not in line:
                     pid = int(line.split()[4])
                     os.kill(pid, signal.SIGSTOP)
-                    self._after(HELD_SECONDS, lambda: _continue(pid))
+                    self._after(HELD_SECONDS, partial(_continue, pid))
                     return True
         return False
 
