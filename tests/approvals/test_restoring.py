@@ -20,11 +20,12 @@ from approvals.pauses import restored
 from approvals.worker.execution import execute
 from approvals.worker.restore import reconcile_after_restore
 from tests.approvals.kinds import NOT_NOW, Script, handed_over
-from tests.approvals.test_restored import lose
+from tests.approvals.test_restored import home, lose
 from tests.conftest import Api, Reviewer
 from tools.providers.memory import MemoryServer
 from tools.sending.kinds import SendMail
 
+__all__ = ["home"]
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
 

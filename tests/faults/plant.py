@@ -54,6 +54,7 @@ class Plant:
         self.setup = setup
         self.home = home
         self.kept = home / "kept"  # MAILHUB_HOME; the output of the programs is kept outside it
+        self.journal = self.kept / "journal.jsonl"
         # The worker machines come first, then the web machines. Their volume is `kept` itself.
         own = [f"machine-{number}" for number in range(setup.workers + setup.webs)]
         self.homes = [Home(self.kept / name) for name in (own if setup.on_machines else [""])]
@@ -258,12 +259,6 @@ class Plant:
             for action, fence in fences.items()
         ]
 
-    @property
-    def journal(self) -> Path:
-        if self.setup.on_machines:
-            return self.kept / "journal.jsonl"
-        return self.homes[0].folder / "send-journal.jsonl"
-
     def tables(self) -> Tables:
         with self.database() as connection:
             return read_tables(connection, self.encryption_key)
@@ -271,8 +266,7 @@ class Plant:
     def restore(self, name: str, *, new_home: bool) -> Restore:
         """Restore the copy into a database of that name, and let an operator run `after_restore`.
 
-        The files of the home stay, unless it is a new one. The sends since the copy, or the new
-        home, must make the workers pause by themselves.
+        The files of the home stay, unless it is a new one. The workers must pause by themselves.
         """
         self.kill_programs()
         if new_home:
