@@ -329,4 +329,5 @@ def _is_due(stamp: Path, seconds: float) -> bool:
         found = stamp.stat()
     except FileNotFoundError:
         return True
-    return found.st_size == 0 or time.time() - found.st_mtime >= seconds
+    # A stamp of the future is from a clock that was ahead.
+    return found.st_size == 0 or not 0 <= time.time() - found.st_mtime < seconds

@@ -8,7 +8,7 @@ from django.db import transaction
 from django.db.models import BooleanField, Exists, ExpressionWrapper, OuterRef, Q
 from django.db.models.functions import Now
 
-from accounts.infra.compiled_sql import Select, slot
+from accounts.infra.compiled_sql import Select, database_now, slot
 from accounts.infra.problems import FieldError, Problem
 from accounts.infra.texts import join, translatable
 from accounts.infra.transactions import retry_if_rolled_back
@@ -28,7 +28,7 @@ from approvals.lifecycle.queries import blob_of
 from approvals.lifecycle.reconcile import is_unproven
 from approvals.lifecycle.revisions import add_revision
 from approvals.models import Attempt, Decision, PendingAction, Revision, Seen
-from approvals.rules.policy import judge
+from approvals.rules.policy import judge, leave_from, policy_of
 
 
 @retry_if_rolled_back
@@ -98,7 +98,7 @@ def _store_edit(
         preview=proposal.preview.as_json(),
         changed=changed,
         blobs=prepared,
-        send_at=proposal.send_at,
+        **leave_from(policy_of(action.mailbox), now=database_now(), send_at=proposal.send_at),
         approval_round=action.approval_round + 1,
     )
     chain.record(

@@ -22,7 +22,7 @@ from approvals.lifecycle import notes, queries
 from approvals.lifecycle.revisions import insert_authors, insert_revision
 from approvals.lifecycle.standing import Standing, read_standing
 from approvals.models import ApprovalPolicy, IdempotencyRecord, PendingAction, Revision
-from approvals.rules.policy import lifetime_of, refusal_by_lists
+from approvals.rules.policy import leave_from, refusal_by_lists
 
 WAIT_SECONDS = 60  # nobody knows when a person decides
 
@@ -180,9 +180,7 @@ def _insert(
         approvals_needed=policy.approvals_needed,
         risk=rank_risk(proposal.preview.as_json()["warnings"]),
         created_at=now,
-        send_at=proposal.send_at,
-        # The time before `send_at` does not count towards the expiry.
-        expires_at=max(now, proposal.send_at or now) + lifetime_of(policy),
+        **leave_from(policy, now=now, send_at=proposal.send_at),
     )
 
 

@@ -8,7 +8,7 @@ import structlog
 from django.db import transaction
 from django.db.models import Q
 
-from accounts.infra.compiled_sql import Select, slot
+from accounts.infra.compiled_sql import Select, database_now, slot
 from accounts.infra.texts import dump_texts, translatable
 from approvals.audit import chain
 from approvals.core.states import Status
@@ -16,6 +16,7 @@ from approvals.core.types import PreviewWarning
 from approvals.lifecycle.revisions import add_notice
 from approvals.models import PendingAction
 from approvals.rules.conditions import VOID, is_void
+from approvals.rules.policy import leave_from, policy_of
 
 log = structlog.get_logger(__name__)
 
@@ -100,6 +101,7 @@ def _return_action(
         Status.PENDING,
         only_if,
         **UNDECIDED,
+        **leave_from(policy_of(action.mailbox), now=database_now(), send_at=action.send_at),
         approval_round=action.approval_round + 1,
         error=None,
         returned={"code": code, "warnings": list(warnings), **dump_texts(detail=detail)},

@@ -116,6 +116,10 @@ class PendingAction(models.Model):
                 | (~Q(status=Status.EXECUTING) & Q(lease_until__isnull=True)),
                 name="action_executing_has_lease",
             ),
+            models.CheckConstraint(
+                condition=Q(send_at__isnull=True) | Q(expires_at__gt=F("send_at")),
+                name="action_expires_after_it_may_leave",
+            ),
             # Not `unique=True`, which on PostgreSQL adds an index for LIKE.
             models.UniqueConstraint(fields=["message_id"], name="action_message_id_once"),
             # Mails of one mailbox leave one after the other, however many workers there are.

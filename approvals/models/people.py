@@ -17,9 +17,10 @@ class ApprovalPolicy(models.Model):
     Without a row the defaults below hold. An empty number means the value of the environment, or no
     limit. No rule approves. `version` counts changes of the recipient lists: an approval counts
     only for the lists under which it was given. `confirmed_domains` are right, although they look
-    like others. `opens_at` and `closes_at` are the present or next
-    send window; both are empty if mail may leave at any time. `notify_content` is the most that a
-    notification may show; with `notify_urgent`, urgent ones arrive in quiet hours too.
+    like others. `opens_at` and `closes_at` are the present or next send window; both are empty if
+    mail may leave at any time. `window_set_at` is when they were set, by the database's clock.
+    `notify_content` is the most that a notification may show; with `notify_urgent`, urgent ones
+    arrive in quiet hours too.
     """
 
     class Approvers(models.TextChoices):
@@ -51,6 +52,7 @@ class ApprovalPolicy(models.Model):
     escalation_minutes = models.PositiveIntegerField(null=True, blank=True)
     opens_at = models.DateTimeField(null=True, editable=False)
     closes_at = models.DateTimeField(null=True, editable=False)
+    window_set_at = models.DateTimeField(null=True, editable=False)
     version = models.PositiveIntegerField(default=0, editable=False)
 
     class Meta:
@@ -58,7 +60,12 @@ class ApprovalPolicy(models.Model):
         indexes = [
             models.Index(
                 fields=["closes_at"], condition=Q(closes_at__isnull=False), name="policy_closing"
-            )
+            ),
+            models.Index(
+                fields=["window_set_at"],
+                condition=Q(window_set_at__isnull=False),
+                name="policy_window_set",
+            ),
         ]
         constraints = [
             models.CheckConstraint(

@@ -5,9 +5,9 @@ from datetime import time
 from typing import Any
 
 from django.db import transaction
-from django.utils import timezone
 
 from accounts.access.roles import has_role
+from accounts.infra.compiled_sql import database_now
 from accounts.infra.problems import Problem
 from accounts.infra.transactions import retry_if_rolled_back
 from accounts.models import Mailbox, Role, User
@@ -42,8 +42,10 @@ def change_rules(*, mailbox: Mailbox, person: User, rules: Mapping[str, Any]) ->
         return policy
     for name in changed:
         setattr(policy, name, rules[name])
-    window = window_of(policy, timezone.now())
+    now = database_now()
+    window = window_of(policy, now)
     policy.opens_at, policy.closes_at = window or (None, None)
+    policy.window_set_at = now if window else None
     if any(name in changed for name in LISTS):
         policy.version += 1
     policy.save()

@@ -10,7 +10,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from django.conf import settings
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
 from accounts.infra.compiled_sql import Select, columns_of, instance, slot
@@ -42,6 +42,16 @@ def policy_from(rows: Sequence[tuple[Any, ...]], mailbox: Mailbox) -> ApprovalPo
 def lifetime_of(policy: ApprovalPolicy) -> timedelta:
     """Return how long a proposal waits for a person."""
     return timedelta(hours=policy.action_hours or settings.MAILHUB_ACTION_TTL_HOURS)
+
+
+def leave_from(
+    policy: ApprovalPolicy, *, now: datetime, send_at: datetime | None
+) -> dict[str, datetime | None]:
+    """Return when an action that waits for a person from now on may leave, and when it expires.
+
+    The time before `send_at` does not count towards the expiry.
+    """
+    return {"send_at": send_at, "expires_at": max(now, send_at or now) + lifetime_of(policy)}
 
 
 def undo_of(policy: ApprovalPolicy) -> timedelta:
@@ -153,15 +163,15 @@ def window_of(policy: ApprovalPolicy, now: datetime) -> tuple[datetime, datetime
 
 
 def find_closed() -> QuerySet[ApprovalPolicy]:
-    """Return the rules whose send window is over."""
-    return ApprovalPolicy.objects.filter(closes_at__lte=Now())
+    """Return the rules whose send window is over, or was set by a clock that was ahead."""
+    return ApprovalPolicy.objects.filter(Q(closes_at__lte=Now()) | Q(window_set_at__gt=Now()))
 
 
 def advance_windows() -> None:
-    """Set the next send window if the last has closed; until then nothing leaves."""
+    """Set the present or next send window of these rules; until then nothing leaves."""
     for policy in find_closed().annotate(at=Now()):
         window = window_of(policy, policy.at)
         if window:
             ApprovalPolicy.objects.filter(pk=policy.pk, closes_at=policy.closes_at).update(
-                opens_at=window[0], closes_at=window[1]
+                opens_at=window[0], closes_at=window[1], window_set_at=policy.at
             )

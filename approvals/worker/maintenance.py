@@ -47,10 +47,13 @@ from approvals.worker import (
 )
 from approvals.worker.background import Background
 from approvals.worker.retention_chore import archive_events
+from approvals.worker.steady_clock import SteadyClock
 
 log = structlog.get_logger(__name__)
 
 BATCH = 100
+CLOCK = SteadyClock(database_now)
+FINAL_CHORES = ("late", "old", "to_forget")  # they end or delete something because of its age
 LISTED = (
     1000  # of the work that waits for providers: a mailbox with much of it must not hide others
 )
@@ -66,13 +69,15 @@ def sweep(*, resident: bool = False) -> datetime | None:
     does not stop the others.
 
     A `resident` process only begins the work that waits for providers, and does not wait for its
-    end.
+    end. It leaves FINAL_CHORES while the database's clock is not steady.
     """
+    if resident and CLOCK.is_new:
+        CLOCK.is_steady()
     kept = timedelta(days=settings.MAILHUB_RETENTION_DAYS)
     next_due: datetime | None
     there_is, next_due = _questions(kept=kept)
     for name, chore in CHORES.items():
-        if not there_is[name]:
+        if not there_is[name] or (name in FINAL_CHORES and not _may_end(resident)):
             continue
         if isinstance(chore, Background):
             _run(chore.start if resident else chore.finish)
@@ -81,9 +86,14 @@ def sweep(*, resident: bool = False) -> datetime | None:
         there_is, next_due = _questions(kept=kept)
     _run(_anchor)
     _run(archive_events)
-    if time.monotonic() >= _others_due():
+    if time.monotonic() >= _others_due() and _may_end(resident):
         _run(purge_others)
     return next_due
+
+
+def _may_end(resident: bool) -> bool:
+    """Return True if what is old may be ended or deleted; a person who runs the command decides."""
+    return not resident or CLOCK.is_steady()
 
 
 def _run(chore: Callable[[], object]) -> None:

@@ -5,6 +5,7 @@ forged orders.
 import fcntl
 import json
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -225,6 +226,17 @@ def test_sweepers_anchor_once_between_them(approved: Callable[..., PendingAction
     assert sum(wrote) <= 1
     assert len(lines()) == 1 + sum(wrote)
     assert anchors.anchor(at_most_every=3600) == 0
+
+
+def test_stamp_of_a_clock_that_was_ahead_does_not_stop_anchoring(
+    mailbox: Mailbox, settings: Any
+) -> None:
+    say(mailbox)
+    assert anchors.anchor(at_most_every=3600) == 1
+    later = time.time() + 86_400
+    os.utime(Path(settings.MAILHUB_HOME) / "audit-heads.stamp", (later, later))
+    say(mailbox)
+    assert anchors.anchor(at_most_every=3600) == 1
 
 
 def test_approval_waits_for_one_write_and_no_disk(

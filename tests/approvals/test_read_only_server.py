@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from django.db import InternalError, close_old_connections, connection
+from django.db import InternalError, ProgrammingError, close_old_connections, connection
 from django.db.backends.signals import connection_created
 
 from approvals.core.types import ApprovedAction, Outcome
@@ -69,6 +69,19 @@ def test_worker_notices_it_before_the_claim(
     become_read_only()
     assert carry_out(action.pk, settle=False)
     assert len(server.ledger) == 1
+
+
+def test_error_that_is_not_the_rows_own_closes_the_connection() -> None:
+    def process() -> int:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_backend_pid()")
+            return int(cursor.fetchone()[0])
+
+    before = process()
+    with pytest.raises(ProgrammingError), connection.cursor() as cursor:
+        cursor.execute("SELECT * FROM nowhere")
+    close_old_connections()
+    assert process() != before
 
 
 def test_pool_does_not_hand_the_connection_out_again(worker: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from accounts.models import Mailbox, User
 from approvals.core.types import ApprovedAction
-from approvals.models import PendingAction
+from approvals.models import ApprovalPolicy, PendingAction
 from approvals.pauses import switch
 from approvals.queues import slots
 from approvals.queues.slots import Slots
@@ -103,12 +103,19 @@ def test_lookups_do_not_hold_up_the_sweep(
         looked.set()
 
     script.look = look
-    late = api.propose(subject="Late")
-    PendingAction.objects.filter(pk=late).update(expires_at=timezone.now() - timedelta(seconds=1))
+    over = timezone.now() - timedelta(seconds=1)
+    policy = ApprovalPolicy.objects.create(
+        mailbox=Mailbox.objects.get(),
+        open_days="1234567",
+        opens_at=over - timedelta(hours=1),
+        closes_at=over,
+    )
     maintenance.sweep(resident=True)
     assert looking.wait(SECONDS)
     assert not looked.is_set()
-    assert PendingAction.objects.get(pk=late).status == "expired"
+    policy.refresh_from_db()
+    assert policy.closes_at is not None
+    assert policy.closes_at > over
     # The mailbox is served already: no second reconciliation beside the first.
     maintenance.sweep(resident=True)
     seen.set()
