@@ -1,7 +1,6 @@
 """Forms of the pages about people, tokens and mailboxes."""
 
 from typing import Any, cast
-from uuid import UUID
 
 from allauth.account.forms import LoginForm
 from allauth.mfa.webauthn.forms import AddWebAuthnForm
@@ -124,18 +123,18 @@ class AccessForm(forms.Form):
 class ConsentForm(AccessForm):
     """The rights, mailboxes and lifetime that a person gives a program.
 
-    Only reading is ticked, and a mailbox only if the program has it already or if there is no other.
+    Only reading is ticked, and a mailbox only if there is no other.
     """
 
     days = forms.ChoiceField(label=_("For how long"), choices=LIFETIMES[:-1], initial="90")
 
-    def __init__(self, *args: Any, held: set[UUID], **kwargs: Any) -> None:
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["scopes"].initial = [
             scope for scope in kwargs["offered"] if scope == "mail:read"
         ]
         all_of_them = list(kwargs["mailboxes"].values_list("pk", flat=True)[:2])
-        self.fields["mailboxes"].initial = held or (all_of_them if len(all_of_them) == 1 else [])
+        self.fields["mailboxes"].initial = all_of_them if len(all_of_them) == 1 else []
 
 
 class DeviceCodeForm(forms.Form):

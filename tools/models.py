@@ -6,7 +6,7 @@ import hashlib
 import secrets
 import uuid
 from datetime import timedelta
-from typing import Self
+from typing import Any, Self
 
 from django.conf import settings
 from django.db import models
@@ -14,7 +14,7 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from accounts.infra.fields import EncryptedBinaryField, EncryptedTextField
-from accounts.models import Mailbox, digest_of
+from accounts.models import ApiToken, Mailbox, digest_of
 
 UPLOAD_LIFETIME = timedelta(hours=24)
 LINK_LIFETIME = timedelta(minutes=10)
@@ -117,9 +117,13 @@ class Upload(models.Model):
 
 
 class DownloadLink(models.Model):
-    """A single-use link to one attachment, which is fetched when the link is used."""
+    """A single-use link to one attachment, which is fetched when the link is used, with the rights
+    that its program still has: a token, or the chat of the person.
+    """
 
     digest = models.CharField(max_length=64, unique=True)
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, null=True, related_name="+")
+    token = models.ForeignKey(ApiToken, models.CASCADE, null=True, related_name="+")
     mailbox = models.ForeignKey(Mailbox, models.CASCADE, related_name="+")
     message_id = models.CharField(max_length=1000)
     attachment_id = models.CharField(max_length=500)
@@ -130,17 +134,11 @@ class DownloadLink(models.Model):
         return f"link {self.pk}"
 
     @classmethod
-    def issue(cls, *, mailbox: Mailbox, message_id: str, attachment_id: str) -> tuple[Self, str]:
+    def issue(cls, **fields: Any) -> tuple[Self, str]:
         """Create a link; return the row and its secret part, which is not stored."""
         secret = secrets.token_urlsafe(32)
-        link = cls.objects.create(
-            digest=digest_of(secret),
-            mailbox=mailbox,
-            message_id=message_id,
-            attachment_id=attachment_id,
-            expires_at=timezone.now() + LINK_LIFETIME,
-        )
-        return link, secret
+        expires_at = timezone.now() + LINK_LIFETIME
+        return cls.objects.create(digest=digest_of(secret), expires_at=expires_at, **fields), secret
 
     @classmethod
     def redeem(cls, secret: str) -> Self | None:

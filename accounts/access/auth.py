@@ -3,11 +3,13 @@
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, cast
+from uuid import UUID
 
 from allauth.account.authentication import get_authentication_records
 from allauth.idp.oidc.models import Token
-from django.db.models import F, Q, QuerySet
-from django.db.models.functions import Now
+from django.db.models import F, Q, QuerySet, UUIDField
+from django.db.models.fields.json import KeyTextTransform
+from django.db.models.functions import Cast, Now
 from django.http import HttpRequest
 from django.utils import timezone
 
@@ -69,6 +71,19 @@ def _find_connected(
     return tuple(row), frozenset(scopes.split("\n"))
 
 
+def find_caller(user_id: int, token_id: UUID | None) -> Caller | None:
+    """Return the program to which something was handed out earlier, with its rights of now; None if
+    it has ended. Without a token it is the chat of the person.
+    """
+    if token_id is None:
+        person = User.objects.filter(pk=user_id, is_active=True).first()
+        return Caller.chat_of(person) if person else None
+    token = _good_tokens().select_related("user").filter(pk=token_id, user=user_id).first()
+    if token is None:
+        return None
+    return Caller(user=token.user, surface="rest", token=token, scopes=frozenset(token.scopes))
+
+
 def _good_tokens() -> QuerySet[ApiToken]:
     return ApiToken.objects.filter(
         Q(expires_at=None) | Q(expires_at__gt=Now()), revoked_at=None, user__is_active=True
@@ -90,6 +105,7 @@ _good_access = Select(
             client__token__hash=slot(Token, "hash"),
             client__token__expires_at__gt=Now(),
             client__token__user=F("user"),
+            id=Cast(KeyTextTransform("family", "client__token__data"), UUIDField()),
         )
         .values_list(
             *columns_of(ApiToken),

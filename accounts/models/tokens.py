@@ -39,8 +39,9 @@ class ApiToken(models.Model):
     """The rights of a program in a person's name.
 
     A program holds it in one of two ways. A token that a person made has a secret, which is shown
-    once and stored as its SHA-256. A program that a person connected by OAuth has a `client`; its
-    access tokens are rows of the library (`accounts.oauth`), and nobody knows a secret for `digest`.
+    once and stored as its SHA-256. Each sign-in of a program by OAuth has a `client`; its access
+    tokens are rows of the library (`accounts.oauth`), and nobody knows a secret for `digest`. It is
+    `unproven` if a device code began it: nothing shows that it is really a sign-in of this program.
     """
 
     PREFIX = "mh_"
@@ -65,14 +66,10 @@ class ApiToken(models.Model):
         editable=False,
         related_name="grants",
     )
+    unproven = models.BooleanField(default=False, editable=False)
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(
-                fields=["user", "client"],
-                condition=models.Q(revoked_at=None, client__isnull=False),
-                name="one_grant_of_a_user_to_a_client",
-            ),
             # Actions, keys and chats of a program are found by its name, so nothing takes the name
             # of a revoked token.
             models.UniqueConstraint(fields=["user", "name"], name="token_name_once_for_a_user"),

@@ -1,9 +1,16 @@
-"""Removal of codes and tokens that have expired, and of programs that nobody connected."""
+"""Removal of codes and tokens that have expired, of sign-ins without tokens, and of programs that
+nobody connected.
+"""
 
 from datetime import timedelta
 
 from allauth.idp.oidc.models import Client, Token
+from django.db.models import Exists, OuterRef, UUIDField
+from django.db.models.fields.json import KeyTextTransform
+from django.db.models.functions import Cast, Now
 from django.utils import timezone
+
+from accounts.models import ApiToken
 
 BATCH = 1000
 UNUSED_PROGRAM = timedelta(days=1)
@@ -14,6 +21,12 @@ def forget_old() -> None:
     now = timezone.now()
     expired = Token.objects.filter(expires_at__lte=now).values_list("pk", flat=True)
     Token.objects.filter(pk__in=list(expired[:BATCH])).delete()
+    held = Token.objects.annotate(grant=Cast(KeyTextTransform("family", "data"), UUIDField()))
+    held = held.filter(client=OuterRef("client"), grant=OuterRef("pk"))
+    grants = ApiToken.objects.filter(~Exists(held), client__isnull=False, revoked_at=None)
+    ApiToken.objects.filter(pk__in=list(grants.values_list("pk", flat=True)[:BATCH])).update(
+        revoked_at=Now()
+    )
     unused = Client.objects.filter(
         data__isnull=False, created_at__lt=now - UNUSED_PROGRAM, grants=None, token=None
     ).values_list("pk", flat=True)

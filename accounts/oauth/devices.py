@@ -11,8 +11,8 @@ from oauthlib.oauth2.rfc8628.grant_types import DeviceCodeGrant
 
 from accounts.access.quotas import Quota, take
 from accounts.infra.texts import translatable
-from accounts.models import User, digest_of
-from accounts.oauth.tokens import facts_of, new_family
+from accounts.models import ApiToken, User, digest_of
+from accounts.oauth.tokens import facts_of
 
 LIFETIME = timedelta(minutes=10)
 INTERVAL = 5  # seconds between two polls
@@ -39,7 +39,6 @@ def begin(client: Client, *, scopes: list[str], resources: list[str]) -> dict[st
         expires_at=timezone.now() + LIFETIME,
         data={
             "user_code": digest_of(user_code),
-            "family": new_family(),
             "resources": resources,
             "polled_at": 0.0,
         },
@@ -64,10 +63,12 @@ def find(person: User, typed: str) -> Token | None:
     return _live().filter(type=WAITS, data__user_code=digest_of(code)).first()
 
 
-def answer(token: Token, person: User, *, scopes: list[str] | None) -> bool:
+def answer(token: Token, person: User, grant: ApiToken | None) -> bool:
     """Store the answer of a person, None for a refusal; return False if there is one already."""
-    token.set_scopes(scopes or [])
-    changed = {"user": person, "scopes": token.scopes, "type": ALLOWED if scopes else REFUSED}
+    token.set_scopes(grant.scopes if grant else [])
+    changed = {"user": person, "scopes": token.scopes, "type": ALLOWED if grant else REFUSED}
+    family = {"family": grant.pk.hex} if grant else {}
+    changed["data"] = facts_of(token) | family
     return _live().filter(pk=token.pk, type=WAITS).update(**changed) == 1
 
 

@@ -1,12 +1,14 @@
-"""Grants: what a person lets a connected program do. A grant is an `ApiToken` with a client.
+"""Grants: what a person lets one sign-in of a program do. A grant is an `ApiToken` with a client.
 
-The library's tokens of a program belong to the grant of the same person and client, and are worth
-nothing without it.
+The library's tokens of a sign-in name its grant as their family, and are worth nothing without it.
+So a later sign-in of the same program changes nothing for an earlier one.
 """
 
 import secrets
 from collections.abc import Collection, Iterable
 from datetime import timedelta
+from typing import Any
+from uuid import UUID
 
 from allauth.idp.oidc.models import Client, Token
 from django.db import transaction
@@ -58,9 +60,10 @@ def offered_scopes(person: User, asked: Collection[str]) -> list[str]:
     ]
 
 
-def find_live(person: User, client: Client) -> QuerySet[ApiToken]:
-    """Return the grant of a person to a program that is not revoked, or nothing."""
-    return ApiToken.objects.filter(user=person, client=client, revoked_at=None)
+def find_live(token: Token) -> QuerySet[ApiToken]:
+    """Return the grant of the sign-in that a code or token belongs to, or nothing if it ended."""
+    family = UUID((token.data or {})["family"])
+    return ApiToken.objects.filter(pk=family, client=token.client_id, revoked_at=None)
 
 
 @transaction.atomic
@@ -71,28 +74,22 @@ def give(
     scopes: Iterable[str],
     mailboxes: Collection[Mailbox],
     lifetime: timedelta,
+    unproven: bool = False,
 ) -> ApiToken:
-    """Store what a person allows a program, in place of what they allowed it before.
-
-    The name stays while the grant lives, so waiting actions and idempotency keys are not affected.
-    """
-    # The lock on the person keeps two simultaneous answers from making two grants.
+    """Store what a person allows a program in one sign-in; earlier sign-ins stay as they are."""
+    # The lock on the person keeps two simultaneous answers from taking the same name.
     User.objects.select_for_update(no_key=True).get(pk=person.pk)
-    grant = find_live(person, client).first()
-    if grant is None:
-        # Tokens of a grant that was revoked earlier must not come back to life.
-        Token.objects.filter(user=person, client=client).delete()
-        grant = ApiToken(
-            user=person,
-            client=client,
-            name=_free_name(person, client),
-            # Nobody knows a secret for it, so it signs nobody in as an `mh_` token.
-            digest=digest_of(secrets.token_urlsafe(32)),
-            hint="",
-        )
-    grant.scopes = sorted(set(scopes))
-    grant.expires_at = timezone.now() + lifetime
-    grant.save()
+    grant = ApiToken.objects.create(
+        user=person,
+        client=client,
+        unproven=unproven,
+        name=_free_name(person, client),
+        # Nobody knows a secret for it, so it signs nobody in as an `mh_` token.
+        digest=digest_of(secrets.token_urlsafe(32)),
+        hint="",
+        scopes=sorted(set(scopes)),
+        expires_at=timezone.now() + lifetime,
+    )
     grant.mailboxes.set(mailboxes)
     record_event(
         "program_connected",
@@ -137,10 +134,25 @@ def narrow(token: ApiToken, *, scopes: Collection[str], mailboxes: Collection[Ma
 
 @transaction.atomic
 def revoke(token: ApiToken) -> None:
-    """End a token or a grant at once, with everything that its program holds."""
+    """End a token or a sign-in at once, with everything that its program holds."""
+    _end(token, person=token.user)
+
+
+@transaction.atomic
+def end_sign_in(token: Token) -> None:
+    """End the sign-in that a code or token belongs to, because its program says so or a copy is used.
+
+    The lock makes a simultaneous `issue` come before, so its tokens are deleted, or after, so it
+    finds the sign-in ended.
+    """
+    grant = find_live(token).select_for_update(no_key=True).first()
+    if grant is not None:
+        _end(grant, person=None, subject=grant.user, actor=f"token:{grant.pk}")
+
+
+def _end(token: ApiToken, **by: Any) -> None:
     ApiToken.objects.filter(pk=token.pk).update(revoked_at=Now())
     if token.client_id is not None:
-        Token.objects.filter(user=token.user, client=token.client_id).delete()
-    record_event(
-        "token_revoked", person=token.user, mailboxes=token.mailboxes.all(), token=str(token.pk)
-    )
+        held = Token.objects.filter(user=token.user, client=token.client_id)
+        held.filter(data__family=token.pk.hex).delete()
+    record_event("token_revoked", mailboxes=token.mailboxes.all(), token=str(token.pk), **by)

@@ -13,7 +13,7 @@ from oauthlib.oauth2.rfc8628.grant_types import DeviceCodeGrant
 
 from accounts.access import audience
 from accounts.models import SCOPES, USUAL_SCOPES, digest_of
-from accounts.oauth import devices, programs, redirects, tokens
+from accounts.oauth import devices, grants, programs, redirects, tokens
 
 
 class Validator(OAuthLibRequestValidator):
@@ -22,7 +22,6 @@ class Validator(OAuthLibRequestValidator):
     def __init__(self) -> None:
         super().__init__()
         self.presented: Token | None = None
-        self.family = ""
 
     # Every program is public. A secret that anybody gets by registering proves nothing, and PKCE
     # binds the code to the program that asked.
@@ -92,7 +91,7 @@ class Validator(OAuthLibRequestValidator):
             scopes=request.scopes,
             until=timezone.now() + tokens.CODE_LIFETIME,
             data={
-                "family": tokens.new_family(),
+                "family": request.grant.pk.hex,
                 "resources": get_validator_context().requested_resources,
                 "redirect_uri": request.redirect_uri,
                 "code_challenge": request.code_challenge,
@@ -141,7 +140,7 @@ class Validator(OAuthLibRequestValidator):
         self, refresh_token: str, request: Request, *args: Any, **kwargs: Any
     ) -> list[str]:
         assert self.presented is not None
-        return self.presented.get_scopes()
+        return tokens.scopes_of(self.presented)
 
     def validate_device_code(
         self, client_id: str, device_code: str, request: Request, *args: Any, **kwargs: Any
@@ -154,8 +153,7 @@ class Validator(OAuthLibRequestValidator):
 
     def _take_over(self, found: Token, request: Request) -> None:
         self.presented = found
-        self.family = tokens.facts_of(found)["family"]
-        request.user, request.scopes = found.user, found.get_scopes()
+        request.user, request.scopes = found.user, tokens.scopes_of(found)
 
     def save_bearer_token(
         self, token: dict[str, Any], request: Request, *args: Any, **kwargs: Any
@@ -173,12 +171,9 @@ class Validator(OAuthLibRequestValidator):
         try:
             token["expires_in"] = tokens.issue(
                 client=request.client,
-                person=request.user,
+                given_for=self.presented,
                 scopes=request.scopes,
                 resources=wanted,
-                family=self.family,
-                # The row of a device code is gone: taking it was its use.
-                used=self.presented.pk if self.presented.type in tokens.USED else None,
                 access=token["access_token"],
                 refresh=token.get("refresh_token"),
             )
@@ -193,7 +188,7 @@ class Validator(OAuthLibRequestValidator):
         """End a token of the program that asks; a refresh token ends its whole sign-in."""
         mine = Token.objects.filter(hash=digest_of(token), client=request.client)
         for found in mine.filter(type=tokens.REFRESH):
-            tokens.end_family(found)
+            grants.end_sign_in(found)
         mine.filter(type=tokens.ACCESS).delete()
 
     def is_origin_allowed(self, *args: Any, **kwargs: Any) -> bool:

@@ -32,7 +32,7 @@ from accounts.access.audience import issuer
 from accounts.access.signed_in import AuthenticatedRequest, signed_in_form
 from accounts.forms import ConsentForm, DeviceCodeForm
 from accounts.infra.problems import Problem
-from accounts.models import SCOPES, Mailbox, User
+from accounts.models import SCOPES, ApiToken, Mailbox, User
 from accounts.oauth import devices, grants, programs, redirects
 from accounts.oauth.server import Server
 from accounts.views.oauth_messages import read_request
@@ -82,12 +82,12 @@ def authorize(request: AuthenticatedRequest) -> HttpResponseBase:
         return _refuse(request, _not_accepted())
     if request.method == "POST" and request.POST.get("answer") != "allow":
         return _deny(to, about["state"])
-    form = make_form(request, client, asked_scopes)
+    form = make_form(request, asked_scopes)
     if request.method == "POST" and form.is_valid():
         with transaction.atomic():
-            _give(request.user, client, form)
+            grant = _give(request.user, client, form)
             answer = server.create_authorization_response(
-                *asked, scopes=form.cleaned_data["scopes"], credentials={"user": request.user}
+                *asked, scopes=grant.scopes, credentials={"user": request.user, "grant": grant}
             )
         return _Leave(_with_issuer(answer[0]["Location"]))
     page = render(
@@ -99,27 +99,26 @@ def authorize(request: AuthenticatedRequest) -> HttpResponseBase:
     return csp_update({"form-action": [redirects.form_action_of(to)]})(lambda _: page)(request)
 
 
-def make_form(request: AuthenticatedRequest, client: Client, asked: list[str]) -> ConsentForm:
+def make_form(request: AuthenticatedRequest, asked: list[str]) -> ConsentForm:
     """Return the form with what a person can give; nothing beyond reading is ticked."""
     person = request.user
-    live = grants.find_live(person, client).first()
     return ConsentForm(
         request.POST if request.method == "POST" else None,
         offered=grants.offered_scopes(person, [scope for scope in asked if scope in SCOPES]),
         mailboxes=grants.find_mailboxes(person),
-        held=set(live.mailboxes.values_list("pk", flat=True)) if live else set(),
     )
 
 
-def _give(person: User, client: Client, form: ConsentForm) -> None:
+def _give(person: User, client: Client, form: ConsentForm, *, unproven: bool = False) -> ApiToken:
     wanted = form.cleaned_data
     mailboxes: list[Mailbox] = list(wanted["mailboxes"])
-    grants.give(
+    return grants.give(
         person,
         client,
         scopes=wanted["scopes"],
         mailboxes=mailboxes,
         lifetime=timedelta(days=int(wanted["days"])),
+        unproven=unproven,
     )
 
 
@@ -187,13 +186,13 @@ def _decide(request: AuthenticatedRequest, waiting: Token, client: Client) -> Ht
         return _refuse(request, _not_accepted())
     program = programs.describe(client, proven=False)
     if request.method == "POST" and request.POST.get("answer") != "allow":
-        devices.answer(waiting, request.user, scopes=None)
+        devices.answer(waiting, request.user, None)
         return render(request, "accounts/oauth_device_done.html", {"program": program})
-    form = make_form(request, client, waiting.get_scopes())
+    form = make_form(request, waiting.get_scopes())
     if request.method == "POST" and form.is_valid():
         with transaction.atomic():
-            _give(request.user, client, form)
-            if not devices.answer(waiting, request.user, scopes=form.cleaned_data["scopes"]):
+            grant = _give(request.user, client, form, unproven=True)
+            if not devices.answer(waiting, request.user, grant):
                 transaction.set_rollback(True)  # somebody else answered, or the code is too old
                 return redirect("oauth_device")
         context = {"program": program, "allowed": True}

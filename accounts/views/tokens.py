@@ -38,7 +38,9 @@ def index(request: AuthenticatedRequest) -> HttpResponse:
         {
             "token": token,
             "scopes": [SCOPES.get(scope, scope) for scope in token.scopes],
-            "program": programs.describe(token.client) if token.client else None,
+            "program": programs.describe(token.client, proven=not token.unproven)
+            if token.client
+            else None,
         }
         for token in mine.filter(revoked_at=None).order_by("created_at")
     ]

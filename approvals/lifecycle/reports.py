@@ -5,7 +5,7 @@ from typing import Any
 
 from accounts.access.caller import Caller
 from accounts.infra.texts import without_sources
-from accounts.models import ApiToken, User
+from accounts.models import User
 from approvals.core.states import Status
 from approvals.lifecycle import edited, guidance, notes, queries, reconcile
 from approvals.lifecycle.steps import ORDERED_AGAIN, Step, as_steps, steps_of
@@ -46,7 +46,7 @@ def report(action: PendingAction, caller: Caller) -> dict[str, Any]:
     return members
 
 
-def report_step(action: PendingAction, link: AuditEvent, token: ApiToken) -> dict[str, Any]:
+def report_step(action: PendingAction, link: AuditEvent, listener: Caller) -> dict[str, Any]:
     """Return the members of a push about one step, as it was then; the same for each attempt.
 
     The words of people, the metadata and the values of an edit go only to the token that proposed
@@ -55,7 +55,7 @@ def report_step(action: PendingAction, link: AuditEvent, token: ApiToken) -> dic
     steps = steps_of(action.pk, until=link.sequence)
     if not steps or steps[-1].link.pk != link.pk:
         return {}
-    last, own = steps[-1], _is_own(action, token)
+    last, own = steps[-1], queries.of_caller(listener).filter(pk=action.pk).exists()
     doubt = reconcile.may_have_left_by(action.pk, link.at)
     members: dict[str, Any] = {
         "sequence": len(steps),
@@ -73,13 +73,9 @@ def report_step(action: PendingAction, link: AuditEvent, token: ApiToken) -> dic
         members["error"] = {"code": str(last.link.data.get("code", ""))}
     if own and (pairs := notes.metadata_of(action)):
         members["metadata"] = pairs
-    if own and READ in token.scopes and (changes := _changes_then(action, steps)):
+    if own and listener.may(READ) and (changes := _changes_then(action, steps)):
         members["changes"] = changes
     return members
-
-
-def _is_own(action: PendingAction, token: ApiToken) -> bool:
-    return (action.proposer_id, action.proposer_name) == (token.user_id, token.name)
 
 
 def _review_then(

@@ -14,8 +14,8 @@ from approvals.models.audit import AuditEvent
 class Webhook(models.Model):
     """An address that belongs to a token.
 
-    It gets the events of all actions in the token's mailboxes of which the token's owner is a
-    member. `secret` is encrypted, and so is `url`, whose path may be a secret too. `ended_at` is
+    It gets the events of all actions in the mailboxes that the token may see at that moment.
+    `secret` is encrypted, and so is `url`, whose path may be a secret too. `ended_at` is
     the time at which the receiver answered that it is gone for good (410). Until `busy_until` a
     worker delivers to it, so that messages come one after the other. With `callbacks` it has no
     `url`: it gets the events of the token's own proposals, at the callback address of each.

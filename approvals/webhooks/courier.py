@@ -11,18 +11,19 @@ from uuid import UUID
 
 import structlog
 from django.db import connection
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 from standardwebhooks import Webhook as Signer
 
+from accounts.access.caller import Caller
 from accounts.infra.credentials import CannotDecrypt, decrypt_text
 from accounts.infra.safe_hosts import HostError, TlsFailed
 from accounts.infra.safe_http import exchange
-from accounts.models import Membership
 from approvals.models import Webhook, WebhookDelivery
 from approvals.webhooks.addresses import PORTS, SECONDS, address_of, encryption_context
 from approvals.webhooks.events import body_of
+from approvals.webhooks.subscriptions import find_listener
 
 log = structlog.get_logger(__name__)
 
@@ -41,24 +42,15 @@ AGAIN = tuple(
 )
 GONE = 410
 NO_ADDRESS = "no_address"
+NO_RIGHT = "no_right"
 THREAD = "webhook"
 _lock = threading.Lock()
 _owners: list[int] = []  # of the webhooks that threads deliver now
 
 
 def due() -> QuerySet[WebhookDelivery]:
-    """Return the deliveries to attempt now.
-
-    They belong to webhooks that no worker holds, whose owners may still see the mailbox, or are
-    staff.
-    """
-    member = Membership.objects.filter(
-        mailbox=OuterRef("action__mailbox"), user=OuterRef("webhook__token__user")
-    )
-    of_people = Q(action=None, webhook__token__user__is_staff=True)
-    return WebhookDelivery.objects.filter(
-        of_people | Q(Exists(member)), webhook__in=_free(), next_at__lte=Now()
-    )
+    """Return the deliveries to attempt now, of webhooks that no worker holds."""
+    return WebhookDelivery.objects.filter(webhook__in=_free(), next_at__lte=Now())
 
 
 def _free() -> QuerySet[Webhook]:
@@ -143,7 +135,12 @@ def _attempt(delivery: WebhookDelivery) -> bool:
     mine = WebhookDelivery.objects.filter(pk=delivery.pk, tries=delivery.tries, next_at__lte=Now())
     if not mine.update(tries=delivery.tries + 1, tried_at=Now(), next_at=again and Now() + again):
         return True  # another worker attempted it meanwhile
-    answer = _post(delivery)
+    mailbox = delivery.action.mailbox_id if delivery.action else None
+    listener = find_listener(delivery.webhook, mailbox)
+    if listener is None:
+        WebhookDelivery.objects.filter(pk=delivery.pk).update(next_at=None, answer=NO_RIGHT)
+        return True
+    answer = _post(delivery, listener)
     taken = answer.isdecimal() and 200 <= int(answer) < 300
     done = {"delivered_at": Now(), "next_at": None} if taken else {}
     WebhookDelivery.objects.filter(pk=delivery.pk, tries=delivery.tries + 1).update(
@@ -163,9 +160,9 @@ def _attempt(delivery: WebhookDelivery) -> bool:
     return taken
 
 
-def _post(delivery: WebhookDelivery) -> str:
+def _post(delivery: WebhookDelivery, listener: Caller) -> str:
     """Return the status of the answer, or a word for why it is missing."""
-    body, now = body_of(delivery), timezone.now()
+    body, now = body_of(delivery, listener), timezone.now()
     url = _url_of(delivery)
     if not url:
         return NO_ADDRESS

@@ -8,6 +8,7 @@ import json
 from datetime import datetime
 from typing import Any
 
+from accounts.access.caller import Caller
 from approvals.lifecycle import reconcile
 from approvals.lifecycle.queries import review_url
 from approvals.lifecycle.reports import report_step
@@ -18,7 +19,7 @@ from approvals.models import AuditEvent, PendingAction, WebhookDelivery
 SECURITY = "security"
 
 
-def body_of(delivery: WebhookDelivery) -> bytes:
+def body_of(delivery: WebhookDelivery, listener: Caller) -> bytes:
     """Return the body, the same bytes at each attempt.
 
     It names the address of the action, where the reader has to sign in.
@@ -37,7 +38,7 @@ def body_of(delivery: WebhookDelivery) -> bytes:
             "tool": action.tool,
             "mailbox": action.mailbox.address,
             "review_url": review_url(action),
-            **(report_step(action, link, delivery.webhook.token) if link else {}),
+            **(report_step(action, link, listener) if link else {}),
             # The place and hash of the event in its audit chain: evidence on another machine.
             **({"audit": {"sequence": link.sequence, "hash": link.hash}} if link else {}),
         },

@@ -9,7 +9,6 @@ from django.db import OperationalError, transaction
 from django.db.models import OuterRef, QuerySet, Subquery, UUIDField, Value
 from django.db.models.functions import Coalesce, Now
 
-from accounts.models import Membership
 from approvals.lifecycle.steps import event_of
 from approvals.models import (
     AuditChain,
@@ -21,6 +20,7 @@ from approvals.models import (
 )
 from approvals.models.audit import PEOPLE
 from approvals.webhooks.events import SECURITY
+from approvals.webhooks.subscriptions import find_listener
 
 log = structlog.get_logger(__name__)
 
@@ -54,7 +54,7 @@ def _gather(cursor_id: int) -> None:
         mine = WebhookCursor.objects.select_for_update(
             no_key=True, skip_locked=True, of=("self",)
         ).filter(pk=cursor_id)
-        cursor = mine.select_related("webhook__token__user").first()
+        cursor = mine.select_related("webhook__token").first()
         if cursor is not None:
             _take_over(cursor)
 
@@ -67,21 +67,21 @@ def _take_over(cursor: WebhookCursor) -> None:
     if not links:
         return
     webhook = cursor.webhook
-    # If the owner has left the mailbox, or the staff, they get no event of it. The cursor still
-    # moves, so they do not get it later either.
-    if cursor.mailbox_id is None:
-        if webhook.token.user.is_staff:
-            WebhookDelivery.objects.bulk_create(
-                WebhookDelivery(
-                    webhook=webhook,
-                    event=f"{SECURITY}.{link.event}",
-                    link=link,
-                    at=link.at,
-                    next_at=link.at,
-                )
-                for link in links
+    # Without the right to know, no delivery is made. The cursor moves on, so none is made later.
+    if find_listener(webhook, cursor.mailbox_id) is None:
+        pass
+    elif cursor.mailbox_id is None:
+        WebhookDelivery.objects.bulk_create(
+            WebhookDelivery(
+                webhook=webhook,
+                event=f"{SECURITY}.{link.event}",
+                link=link,
+                at=link.at,
+                next_at=link.at,
             )
-    elif Membership.objects.filter(mailbox=cursor.mailbox_id, user=webhook.token.user_id).exists():
+            for link in links
+        )
+    else:
         WebhookDelivery.objects.bulk_create(
             WebhookDelivery(
                 webhook=webhook,

@@ -8,6 +8,8 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models.functions import Now
 
+from accounts.access import roles
+from accounts.access.auth import find_caller
 from accounts.access.caller import Caller
 from accounts.infra.credentials import encrypt_text
 from accounts.infra.problems import FieldError, Problem, not_found
@@ -73,6 +75,18 @@ def add_webhook(
         _begin_at_present(webhook, mailboxes, security=security)
         _record(caller, webhook, mailboxes, event="webhook_added")
     return webhook, secret
+
+
+def find_listener(webhook: Webhook, mailbox: UUID | None) -> Caller | None:
+    """Return the program that a webhook tells about a mailbox (None: about people), with its rights
+    of now; None if it may not know. These are the same questions as before a read.
+    """
+    caller = find_caller(webhook.token.user_id, webhook.token_id)
+    if caller is None or not caller.may(SCOPE):
+        return None
+    if mailbox is None:
+        return caller if caller.user.is_staff else None
+    return caller if roles.mailboxes(caller).filter(pk=mailbox).exists() else None
 
 
 def refuse_callback(caller: Caller, url: str) -> None:

@@ -10,7 +10,7 @@ from allauth.idp.oidc.models import Token
 from django.db.models import F
 from django.utils import timezone
 
-from accounts.models import ApiToken, Mailbox, User
+from accounts.models import ApiToken, Mailbox, User, digest_of
 from accounts.oauth import cleanup, devices, programs
 from tests.conftest import Api
 from tests.support.concurrently import all_at_once
@@ -171,12 +171,15 @@ def test_unused_programs_and_old_codes_are_forgotten(
 ) -> None:
     used = Program.registered(name="Used")
     used.connect(alice, mailbox)
+    lost = used.take(allow(alice, used.address(), mailbox))
     begun(program)
+    Token.objects.filter(hash=digest_of(lost)).update(expires_at=timezone.now())
     Registered.objects.update(created_at=timezone.now() - timedelta(days=2))
     Token.objects.filter(type=devices.WAITS).update(expires_at=timezone.now())
     cleanup.forget_old()
     assert [client.pk for client in Registered.objects.all()] == [used.client_id]
     assert not Token.objects.filter(type=devices.WAITS).exists()
+    assert [each.name for each in ApiToken.objects.filter(revoked_at=None)] == ["Used"]
 
 
 @pytest.mark.django_db(transaction=True)

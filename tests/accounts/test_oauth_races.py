@@ -46,11 +46,9 @@ def test_code_that_was_sent_again_gives_no_tokens_any_more(
     with pytest.raises(tokens.GrantGone):
         tokens.issue(
             client=read.client,
-            person=alice,
+            given_for=read,
             scopes=["mail:read"],
             resources=[],
-            family=tokens.facts_of(read)["family"],
-            used=read.pk,
             access="mho_late",
             refresh=None,
         )

@@ -9,6 +9,7 @@ import pytest
 from django.db.models.functions import Now
 from django.utils import timezone
 
+from accounts.access.auth import find_caller
 from accounts.infra.problems import Problem
 from accounts.models import Mailbox, Membership, User
 from approvals.core.types import ApprovedAction, LeaseLost, Outcome
@@ -102,10 +103,12 @@ def test_webhook_says_that_it_may_have_been_sent(
     outbox.gather()
 
     delivery = WebhookDelivery.objects.get(event="action.expired")
-    before = body_of(delivery)
+    listener = find_caller(delivery.webhook.token.user_id, delivery.webhook.token_id)
+    assert listener is not None
+    before = body_of(delivery, listener)
     assert "may_have_been_sent_at" in json.loads(before)["data"]
     record_outcome(lost.pk, 1, ACCEPTED, evidence="answer")
-    assert body_of(delivery) == before
+    assert body_of(delivery, listener) == before
     assert Webhook.objects.count() == 1
 
 

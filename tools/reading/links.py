@@ -7,28 +7,45 @@ from datetime import datetime
 from django.conf import settings
 from django.urls import reverse
 
-from accounts.models import Mailbox
+from accounts.access import roles
+from accounts.access.auth import find_caller
+from accounts.access.caller import Caller
+from accounts.models import Mailbox, Role
 from tools.mail.message.compose import MAX_TOTAL_BYTES
 from tools.models import DownloadLink
-from tools.providers import provider_for
 from tools.providers.base import AttachmentInfo
 from tools.providers.failures import map_errors
+from tools.reading.own_mail import provider_of
+
+SCOPE = "mail:read"
 
 
-def issue(mailbox: Mailbox, *, message_id: str, attachment_id: str) -> tuple[str, datetime]:
-    """Return a link that works once within ten minutes, and its end."""
+def issue(
+    caller: Caller, mailbox: Mailbox, *, message_id: str, attachment_id: str
+) -> tuple[str, datetime]:
+    """Return a link that works once within ten minutes, as long as the caller may read; and its end."""
     link, secret = DownloadLink.issue(
-        mailbox=mailbox, message_id=message_id, attachment_id=attachment_id
+        user=caller.user,
+        token=caller.token,
+        mailbox=mailbox,
+        message_id=message_id,
+        attachment_id=attachment_id,
     )
     return settings.MAILHUB_PUBLIC_URL + reverse("file", args=[secret]), link.expires_at
 
 
 def redeem(secret: str) -> tuple[AttachmentInfo, bytes] | None:
-    """Use a link up and fetch its attachment; None if the link is unknown, used or too old."""
+    """Use a link up and fetch its attachment; None if the link is unknown, used or too old, or if
+    its program may no longer read.
+
+    Raises Problem, as a read of the attachment does.
+    """
     link = DownloadLink.redeem(secret)
-    if link is None:
+    caller = find_caller(link.user_id, link.token_id) if link and link.user_id else None
+    if link is None or caller is None or not caller.may(SCOPE):
         return None
-    with map_errors(link.mailbox):
-        return provider_for(link.mailbox).fetch_attachment(
+    mailbox = roles.get_mailbox(caller, str(link.mailbox_id), need=Role.VIEWER)
+    with map_errors(mailbox):
+        return provider_of(caller, mailbox).fetch_attachment(
             link.message_id, link.attachment_id, limit=MAX_TOTAL_BYTES
         )

@@ -162,7 +162,10 @@ def download_attachment(
     match parameters.as_:
         case "link":
             url, ends = links.issue(
-                mailbox, message_id=parameters.message_id, attachment_id=parameters.attachment_id
+                caller,
+                mailbox,
+                message_id=parameters.message_id,
+                attachment_id=parameters.attachment_id,
             )
             return result | {"url": url, "expires_at": compact.rfc3339(ends)}
         case "base64":
