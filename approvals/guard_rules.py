@@ -102,11 +102,12 @@ _IN_NO_OR_BOTH = "(NEW.content IS NULL) <> (NEW.stored_as <> '')"  # places of a
 _ENDED = f"a.status IN ({_join_values(FINAL)})"
 
 
-# Evidence of the provider replaces a person's ruling, and the proof that a lookup seemed to give.
+# The guards forbid orders, and never evidence: an acceptance can always be written. Other evidence of
+# the provider replaces only the word of a person, or no proof at all.
 _CORRECTED = (
-    "OLD.verdict = 'not_sent' AND OLD.evidence IN ('person', 'probe') AND NEW.evidence IN ('answer', 'probe')"
-    f" AND NOT ({is_changed('phase', 'wire_started_at')})"
-    " AND (NEW.verdict IN ('accepted', 'not_sent') OR (NEW.verdict = 'refused' AND OLD.evidence = 'person'))"
+    "NEW.verdict = 'accepted' OR (OLD.verdict = 'not_sent' AND OLD.proof = ''"
+    " AND NEW.evidence IN ('answer', 'probe') AND NEW.verdict IN ('not_sent', 'refused')"
+    f" AND NOT ({is_changed('phase', 'wire_started_at')}))"
 )
 
 
@@ -337,7 +338,7 @@ RULES = (
         event="UPDATE",
         refused_when=is_changed("id", "action_id", "fence", "worker", "started_at")
         + " OR (OLD.phase = 'wire_started' AND NEW.phase <> 'wire_started')"
-        + f" OR (NEW.phase <> OLD.phase AND {_child('NEW', _CLAIMED)})"
+        + f" OR (NEW.phase <> OLD.phase AND NEW.verdict IS NULL AND {_child('NEW', _CLAIMED)})"
         + " OR (OLD.verdict IS NOT NULL AND NEW.verdict IS NULL)"
         + f" OR (({is_changed('notes')}) AND NOT (OLD.phase = 'prepared' AND NEW.phase = 'wire_started'))"
         + f" OR (OLD.ruled_at IS NOT NULL AND ({is_changed('ruled_at')}))",
@@ -348,7 +349,7 @@ RULES = (
         table="approvals_attempt",
         event="UPDATE",
         refused_when="OLD.verdict <> 'unknown' AND ("
-        + is_changed("verdict", "phase", "code", "evidence", "ended_at", "wire_started_at")
+        + is_changed(*"verdict proof phase code evidence ended_at wire_started_at".split())
         + f") AND NOT ({_CORRECTED})",
         says="a definite verdict is final",
     ),
@@ -356,11 +357,19 @@ RULES = (
         name="attempt_second_copy_ordered",
         table="approvals_attempt",
         event="UPDATE",
-        refused_when="NEW.verdict = 'accepted' AND (OLD.verdict IS NULL OR OLD.verdict <> 'accepted') AND EXISTS ("
-        "SELECT 1 FROM approvals_attempt AS other WHERE other.action_id = NEW.action_id AND other.verdict = 'accepted'"
-        " AND ((other.fence < NEW.fence AND other.ruled_at IS NULL)"
-        " OR (other.fence > NEW.fence AND NEW.ruled_at IS NULL)))",
-        says="a second copy leaves only by order of a person",
+        refused_when="NEW.phase <> OLD.phase AND NEW.verdict IS NULL AND EXISTS ("
+        "SELECT 1 FROM approvals_attempt AS other WHERE other.action_id = NEW.action_id AND other.fence < NEW.fence"
+        " AND (other.verdict IN ('accepted', 'unknown') OR (other.phase = 'wire_started' AND other.proof = ''"
+        " AND other.ruled_at IS NULL)))",
+        says="a second copy leaves only with proof or by order of a person",
+    ),
+    Rule(
+        name="attempt_unsent_is_proven",
+        table="approvals_attempt",
+        event="UPDATE",
+        refused_when="NEW.verdict IN ('not_sent', 'refused') AND NEW.proof = '' AND NEW.evidence <> 'person'"
+        " AND (OLD.verdict IS NULL OR OLD.verdict <> NEW.verdict)",
+        says="only a proof says that nothing was sent",
     ),
     forbid("attempt", "DELETE"),
     forbid("auditevent", "UPDATE"),

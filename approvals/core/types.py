@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, runtime_checkable
 from uuid import UUID
 
 from accounts.infra.texts import dump_texts
@@ -190,17 +190,34 @@ Verdict = Literal["accepted", "refused", "not_sent", "unknown"]
 
 
 @dataclass(frozen=True, kw_only=True)
+class Proof:
+    """The proof that an attempt had no effect; `object` is the object that its order names.
+
+    before_wire: nothing was handed over. answer: a refusal of an order that names no object.
+    unsent: after the refusal the object was still there, unsent. destroyed: the object was destroyed,
+    so no order that names it can be carried out.
+    """
+
+    kind: Literal["before_wire", "answer", "unsent", "destroyed"]
+    object: str = ""
+
+
+BEFORE_WIRE = Proof(kind="before_wire")
+
+
+@dataclass(frozen=True, kw_only=True)
 class Outcome:
     """The known facts about the effect of an attempt.
 
-    accepted: it happened. refused: a definite refusal. not_sent: it certainly did not happen and
-    may be retried, after `retry_after` seconds if the provider asked for that. unknown: it may or
-    may not have happened. `reference`: the provider's id of it, if it may differ from ours.
-    `pauses_mailbox`: the provider refuses everything of this mailbox for now (429, 421), not only
-    this action.
+    accepted: it happened. refused: it did not happen, and a retry changes nothing. not_sent: it did
+    not happen and may be retried, after `retry_after` seconds if the provider asked for that. Both
+    need a `proof`. unknown: it may or may not have happened. `reference`: the provider's id of it,
+    if it may differ from ours. `pauses_mailbox`: the provider refuses everything of this mailbox for
+    now (429, 421), not only this action.
     """
 
     verdict: Verdict
+    proof: Proof | None = None
     code: str = ""
     detail: str = ""
     retry_after: int | None = None
@@ -208,6 +225,17 @@ class Outcome:
     required_scope: str | None = None
     receipt: Mapping[str, Any] = field(default_factory=dict)
     reference: str = ""
+
+    def __post_init__(self) -> None:
+        if (self.proof is not None) is not (self.verdict in ("refused", "not_sent")):
+            raise ValueError(f"{self.verdict} with proof {self.proof}")
+
+    @classmethod
+    def broken_off(cls, *, on_wire: bool, code: str, detail: str = "") -> Self:
+        """Return the outcome of an attempt that ended without an answer."""
+        if on_wire:
+            return cls(verdict="unknown", code=code, detail=detail)
+        return cls(verdict="not_sent", proof=BEFORE_WIRE, code=code, detail=detail)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -33,8 +33,8 @@ class Next:
 def next_state(outcome: Outcome, *, tries: int) -> Next:
     """Return the state after the outcome of the last of `tries` attempts.
 
-    Only an attempt that certainly sent nothing is retried. A Retry-After on any other outcome means
-    nothing: a 202 may carry one.
+    Only an attempt that certainly sent nothing is retried. Without a request to pause, a Retry-After
+    on any other outcome means nothing: a 202 may carry one.
     """
     match outcome.verdict:
         case "accepted":
@@ -42,7 +42,12 @@ def next_state(outcome: Outcome, *, tries: int) -> Next:
         case "refused":
             return Next(status=Status.FAILED)
         case "unknown":
-            return Next(status=Status.UNKNOWN, wait=timedelta(seconds=PROBES[0]))
+            # The provider may refuse everything and leave this one unknown.
+            rest = retry_wait(1, retry_after=outcome.retry_after)
+            wait = timedelta(seconds=PROBES[0])
+            return Next(
+                status=Status.UNKNOWN, wait=wait, rest=rest if outcome.pauses_mailbox else None
+            )
         case "not_sent":
             wait = retry_wait(tries, retry_after=outcome.retry_after)
             pauses = outcome.pauses_mailbox or outcome.retry_after is not None

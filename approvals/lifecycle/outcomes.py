@@ -14,7 +14,7 @@ from accounts.infra.texts import dump_texts
 from accounts.infra.transactions import pipelined_transaction
 from approvals.audit import chain
 from approvals.core.states import OPEN, Status
-from approvals.core.types import Outcome
+from approvals.core.types import BEFORE_WIRE, Outcome
 from approvals.lifecycle import backoff
 from approvals.models import Attempt, PendingAction, Rest
 
@@ -24,10 +24,10 @@ SENT_AFTER_ALL = (
     "sent_after_all"  # code of an attempt that ended because an earlier one was accepted
 )
 LEASE = timedelta(minutes=1)  # of an attempt that is written and closed in one transaction
-# The verdict for an open attempt that is closed by the late answer to an earlier one.
+# The verdict and the proof of an open attempt that is closed by the late answer to an earlier one.
 LEFT_OPEN = {
-    Attempt.Phase.PREPARED: Attempt.Verdict.NOT_SENT,
-    Attempt.Phase.WIRE_STARTED: Attempt.Verdict.UNKNOWN,
+    Attempt.Phase.PREPARED: (Attempt.Verdict.NOT_SENT, BEFORE_WIRE.kind),
+    Attempt.Phase.WIRE_STARTED: (Attempt.Verdict.UNKNOWN, ""),
 }
 
 _locked = Select(
@@ -112,6 +112,7 @@ def record_outcome(
         )
         if following.rest is not None:
             _start_cool_down(action, following)
+        proven: dict[str, Any] = {"proof": outcome.proof.kind} if outcome.proof else {}
         chain.record(
             mailbox=action.mailbox_id,
             event=f"outcome_{outcome.verdict}",
@@ -121,6 +122,7 @@ def record_outcome(
             fence=fence,
             code=outcome.code,
             evidence=evidence,
+            **proven,
         )
     return moved()
 
@@ -172,7 +174,10 @@ def _record_late(action: PendingAction, attempt: Attempt, outcome: Outcome, evid
         return False
     if attempt.verdict == Attempt.Verdict.ACCEPTED:
         return False  # a person ruled so, or the provider said so: it is final
-    log.warning("late_outcome", action=str(action.pk), fence=attempt.fence, outcome=outcome.verdict)
+    accepted = outcome.verdict == "accepted"
+    # An acceptance that moves no action is a copy that nobody expects any more.
+    say = log.error if accepted and action.status not in OPEN else log.warning
+    say("late_outcome", action=str(action.pk), fence=attempt.fence, outcome=outcome.verdict)
     chain.record(
         mailbox=action.mailbox_id,
         event="late_outcome",
@@ -183,15 +188,10 @@ def _record_late(action: PendingAction, attempt: Attempt, outcome: Outcome, evid
         code=outcome.code,
     )
     on_wire = attempt.phase == Attempt.Phase.WIRE_STARTED
-    doubted = attempt.verdict == Attempt.Verdict.UNKNOWN or attempt.evidence in ("person", "probe")
-    accepted = outcome.verdict == "accepted"
-    # A definite refusal changes the verdict only if it was unknown or a person's ruling.
-    if (
-        not on_wire
-        or not doubted
-        or outcome.verdict == "unknown"
-        or (attempt.evidence == "probe" and not accepted)
-    ):
+    doubted = attempt.verdict == Attempt.Verdict.UNKNOWN or attempt.evidence == "person"
+    # A refusal changes the verdict only if it was unknown or a person's ruling. An acceptance is
+    # always written, whatever seemed to be proven.
+    if not accepted and (not on_wire or not doubted or outcome.verdict == "unknown"):
         return False
     _write(attempt, outcome, evidence)
     return accepted and action.status in OPEN and _close(action, attempt, outcome, evidence)
@@ -203,9 +203,9 @@ def _close(action: PendingAction, attempt: Attempt, outcome: Outcome, evidence: 
     The latest attempt, if it is still open, ends with it.
     """
     latest = Attempt.objects.filter(action=action, verdict=None).exclude(pk=attempt.pk)
-    for phase, verdict in LEFT_OPEN.items():
+    for phase, (verdict, proof) in LEFT_OPEN.items():
         latest.filter(phase=phase).update(
-            verdict=verdict, code=SENT_AFTER_ALL, evidence=evidence, ended_at=Now()
+            verdict=verdict, proof=proof, code=SENT_AFTER_ALL, evidence=evidence, ended_at=Now()
         )
     succeeded = backoff.Next(status=Status.SUCCEEDED)
     changes = {
@@ -228,8 +228,13 @@ def _close(action: PendingAction, attempt: Attempt, outcome: Outcome, evidence: 
 
 
 def _write(attempt: Attempt, outcome: Outcome, evidence: str) -> None:
+    on_wire = {"phase": Attempt.Phase.WIRE_STARTED, "wire_started_at": F("started_at")}
+    if outcome.verdict != "accepted" or attempt.phase == Attempt.Phase.WIRE_STARTED:
+        on_wire = {}
     Attempt.objects.filter(pk=attempt.pk).update(
+        **on_wire,
         verdict=outcome.verdict,
+        proof=outcome.proof.kind if outcome.proof else "",
         code=outcome.code,
         evidence=evidence,
         reference=outcome.reference[:255],

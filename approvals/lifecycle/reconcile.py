@@ -22,7 +22,6 @@ log = structlog.get_logger(__name__)
 DESTROYED = "draft_destroyed"  # code of an attempt whose order names no object any more
 PROOFS = ("outcome_accepted", "outcome_refused", "outcome_not_sent", "proven_unsent")
 RESTORED = "may_have_been_sent"  # code of the notice that a restore left
-SEEN_UNSENT_TWICE = "still_a_draft"  # older versions took this code for proof
 
 
 class NotLookedAt(Exception):
@@ -34,15 +33,11 @@ class SentAlready(Exception):
 
 
 def is_unproven() -> Q:
-    """Return the condition for an unproven attempt.
+    """Return the condition for an attempt that was on the wire and that nothing proves unsent.
 
-    It was on the wire, and only a person's word, or nothing, says that it did not send.
+    The word of a person is no proof.
     """
-    not_proven = Q(evidence="person") | Q(code=SEEN_UNSENT_TWICE)
-    unclear = Q(verdict=None) | Q(verdict=Attempt.Verdict.UNKNOWN)
-    return Q(phase=Attempt.Phase.WIRE_STARTED) & (
-        unclear | (Q(verdict=Attempt.Verdict.NOT_SENT) & not_proven)
-    )
+    return Q(phase=Attempt.Phase.WIRE_STARTED, proof="") & ~Q(verdict=Attempt.Verdict.ACCEPTED)
 
 
 def doubtful_attempts(action_id: UUID, *, before: int | None = None) -> QuerySet[Attempt]:
@@ -161,7 +156,7 @@ def record_destroyed(action_id: UUID, fence: int) -> bool:
     """
     action = PendingAction.objects.select_for_update(no_key=True).get(pk=action_id)
     known = doubtful_attempts(action_id).filter(fence=fence, verdict=Attempt.Verdict.NOT_SENT)
-    changed = known.update(evidence="probe", code=DESTROYED, ended_at=Now())
+    changed = known.update(evidence="probe", proof="destroyed", code=DESTROYED, ended_at=Now())
     if changed:
         chain.record(
             mailbox=action.mailbox_id,

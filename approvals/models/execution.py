@@ -12,6 +12,7 @@ class Attempt(models.Model):
 
     It is written before the provider is called, so that a crash leaves a trace.
 
+    `proof` is the kind of the proof that it sent nothing; empty if nothing proves that.
     `notes` name the objects at the provider that the send uses, such as the id of a draft. They are
     those of the Preparation at the moment when the wire started. `ruled_at` is the time of a
     person's ruling that it was not sent. `claim_seal` replaces the audit event of its claim when that
@@ -40,6 +41,7 @@ class Attempt(models.Model):
     worker = models.CharField(max_length=100)
     started_at = models.DateTimeField()
     wire_started_at = models.DateTimeField(null=True)
+    proof = models.CharField(max_length=12, default="", db_default="")
     notes = models.JSONField(null=True)
     ruled_at = models.DateTimeField(null=True)
     ended_at = models.DateTimeField(null=True)

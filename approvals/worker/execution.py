@@ -34,7 +34,7 @@ from approvals.blobs import ContentUnavailable
 from approvals.core.kinds import get_kind
 from approvals.core.queue import queue
 from approvals.core.states import Status
-from approvals.core.types import LeaseLost, Outcome, Rechecks, Verdict
+from approvals.core.types import BEFORE_WIRE, LeaseLost, Outcome, Rechecks
 from approvals.lifecycle.load import Read, read_action
 from approvals.lifecycle.outcomes import SENT_AFTER_ALL, close_as_sent, record_outcome
 from approvals.lifecycle.reconcile import NotLookedAt, SentAlready, find_in_sent, settle_doubts
@@ -263,20 +263,25 @@ def _run(claim: Claim, read: Read) -> Outcome:
             approved = settle_doubts(kind, approved, fence=claim.fence)
         return kind.execute(approved)
     except SentAlready:
-        return Outcome(verdict="not_sent", code=SENT_AFTER_ALL)
+        return Outcome(verdict="not_sent", proof=BEFORE_WIRE, code=SENT_AFTER_ALL)
     except NotLookedAt:
-        return Outcome(verdict="not_sent", code=NOT_LOOKED_AT["code"], detail=NOT_LOOKED_IN_SENT)
+        return Outcome(
+            verdict="not_sent",
+            proof=BEFORE_WIRE,
+            code=NOT_LOOKED_AT["code"],
+            detail=NOT_LOOKED_IN_SENT,
+        )
     except ContentUnavailable as error:
-        verdict: Verdict = "unknown" if claim.on_wire.is_set() else "not_sent"
-        return Outcome(verdict=verdict, code=error.reason, detail=error.detail)
+        return Outcome.broken_off(
+            on_wire=claim.on_wire.is_set(), code=error.reason, detail=error.detail
+        )
     # A provider's library may raise anything. It must end as an outcome, never as a lost attempt.
     except Exception as error:
         lost = isinstance(error, LeaseLost)
         if not lost:
             log.exception("kind_raised", action=str(claim.action_id), fence=claim.fence)
-        return Outcome(
-            verdict="unknown" if claim.on_wire.is_set() else "not_sent",
-            code="lease_lost" if lost else "internal_error",
+        return Outcome.broken_off(
+            on_wire=claim.on_wire.is_set(), code="lease_lost" if lost else "internal_error"
         )
 
 

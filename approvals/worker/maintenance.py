@@ -246,7 +246,7 @@ def _end_dead_lease(action_id: UUID) -> None:
         return
     attempt = Attempt.objects.get(action=action, fence=action.fence)
     on_wire = attempt.phase == Attempt.Phase.WIRE_STARTED
-    outcome = Outcome(verdict="unknown" if on_wire else "not_sent", code="worker_lost")
+    outcome = Outcome.broken_off(on_wire=on_wire, code="worker_lost")
     record_outcome(action.pk, action.fence, outcome, evidence="lease_expired")
     log.warning("lease_expired", action=str(action.pk), fence=action.fence, phase=attempt.phase)
 

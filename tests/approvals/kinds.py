@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from approvals.core.types import ApprovedAction, Outcome, PreviewWarning
+from approvals.core.types import BEFORE_WIRE, ApprovedAction, Outcome, PreviewWarning
 from tools.sending.kinds import SendMail
 
 
@@ -61,7 +61,7 @@ def end() -> None:
     _now.pop()
 
 
-NOT_NOW = Outcome(verdict="not_sent", code="unavailable")
+NOT_NOW = Outcome(verdict="not_sent", proof=BEFORE_WIRE, code="unavailable")
 LOST = Outcome(verdict="unknown", code="timeout")
 
 

@@ -247,6 +247,40 @@ def test_unknown_outcome_cannot_be_resent_by_sql(approved: Callable[..., Pending
     assert refused(lambda: Attempt.objects.update(verdict=None, ended_at=None)) == "attempt_forward"
 
 
+@pytest.mark.parametrize(
+    "earlier",
+    [
+        {"verdict": "accepted"},
+        {"verdict": "unknown"},
+        {"verdict": "not_sent", "evidence": "person"},
+    ],
+)
+def test_second_copy_needs_a_proof_or_a_persons_order(
+    approved: Callable[..., PendingAction], earlier: dict[str, str]
+) -> None:
+    action = claimed(approved())
+    now = timezone.now()
+    started = {"phase": "wire_started", "wire_started_at": now}
+    with guards.lift_guards(connection):
+        Attempt.objects.update(**started, **earlier, ended_at=now)
+        only(action, fence=2)()
+    Attempt.objects.create(action=action, fence=2, worker="x", started_at=now)
+    second = Attempt.objects.filter(fence=2)
+
+    assert refused(lambda: second.update(**started)) == "attempt_second_copy_ordered"
+    second.update(**started, verdict="accepted", ended_at=now)  # evidence is never refused
+
+
+def test_unsent_attempt_needs_a_proof(approved: Callable[..., PendingAction]) -> None:
+    claimed(approved())
+    ended = {"ended_at": timezone.now(), "evidence": "answer"}
+
+    for verdict in ("not_sent", "refused"):
+        unproven = partial(Attempt.objects.update, verdict=verdict, **ended)
+        assert refused(unproven) == "attempt_unsent_is_proven"
+    Attempt.objects.update(verdict="refused", proof="answer", **ended)
+
+
 def test_guards_come_and_go_with_their_migration(db: None) -> None:
     guards.remove(connection)
     guards.remove(connection)
@@ -338,26 +372,3 @@ def test_ruling_leads_to_no_copy_without_a_new_approval(
     attempts.update(verdict="not_sent", evidence="person", ruled_at=timezone.now())
     assert refused(only(action, status="approved")) == "action_outcome_backed"
     assert refused(only(action, status="pending")) == "action_round"
-
-
-def test_second_accepted_attempt_needs_an_order(pending: PendingAction, alice: User) -> None:
-    action = claimed(approve(pending.pk, alice))
-    first = Attempt.objects.filter(action=action, fence=1)
-    first.update(
-        phase="wire_started",
-        wire_started_at=timezone.now(),
-        verdict="not_sent",
-        ended_at=timezone.now(),
-    )
-    only(action, status="approved", lease_until=None)()
-    claimed(action)
-    second = Attempt.objects.filter(action=action, fence=2)
-    second.update(
-        phase="wire_started",
-        wire_started_at=timezone.now(),
-        verdict="accepted",
-        ended_at=timezone.now(),
-    )
-    with guards.lift_guards(connection):
-        first.update(verdict="unknown")
-    assert refused(lambda: first.update(verdict="accepted")) == "attempt_second_copy_ordered"

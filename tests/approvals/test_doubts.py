@@ -12,7 +12,7 @@ from django.utils import timezone
 from accounts.access.auth import find_caller
 from accounts.infra.problems import Problem
 from accounts.models import Mailbox, Membership, User
-from approvals.core.types import ApprovedAction, LeaseLost, Outcome
+from approvals.core.types import BEFORE_WIRE, ApprovedAction, LeaseLost, Outcome
 from approvals.decisions import rulings, verdicts
 from approvals.lifecycle.outcomes import record_outcome
 from approvals.models import ApprovalPolicy, Attempt, PendingAction, Webhook, WebhookDelivery
@@ -47,7 +47,9 @@ def rejected(action: PendingAction, api: Api, reviewer: Reviewer, script: Script
 
 def refused(action: PendingAction, api: Api, reviewer: Reviewer, script: Script) -> None:
     PendingAction.objects.update(not_before=Now())
-    script.instead = lambda approved: Outcome(verdict="refused", code="refused", detail="No.")
+    script.instead = lambda approved: Outcome(
+        verdict="refused", proof=BEFORE_WIRE, code="refused", detail="No."
+    )
     work()
 
 

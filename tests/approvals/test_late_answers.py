@@ -1,16 +1,18 @@
 """The late answer of a provider closes its action, whatever happened meanwhile."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from django.db.models.functions import Now
 
 from accounts.models import User
-from approvals.core.types import ApprovedAction, Outcome
+from approvals.core.types import BEFORE_WIRE, ApprovedAction, Outcome, Proof
 from approvals.decisions import rulings, verdicts
 from approvals.lifecycle.outcomes import record_outcome
+from approvals.lifecycle.reconcile import DESTROYED
 from approvals.models import Attempt, AuditEvent, PendingAction
-from tests.approvals.kinds import Script
+from tests.approvals.kinds import NOT_NOW, Script
 from tests.approvals.lost_answers import ACCEPTED, lost, order_again, text_of
 from tests.conftest import Api, Reviewer
 from tests.support.work import work
@@ -80,7 +82,7 @@ def test_ruling_of_sent_is_final(lost: PendingAction, bob: User) -> None:
     rulings.resolve(action_id=lost.pk, person=bob, ruling="sent", fence=1)
 
     assert not record_outcome(
-        lost.pk, 1, Outcome(verdict="refused", code="refused"), evidence="answer"
+        lost.pk, 1, Outcome(verdict="refused", proof=BEFORE_WIRE, code="refused"), evidence="answer"
     )
 
     lost.refresh_from_db()
@@ -126,3 +128,53 @@ def test_late_acceptance_is_reported_after_the_end_too(
     page = text_of(reviewer.page(str(lost.pk)))
     assert "It was sent all the same." in page
     assert "Nothing was sent" not in page
+
+
+def test_acceptance_after_a_proof_is_written_and_said(
+    lost: PendingAction,
+    api: Api,
+    reviewer: Reviewer,
+    server: MemoryServer,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Check what happens if the assumption behind the strongest proof is wrong."""
+    proof = Proof(kind="destroyed", object="d1")
+    destroyed = Outcome(verdict="not_sent", proof=proof, code=DESTROYED)
+    assert record_outcome(lost.pk, 1, destroyed, evidence="probe")
+    PendingAction.objects.update(not_before=Now())
+    work()
+    assert len(server.ledger) == 2
+
+    record_outcome(lost.pk, 1, ACCEPTED, evidence="answer")
+
+    assert [each.verdict for each in Attempt.objects.all()] == ["accepted", "accepted"]
+    assert AuditEvent.objects.get(event="late_outcome").data["verdict"] == "accepted"
+    assert ("late_outcome", "error") in [
+        (each.msg["event"], each.msg["level"])
+        for each in caplog.records
+        if isinstance(each.msg, dict)
+    ]
+    assert "also_sent_at" in api.get(f"/actions/{lost.pk}").json()
+    assert "It was sent twice." in text_of(reviewer.page(str(lost.pk)))
+
+
+@pytest.mark.fault(26)
+def test_acceptance_of_an_old_fence_stops_the_new_one(
+    approved: Callable[..., PendingAction], script: Script, server: MemoryServer
+) -> None:
+    """Check an acceptance of an attempt that seemed never to have been on the wire."""
+    action = approved()
+    script.instead = lambda approved: NOT_NOW
+    work()
+    PendingAction.objects.update(not_before=Now())
+    script.instead = None
+
+    def told_late(approved: ApprovedAction) -> None:
+        record_outcome(action.pk, 1, ACCEPTED, evidence="answer")
+
+    script.before = told_late
+    work()
+
+    action.refresh_from_db()
+    assert (action.status, server.ledger) == ("succeeded", [])
+    assert [attempt.verdict for attempt in Attempt.objects.all()] == ["accepted", "not_sent"]

@@ -14,7 +14,7 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from accounts.models import User
-from approvals.core.types import ApprovedAction, LeaseLost, Outcome
+from approvals.core.types import BEFORE_WIRE, ApprovedAction, LeaseLost, Outcome
 from approvals.decisions import rulings
 from approvals.lifecycle.outcomes import record_outcome
 from approvals.models import Attempt, AuditEvent, PendingAction
@@ -199,7 +199,7 @@ def test_old_fence_changes_nothing_while_the_new_one_sends(
     changed: list[bool] = []
 
     def late(approved: ApprovedAction) -> None:
-        for outcome in (ACCEPTED, LOST):
+        for outcome in (NOT_NOW, LOST):
             changed.append(record_outcome(action.pk, 1, outcome, evidence="answer"))
         assert state_of(action) == "executing"
 
@@ -356,7 +356,9 @@ def test_worker_with_a_wrong_clock_follows_the_database(
     script.instead = handed_over
     with time_machine.travel(timezone.now() + timedelta(hours=hours)):
         execute(first.pk, worker="test")
-        script.instead = lambda approved: Outcome(verdict="not_sent", code="unavailable")
+        script.instead = lambda approved: Outcome(
+            verdict="not_sent", proof=BEFORE_WIRE, code="unavailable"
+        )
         execute(second.pk, worker="test")
 
     first.refresh_from_db()
@@ -378,7 +380,7 @@ def test_dead_lease_ends_by_the_database_clock(
         with time_machine.travel(timezone.now() - timedelta(hours=1)):
             maintenance.end_dead_leases()
         assert state_of(action) == "approved"
-        return Outcome(verdict="not_sent")
+        return Outcome(verdict="not_sent", proof=BEFORE_WIRE)
 
     script.instead = dies
     execute(action.pk, worker="test")

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from accounts.models import Mailbox, Membership, Role, User
 from approvals.core.states import TRANSITIONS, Status
-from approvals.core.types import ApprovedAction, Outcome, PreviewWarning
+from approvals.core.types import BEFORE_WIRE, ApprovedAction, Outcome, PreviewWarning
 from approvals.decisions import rulings, verdicts
 from approvals.lifecycle import guidance
 from approvals.lifecycle.outcomes import record_outcome
@@ -82,7 +82,7 @@ def stage(api: Api, alice: User, script: Script) -> Stage:
     return Stage(api, alice, script)
 
 
-REFUSED = Outcome(verdict="refused", code="refused", detail="No")
+REFUSED = Outcome(verdict="refused", proof=BEFORE_WIRE, code="refused", detail="No")
 
 
 def refused(approved: ApprovedAction) -> Outcome:

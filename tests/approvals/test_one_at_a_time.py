@@ -11,7 +11,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from accounts.models import Mailbox, User
-from approvals.core.types import ApprovedAction, Outcome
+from approvals.core.types import BEFORE_WIRE, ApprovedAction, Outcome
 from approvals.models import Attempt, PendingAction, Rest
 from approvals.worker import maintenance
 from approvals.worker.execution import execute
@@ -104,10 +104,24 @@ def test_end_of_a_send_wakes_up_the_next(
 @pytest.mark.parametrize(
     ("outcome", "at_least", "at_most"),
     [
-        (Outcome(verdict="not_sent", code="rate_limited", retry_after=120), 115, 120),
-        (Outcome(verdict="not_sent", code="rate_limited", retry_after=10**12), 3595, 3600),
-        (Outcome(verdict="not_sent", code="rate_limited", retry_after=-1), 1, 5),
-        (Outcome(verdict="not_sent", code="rate_limited", pauses_mailbox=True), 1, 5),
+        (
+            Outcome(verdict="not_sent", proof=BEFORE_WIRE, code="rate_limited", retry_after=120),
+            115,
+            120,
+        ),
+        (
+            Outcome(verdict="not_sent", proof=BEFORE_WIRE, code="rate_limited", retry_after=10**12),
+            3595,
+            3600,
+        ),
+        (Outcome(verdict="not_sent", proof=BEFORE_WIRE, code="rate_limited", retry_after=-1), 1, 5),
+        (
+            Outcome(
+                verdict="not_sent", proof=BEFORE_WIRE, code="rate_limited", pauses_mailbox=True
+            ),
+            1,
+            5,
+        ),
     ],
 )
 def test_429_pauses_the_mailbox_for_a_capped_time(
@@ -149,7 +163,7 @@ def test_short_cool_down_does_not_end_a_long_one(
     script.before = lambda approved: (
         Rest.objects.update_or_create(mailbox=mailbox, defaults={"until": long}) and None
     )
-    script.instead = lambda approved: Outcome(verdict="not_sent", retry_after=60)
+    script.instead = lambda approved: Outcome(verdict="not_sent", proof=BEFORE_WIRE, retry_after=60)
     execute(first.pk, worker="test")
     assert Rest.objects.get().until == long
 

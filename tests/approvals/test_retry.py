@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from approvals.core.states import Status
-from approvals.core.types import Outcome
+from approvals.core.types import BEFORE_WIRE, Outcome
 from approvals.lifecycle.backoff import Next, lookup_wait, next_state, parse_retry_after, retry_wait
 
 NOW = datetime(2026, 5, 4, 12, 0, 0, tzinfo=UTC)
@@ -49,7 +49,7 @@ def test_retry_delay_doubles_from_5_seconds_to_15_minutes(
             {"verdict": "unknown", "retry_after": 60, "pauses_mailbox": True},
             Status.UNKNOWN,
             15,
-            None,
+            60,
         ),
         ({"verdict": "not_sent"}, Status.APPROVED, 8, None),
         ({"verdict": "not_sent", "pauses_mailbox": True}, Status.APPROVED, 8, 8),
@@ -62,7 +62,8 @@ def test_retry_delay_doubles_from_5_seconds_to_15_minutes(
 def test_only_a_certainly_unsent_mail_is_retried(
     outcome: dict[str, Any], status: Status, wait: int | None, rest: int | None
 ) -> None:
-    following = next_state(Outcome(**outcome), tries=2)
+    proof = None if outcome["verdict"] in ("accepted", "unknown") else BEFORE_WIRE
+    following = next_state(Outcome(**outcome, proof=proof), tries=2)
 
     assert isinstance(following, Next)
     assert (following.status, seconds(following.wait), seconds(following.rest)) == (

@@ -15,7 +15,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from accounts.models import ApiToken, Mailbox, User
-from approvals.core.types import ApprovedAction, Outcome
+from approvals.core.types import BEFORE_WIRE, ApprovedAction, Outcome
 from approvals.models import AuditEvent, Blob, IdempotencyRecord, PendingAction, Revision
 from approvals.queues import sweeper
 from approvals.worker import heartbeats, maintenance
@@ -53,7 +53,7 @@ def test_dead_lease_is_ended_once(approved: Callable[..., PendingAction], script
     def dies(approved: ApprovedAction) -> Outcome:
         PendingAction.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
         all_at_once([maintenance.end_dead_leases] * 8)
-        return Outcome(verdict="not_sent", code="worker_lost")
+        return Outcome(verdict="not_sent", proof=BEFORE_WIRE, code="worker_lost")
 
     script.instead = dies
     work()

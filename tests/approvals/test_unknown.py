@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from accounts.infra.problems import Problem
 from accounts.models import Mailbox, Membership, Role, User
-from approvals.core.types import ApprovedAction, Outcome
+from approvals.core.types import BEFORE_WIRE, ApprovedAction, Outcome
 from approvals.decisions import rulings, verdicts
 from approvals.lifecycle.backoff import PROBES
 from approvals.models import Attempt, AuditEvent, PendingAction
@@ -142,7 +142,9 @@ def test_mailbox_to_reconnect_is_not_asked(unknown: PendingAction, script: Scrip
 def test_proof_of_no_send_allows_a_resend(
     unknown: PendingAction, script: Script, server: MemoryServer
 ) -> None:
-    script.look = lambda approved: Outcome(verdict="not_sent", code="draft_still_there")
+    script.look = lambda approved: Outcome(
+        verdict="not_sent", proof=BEFORE_WIRE, code="draft_still_there"
+    )
     lost_since(unknown, 15)
     maintenance.sweep()
     PendingAction.objects.update(not_before=timezone.now() - timedelta(seconds=1))

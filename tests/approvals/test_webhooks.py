@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from accounts.models import Mailbox, Membership, Role, User
 from approvals import guards
-from approvals.core.types import ApprovedAction, Outcome
+from approvals.core.types import BEFORE_WIRE, ApprovedAction, Outcome
 from approvals.models import AuditEvent, PendingAction
 from tests.approvals.kinds import Script, handed_over
 from tests.approvals.webhook_listener import CANARY, Listener, httpserver, listener, told
@@ -115,7 +115,7 @@ def test_end_without_a_send_is_reported(
 
 
 def refused(approved: ApprovedAction) -> Outcome:
-    return Outcome(verdict="refused", code="refused", detail="No")
+    return Outcome(verdict="refused", proof=BEFORE_WIRE, code="refused", detail="No")
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from playwright.sync_api import Page
 
 from accounts.models import ApiToken, Mailbox, Membership, Role, SignInLink, User
 from approvals.core.kinds import get_kind
-from approvals.core.types import ApprovedAction, Outcome
+from approvals.core.types import BEFORE_WIRE, ApprovedAction, Outcome
 from approvals.decisions import edits, verdicts
 from approvals.discussion import assignments, comments
 from approvals.lifecycle.steps import EVENTS
@@ -378,4 +378,9 @@ def _webhook(alice: User) -> str:
 
 
 def _refused(approved: ApprovedAction) -> Outcome:
-    return Outcome(verdict="refused", code="invalid_recipient", detail="There is no such mailbox.")
+    return Outcome(
+        verdict="refused",
+        proof=BEFORE_WIRE,
+        code="invalid_recipient",
+        detail="There is no such mailbox.",
+    )

@@ -74,6 +74,23 @@ def test_draft_sent_by_the_owner_counts_as_sent(
     assert (len(gmail.ledger), gmail.count("drafts.send")) == (1, 1)
 
 
+@pytest.mark.fault(37)
+@pytest.mark.parametrize("status", [400, 401, 429])
+def test_refused_order_of_a_draft_that_is_gone_is_looked_up(
+    api: Api, approved: PendingAction, gmail: GmailServer, status: int
+) -> None:
+    """Check the first attempt: the owner presses Send just before the order is refused."""
+
+    def is_sent_by_its_person(call: Call) -> None:
+        gmail._send(gmail.box(ADA), drafts(gmail)[0])
+
+    gmail.before["drafts.send"] = is_sent_by_its_person
+    gmail.fail("drafts.send", status)
+    work()
+    assert state(api, approved) == ("succeeded", None)
+    assert (len(gmail.ledger), gmail.count("drafts.send")) == (1, 1)
+
+
 PROBE_FAILS = [
     pytest.param(503, "", id="503"),
     pytest.param(429, "rateLimitExceeded", id="429", marks=pytest.mark.long),

@@ -16,6 +16,7 @@ from tests.faults.graph_road import (
 )
 from tests.support.people.outlook import api, graph, letter, mailbox, state
 from tests.support.servers.graph import GraphServer
+from tests.support.servers.graph_data import Fault
 from tests.support.servers.graph_store import Item, as_recipient
 from tests.support.servers.sandbox import ADA
 from tests.support.work import work
@@ -66,6 +67,38 @@ def test_draft_sent_by_owner_is_found_in_sent(approved: PendingAction, graph: Gr
     probe()
     assert state(approved) == ("succeeded", None)
     assert (len(graph.sends()), len(graph.ledger)) == (1, 1)
+
+
+@pytest.mark.fault(37)
+@pytest.mark.parametrize("status", [None, 429, 401])
+def test_refused_order_of_a_draft_that_is_gone_is_unknown(
+    approved: PendingAction, graph: GraphServer, status: int | None
+) -> None:
+    """Check the first attempt: the owner presses Send just before the order is read."""
+
+    def sent_just_before(action: str) -> Fault | None:
+        if action != "send":
+            return None
+        graph.chooser = lambda action: None
+        graph.accept(ADA, graph.drafts(ADA)[0], "by hand", save=True)
+        return Fault(phase="answer", status=status) if status else None
+
+    graph.chooser = sent_just_before
+    work()
+    assert state(approved) == ("unknown", "draft_gone")
+    assert (approved.attempts.get().proof, len(graph.sends())) == ("", 1)
+    probe()
+    assert state(approved) == ("succeeded", None)
+    assert len(graph.ledger) == 1
+
+
+def test_refused_order_of_a_draft_that_is_there_is_proven(
+    approved: PendingAction, graph: GraphServer
+) -> None:
+    graph.fault("answer", status=400, code="ErrorInvalidRecipients")
+    work()
+    assert state(approved) == ("failed", "invalid_recipient")
+    assert (approved.attempts.get().proof, graph.ledger) == ("unsent", [])
 
 
 def test_draft_sent_by_a_slow_first_attempt_is_found_in_sent(

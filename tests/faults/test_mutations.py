@@ -98,14 +98,22 @@ MUTATIONS = {
     ),
     "a lost answer is tried again": Mutation(
         edits=(
-            ("tools/sending/kinds.py", 'Outcome(verdict="unknown"', 'Outcome(verdict="not_sent"'),
+            (
+                "tools/sending/kinds.py",
+                "proof = error.proof if isinstance(error, NotSent) else None",
+                "proof = BEFORE_WIRE",
+            ),
         ),
         plan=trouble(faults=LOST_ANSWERS, fault_rate=0.5),
         finds=frozenset({"sent_twice"}),
     ),
     "a lost answer is tried again, of Microsoft 365": Mutation(
         edits=(
-            ("tools/sending/kinds.py", 'Outcome(verdict="unknown"', 'Outcome(verdict="not_sent"'),
+            (
+                "tools/sending/kinds.py",
+                "proof = error.proof if isinstance(error, NotSent) else None",
+                "proof = BEFORE_WIRE",
+            ),
         ),
         plan=trouble(api_faults=LOST_API_ANSWERS, fault_rate=0.5),
         finds=frozenset({"sent_twice"}),
@@ -217,8 +225,8 @@ MOMENTS = {
     "an exception after the wire counts as not sent": Moment(
         edit=(
             EXECUTION,
-            '"unknown" if claim.on_wire.is_set() else "not_sent",\n            code="lease_lost"',
-            '"not_sent",\n            code="lease_lost"',
+            'on_wire=claim.on_wire.is_set(), code="lease_lost"',
+            'on_wire=False, code="lease_lost"',
         ),
         tests=DOUBTS,
         chosen="exception_after_wire",
@@ -226,8 +234,8 @@ MOMENTS = {
     "only a word, and no longer said": Moment(
         edit=(
             "approvals/lifecycle/reconcile.py",
-            "(unclear | (Q(verdict=Attempt.Verdict.NOT_SENT) & not_proven))",
-            "unclear",
+            'Q(phase=Attempt.Phase.WIRE_STARTED, proof="")',
+            'Q(phase=Attempt.Phase.WIRE_STARTED, proof="") & ~Q(evidence="person")',
         ),
         tests=DOUBTS,
         chosen="may_have_been_sent_in",

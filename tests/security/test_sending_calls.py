@@ -69,7 +69,9 @@ def test_only_a_failed_connection_proves_that_nothing_left(
     def handler(request: httpx2.Request) -> httpx2.Response:
         raise raised("no", request=request)
 
-    assert isinstance(hand_over(handler)[1], expected)
+    error = hand_over(handler)[1]
+    assert isinstance(error, expected)
+    assert (getattr(error, "proof", None) is not None) is (expected is Unavailable)
 
 
 def test_endless_answer_is_refused() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from accounts.models import Mailbox
-from approvals.core.types import ApprovedAction, Outcome
+from approvals.core.types import BEFORE_WIRE, ApprovedAction, Outcome
 from tools.providers.base import Envelope, Handover, Receipt
 from tools.providers.errors import (
     Busy,
@@ -39,6 +39,12 @@ class Failing(MemoryProvider):
         raise ERRORS.pop()
 
 
+class FailingOnTheWire(Failing):
+    def send(self, envelope: Envelope, handover: Handover) -> Receipt:
+        handover.start_wire()
+        return super().send(envelope, handover)
+
+
 def approved(mailbox: Mailbox) -> ApprovedAction:
     return ApprovedAction(
         id=uuid.UUID(int=1),
@@ -53,8 +59,12 @@ def approved(mailbox: Mailbox) -> ApprovedAction:
     )
 
 
+def never(code: str, **more: Any) -> Outcome:
+    return Outcome(verdict="refused", proof=BEFORE_WIRE, code=code, detail="No.", **more)
+
+
 def later(code: str, **more: Any) -> Outcome:
-    return Outcome(verdict="not_sent", code=code, **more)
+    return Outcome(verdict="not_sent", proof=BEFORE_WIRE, code=code, **more)
 
 
 # Error of the provider; outcome of the attempt; status of a mailbox that was active.
@@ -77,12 +87,12 @@ OUTCOMES: list[tuple[ProviderError, Outcome, str]] = [
     ),
     (
         NotPermitted("Mail.Send", "No."),
-        Outcome(verdict="refused", code="auth_error", detail="No.", required_scope="Mail.Send"),
+        never("auth_error", required_scope="Mail.Send"),
         "active",
     ),
-    (Refused("too_large", "No."), Outcome(verdict="refused", code="too_large", detail="No."), "active"),
-    (NotFound("No."), Outcome(verdict="refused", code="not_found", detail="No."), "active"),
-    (Unsupported("refused", "No."), Outcome(verdict="refused", code="refused", detail="No."), "active"),
+    (Refused("too_large", "No."), never("too_large"), "active"),
+    (NotFound("No."), never("not_found"), "active"),
+    (Unsupported("refused", "No."), never("refused"), "active"),
     (OutcomeUnknown("answer_lost", "?"), Outcome(verdict="unknown", code="answer_lost", detail="?"), "active"),
 ]  # fmt: skip
 
@@ -104,6 +114,18 @@ def test_class_of_an_error_decides_the_outcome_and_the_mailbox(
         if found != (outcome, status):
             wrong[repr(error)] = found
     assert wrong == {}
+
+
+@pytest.mark.parametrize("error", [each for each, _, _ in OUTCOMES], ids=repr)
+def test_error_on_the_wire_without_a_proof_is_unknown(
+    mailbox: Mailbox, settings: Any, error: ProviderError
+) -> None:
+    failing = f"{__name__}.{FailingOnTheWire.__name__}"
+    settings.MAILHUB_PROVIDERS = {**settings.MAILHUB_PROVIDERS, "memory": failing}
+    error.proof = None  # type: ignore[attr-defined]
+    ERRORS.append(error)
+    outcome = SendMail().execute(approved(mailbox))
+    assert (outcome.verdict, outcome.proof) == ("unknown", None)
 
 
 def test_every_class_of_error_is_in_the_table() -> None:

@@ -11,18 +11,10 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from accounts.infra.texts import translatable
-from approvals.core.types import ApprovedAction, Outcome, Rendered
+from approvals.core.types import BEFORE_WIRE, ApprovedAction, Outcome, Rendered
 from tools.m365 import runs
 from tools.m365.reduce import reduce_output
 from tools.sending.purpose import fill
-
-# Messages of the server and the CLI before they have called Microsoft.
-BEFORE_ANYTHING = (
-    "Command contains disallowed",
-    "Only m365 commands",
-    "Log in to Microsoft 365 first",
-    "m365: not found",
-)
 
 
 class RunCommand:
@@ -106,12 +98,13 @@ class RunCommand:
         if settings.MCP_M365_STRICT_READONLY:
             return Outcome(
                 verdict="refused",
+                proof=BEFORE_WIRE,
                 code="refused",
                 detail=translatable("This server is now read-only for Microsoft 365."),
             )
         if not settings.MCP_M365_START_CMD:
-            return Outcome(
-                verdict="not_sent",
+            return Outcome.broken_off(
+                on_wire=False,
                 code="unreachable",
                 detail=translatable("MCP_M365_START_CMD is not set."),
             )
@@ -124,8 +117,8 @@ class RunCommand:
         try:
             reply = client.run(approved.payload["line"])
         except Unreachable:
-            return Outcome(
-                verdict="not_sent",
+            return Outcome.broken_off(
+                on_wire=False,
                 code="unreachable",
                 detail=translatable("The MCP server could not be started."),
             )
@@ -144,12 +137,6 @@ class RunCommand:
         )
         if not reply.failed:
             return _accepted_outcome(reply.text, approved.payload["command"])
-        if any(sign in reply.text for sign in BEFORE_ANYTHING):
-            return Outcome(
-                verdict="refused",
-                code="refused",
-                detail=translatable("The CLI for Microsoft 365 refused the command."),
-            )
         return Outcome(
             verdict="unknown",
             code="command_failed",

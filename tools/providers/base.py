@@ -179,11 +179,11 @@ def _keep_nothing(notes: DraftNotes) -> None:
     pass
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Handover:
     """One attempt to hand a message over.
 
-    `wire_started()` is called directly before the step after which the mail may have gone out. A
+    `start_wire()` is called directly before the step after which the mail may have gone out. A
     failure before it is NotSent; a missing answer after it is OutcomeUnknown. `prepared` holds the
     notes of an earlier attempt, such as the id of a draft. `keep(notes)` commits notes for the next
     attempt, and for the check whether the message is still there.
@@ -192,6 +192,11 @@ class Handover:
     wire_started: Callable[[], None]
     prepared: DraftNotes = field(default_factory=DraftNotes)
     keep: Callable[[DraftNotes], None] = _keep_nothing
+    on_wire: bool = False
+
+    def start_wire(self) -> None:
+        self.wire_started()
+        self.on_wire = True
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,6 +14,7 @@ ProviderError
 """
 
 from accounts.infra.texts import translatable
+from approvals.core.types import Proof
 
 
 class ProviderError(Exception):
@@ -29,7 +30,12 @@ class ProviderError(Exception):
 
 
 class NotSent(ProviderError):
-    """A failure in which the provider certainly did nothing."""
+    """A failure in which the provider did nothing.
+
+    After the wire was started that needs a `proof`; without one the outcome is unknown.
+    """
+
+    proof: Proof | None = None
 
 
 class Unavailable(NotSent):

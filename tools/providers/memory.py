@@ -256,7 +256,7 @@ class MemoryProvider:
 
     def send(self, envelope: Envelope, handover: Handover) -> Receipt:
         self.test()
-        handover.wire_started()
+        handover.start_wire()
         with self._server.lock:
             self._server.ledger.append(envelope)
             for recipient in envelope.recipients:

@@ -8,10 +8,16 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Protocol, TypeVar
 
+from accounts.infra.texts import translatable
+from approvals.core.types import Proof
 from tools.providers.base import Handover, Receipt
+from tools.providers.errors import NotSent, ProviderError
 from tools.providers.notes import DraftNotes
 
 Read = TypeVar("Read")
+
+
+GONE_MEANWHILE = translatable("The prepared draft was removed while it was sent.")
 
 
 class DraftGone(Exception):
@@ -56,6 +62,10 @@ class DraftToSend(Protocol[Read]):
         """Send the draft by its id, once; return the vendor's reference."""
         ...
 
+    def is_still_there(self, notes: DraftNotes) -> bool:
+        """Return True if the draft is there and unsent; raise ProviderError if that is not known."""
+        ...
+
     def classify(self, gone: DraftGone) -> Receipt:
         """Return the receipt if the draft that is gone was sent, or raise OutcomeUnknown."""
         ...
@@ -74,12 +84,24 @@ def send_draft(draft: DraftToSend[Read], handover: Handover) -> Receipt:
     try:
         notes = _prepare(draft, handover)
     except DraftGone as gone:
-        handover.wire_started()  # not by this attempt, but the mail may have gone out
+        handover.start_wire()  # not by this attempt, but the mail may have gone out
         return draft.classify(gone)
     try:
-        reference = draft.send(notes, handover.wire_started)
+        reference = draft.send(notes, handover.start_wire)
     except DraftGone as gone:
         return draft.classify(gone)
+    except NotSent as refusal:
+        # The mailbox owner or a repeated request may have sent the draft: a refusal of the order
+        # proves nothing as long as nobody has looked.
+        if handover.on_wire and refusal.proof is None:
+            try:
+                is_there = draft.is_still_there(notes)
+            except ProviderError:
+                raise refusal from None  # without a proof
+            if not is_there:
+                return draft.classify(DraftGone(GONE_MEANWHILE))
+            refusal.proof = Proof(kind="unsent", object=notes.draft)
+        raise
     return Receipt(at=datetime.now(UTC), reference=reference)
 
 

@@ -20,6 +20,7 @@ from accounts.infra.texts import translatable
 from accounts.models import Mailbox
 from approvals.core.digest import digest_of
 from approvals.core.types import (
+    BEFORE_WIRE,
     ApprovedAction,
     Outcome,
     Preview,
@@ -52,6 +53,9 @@ from tools.sending.remarks import check_callback, read_remarks
 
 KIND = "draft.change"
 PAYLOAD_VERSION = 1
+CHANGED = translatable(
+    "The draft was changed or removed after the proposal. Propose the change again."
+)
 
 
 def update_draft(
@@ -268,16 +272,20 @@ class ChangeDraft:
                 return _refused_outcome()
             refuse_prepared(mailbox, provider, stored)
         except Problem as problem:
-            return Outcome(verdict="refused", code=problem.code, detail=problem.detail)
+            return _refused_outcome(problem.code, problem.detail)
         except Refused:
             return _refused_outcome()
         except NotAuthorized as error:
             mailbox_status.mark_login_refused(mailbox)
-            return Outcome(verdict="not_sent", code="auth_error", detail=error.detail)
+            return Outcome.broken_off(on_wire=False, code="auth_error", detail=error.detail)
         except NotSent as error:
             wait = error.retry_after if isinstance(error, Unavailable) else None
             return Outcome(
-                verdict="not_sent", code=error.code, detail=error.detail, retry_after=wait
+                verdict="not_sent",
+                proof=BEFORE_WIRE,
+                code=error.code,
+                detail=error.detail,
+                retry_after=wait,
             )
         approved.wire_started()
         try:
@@ -310,11 +318,5 @@ class ChangeDraft:
         """Do nothing."""
 
 
-def _refused_outcome() -> Outcome:
-    return Outcome(
-        verdict="refused",
-        code="draft_changed",
-        detail=translatable(
-            "The draft was changed or removed after the proposal. Propose the change again."
-        ),
-    )
+def _refused_outcome(code: str = "draft_changed", detail: str = CHANGED) -> Outcome:
+    return Outcome(verdict="refused", proof=BEFORE_WIRE, code=code, detail=detail)

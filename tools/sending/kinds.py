@@ -13,14 +13,17 @@ from accounts.infra.problems import Problem
 from accounts.infra.texts import translatable
 from accounts.models import Mailbox
 from approvals.core.types import (
+    BEFORE_WIRE,
     ApprovedAction,
     Changes,
     EditField,
     Outcome,
     PreviewWarning,
+    Proof,
     Proposal,
     Rendered,
     Revisable,
+    Verdict,
 )
 from approvals.lifecycle.reconcile import DESTROYED
 from tools.mail.message.compose import add_date
@@ -49,11 +52,13 @@ from tools.warnings.course import build_thread_moved
 
 DRAFT_CHANGED = Outcome(
     verdict="refused",
+    proof=BEFORE_WIRE,
     code="draft_changed",
     detail=translatable("The draft was changed or removed after it was proposed."),
 )
 WITHOUT_QUOTE = Outcome(
     verdict="refused",
+    proof=BEFORE_WIRE,
     code="refused",
     detail=translatable(
         "The provider would have added the quote of this mail after the approval. mailhub no longer sends such mail."
@@ -100,7 +105,7 @@ class SendMail:
             payload = MailPayload.from_json(approved.payload)
             notes = DraftNotes.from_json(approved.prepared)
         except Unreadable as error:
-            return Outcome(verdict="not_sent", code=UNREADABLE, detail=error.detail)
+            return Outcome.broken_off(on_wire=False, code=UNREADABLE, detail=error.detail)
         if payload.lacks_quote:
             return WITHOUT_QUOTE
         mailbox = approved.mailbox
@@ -113,6 +118,8 @@ class SendMail:
                 return DRAFT_CHANGED
             receipt = provider.send(envelope, handover)
         except (NotSent, OutcomeUnknown) as error:
+            if isinstance(error, NotSent) and not handover.on_wire:
+                error.proof = BEFORE_WIRE
             return _not_accepted(error, mailbox, provider)
         with suppress(DatabaseError):  # the mail stays accepted even if this note fails
             mailbox_status.mark_working(mailbox)
@@ -142,7 +149,8 @@ class SendMail:
             if not provider.destroy(notes):
                 return None
             approved.keep({})
-            return Outcome(verdict="not_sent", code=DESTROYED)
+            proof = Proof(kind="destroyed", object=notes.draft)
+            return Outcome(verdict="not_sent", proof=proof, code=DESTROYED)
         payload = MailPayload.from_json(approved.payload)
         envelope = envelope_of(payload, approved.blob(payload.source_sha256))
         changed = provider.differs_in_sent(approved.message_id, envelope)
@@ -281,41 +289,32 @@ def _is_draft_changed(provider: MailProvider, payload: MailPayload) -> bool:
 def _not_accepted(
     error: NotSent | OutcomeUnknown, mailbox: Mailbox, provider: MailProvider
 ) -> Outcome:
-    """Return the outcome of a failed send, and note on the mailbox what the error says about it."""
+    """Return the outcome of a failed send, and note on the mailbox what the error says about it.
+
+    Without a proof the outcome is unknown, whatever the provider said.
+    """
+    proof = error.proof if isinstance(error, NotSent) else None
+    verdict: Verdict = "not_sent" if proof else "unknown"
+    code, scope = error.code, None
+    said = error if isinstance(error, Unavailable) else Unavailable(error.code)
     match error:
         case NotAuthorized():
             mailbox_status.mark_login_refused(mailbox)
-            return Outcome(
-                verdict="not_sent",
-                code="auth_error",
-                detail=error.detail,
-                required_scope=provider.send_scope,
-            )
+            code, scope = "auth_error", provider.send_scope
         case NotPermitted():
-            return Outcome(
-                verdict="refused",
-                code=error.code,
-                detail=error.detail,
-                required_scope=error.required_scope,
-            )
+            verdict, scope = "refused" if proof else "unknown", error.required_scope
         case Refused() | Unsupported():
-            return Outcome(verdict="refused", code=error.code, detail=error.detail)
-        case NotSent():
-            return _not_sent(error, mailbox)
-        case OutcomeUnknown():
-            return Outcome(verdict="unknown", code=error.code, detail=error.detail)
-
-
-def _not_sent(error: NotSent, mailbox: Mailbox) -> Outcome:
-    said = error if isinstance(error, Unavailable) else Unavailable(error.code)
-    # A provider that refuses a token or asks for a cool-down is reachable, and one without a free
-    # slot was not asked.
-    if not (said.pauses or isinstance(error, Busy | TokenRefused)):
-        mailbox_status.mark_unreachable(mailbox.id)
+            verdict = "refused" if proof else "unknown"
+        # A provider that refuses a token or asks for a cool-down is reachable, and one without a
+        # free slot was not asked.
+        case NotSent() if not (said.pauses or isinstance(error, Busy | TokenRefused)):
+            mailbox_status.mark_unreachable(mailbox.id)
     return Outcome(
-        verdict="not_sent",
-        code=error.code,
+        verdict=verdict,
+        proof=proof,
+        code=code,
         detail=error.detail,
+        required_scope=scope,
         retry_after=said.retry_after,
         pauses_mailbox=said.pauses,
     )

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from accounts.connect.mailbox_status import mark_login_refused
 from accounts.models import Mailbox, User
-from approvals.core.types import Outcome
+from approvals.core.types import BEFORE_WIRE, Outcome
 from approvals.models import (
     ApprovalPolicy,
     Notification,
@@ -113,7 +113,7 @@ def test_failed_mail_is_reported_to_its_approver(
     post: Post, approved: Callable[..., PendingAction], script: Script, alice: User, bob: User
 ) -> None:
     prove(alice, bob)
-    script.instead = lambda approved: Outcome(verdict="refused", code="refused")
+    script.instead = lambda approved: Outcome(verdict="refused", proof=BEFORE_WIRE, code="refused")
     approved()
     work()
     post.sweep()

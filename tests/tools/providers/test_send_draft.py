@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from approvals.core.types import Proof
 from tools.providers.base import Handover, Receipt
 from tools.providers.errors import OutcomeUnknown, Refused, Unavailable
 from tools.providers.notes import DraftNotes
@@ -24,6 +25,7 @@ class Vendor:
     fails: Fails = field(default_factory=dict)
     earlier: DraftNotes | None = None
     sent_by_another: bool = False
+    is_gone: bool = False
     steps: list[str] = field(default_factory=list)
     marker: str = MADE.marker
 
@@ -57,6 +59,10 @@ class Vendor:
         wire_started()
         self._take("send")
         return "reference"
+
+    def is_still_there(self, notes: DraftNotes) -> bool:
+        self._take("look")
+        return not self.is_gone
 
     def classify(self, gone: DraftGone) -> Receipt:
         self.steps.append("classify")
@@ -127,9 +133,33 @@ def test_draft_that_goes_during_the_send_starts_the_wire_once() -> None:
     assert receipt.changed == ("subject",)
 
 
-@pytest.mark.parametrize("error", [Refused("refused"), OutcomeUnknown("no_answer")])
-def test_error_of_the_send_is_passed_on(error: Exception) -> None:
-    vendor = Vendor(fails={"send": error})
-    with pytest.raises(type(error)):
+def test_lost_answer_to_the_send_is_passed_on() -> None:
+    vendor = Vendor(fails={"send": OutcomeUnknown("no_answer")})
+    with pytest.raises(OutcomeUnknown):
         send_draft(vendor, vendor.handover())
     assert vendor.steps == WHOLE_ORDER
+
+
+@pytest.mark.parametrize("refusal", [Refused, Unavailable])
+def test_refused_send_is_proven_by_the_draft_that_is_there(
+    refusal: type[Refused | Unavailable],
+) -> None:
+    vendor = Vendor(fails={"send": refusal("no")})
+    with pytest.raises(refusal) as refused:
+        send_draft(vendor, vendor.handover())
+    assert vendor.steps == [*WHOLE_ORDER, "look"]
+    assert refused.value.proof == Proof(kind="unsent", object="d1")
+
+
+def test_refused_send_of_a_draft_that_is_gone_proves_nothing() -> None:
+    vendor = Vendor(fails={"send": Refused("refused")}, is_gone=True)
+    with pytest.raises(OutcomeUnknown):
+        send_draft(vendor, vendor.handover())
+    assert vendor.steps == [*WHOLE_ORDER, "look", "classify"]
+
+
+def test_refused_send_has_no_proof_if_nobody_could_look() -> None:
+    vendor = Vendor(fails={"send": Refused("refused"), "look": Unavailable("unreachable")})
+    with pytest.raises(Refused) as refused:
+        send_draft(vendor, vendor.handover())
+    assert refused.value.proof is None

@@ -22,6 +22,7 @@ import httpx2
 import structlog
 
 from accounts.infra.safe_hosts import tls_context
+from approvals.core.types import BEFORE_WIRE
 from tools.providers.errors import OutcomeUnknown, ProviderError, Unavailable
 from tools.providers.gmail import batches, metrics
 from tools.providers.gmail.answers import (
@@ -126,7 +127,9 @@ class GmailClient:
         except Failed as failed:
             raise error_of_sending(failed.answer) from None
         except NotOnTheWire:
-            raise Unavailable("connection_lost", "Gmail cannot be reached.") from None
+            error = Unavailable("connection_lost", "Gmail cannot be reached.")
+            error.proof = BEFORE_WIRE
+            raise error from None
         except AnswerLost:
             raise OutcomeUnknown("answer_lost", "The connection to Gmail broke off.") from None
 

@@ -116,15 +116,19 @@ class _GmailDraft:
         return notes
 
     def send(self, notes: DraftNotes, wire_started: Callable[[], None]) -> str:
-        try:
-            answer = self.mailbox.client.send(
-                "drafts.send",
-                lambda users: users.drafts().send(userId="me", body={"id": notes.draft}),
-                wire_started=wire_started,
-            )
-        except NotFound:
-            raise DraftGone from None
+        answer = self.mailbox.client.send(
+            "drafts.send",
+            lambda users: users.drafts().send(userId="me", body={"id": notes.draft}),
+            wire_started=wire_started,
+        )
         return str((answer or {}).get("id", ""))
+
+    def is_still_there(self, notes: DraftNotes) -> bool:
+        try:
+            self.mailbox.get_draft(notes.draft, fmt="minimal", patient=False)
+        except NotFound:
+            return False
+        return True
 
     def classify(self, gone: DraftGone) -> Receipt:
         """Return the receipt of a draft that is gone: the owner sent or deleted it.

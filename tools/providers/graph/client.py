@@ -15,6 +15,7 @@ import httpx2
 
 from accounts.connect.refreshing import GrantEnded, NoToken
 from accounts.infra.texts import translatable
+from approvals.core.types import BEFORE_WIRE
 from tools.providers.errors import NotAuthorized, OutcomeUnknown, Refused, Unavailable
 from tools.providers.graph.answers import Answer, json_of, refusal
 from tools.providers.graph.call_log import log_call
@@ -144,7 +145,8 @@ class GraphClient:
 
         1. Get a token and a new connection, both before `wire_started`.
         2. Make the request. 2xx means accepted, even if the connection ends during the answer.
-        3. 429 and 401 mean later, other 4xx mean refused; everything else is unknown.
+        3. 429 and 401 mean later, other 4xx mean refused; everything else is unknown. Whether such
+           a refusal proves anything is for the caller to find out.
         """
         token = self._token()
         timeout = httpx2.Timeout(answer_seconds, connect=10.0)
@@ -159,7 +161,9 @@ class GraphClient:
             try:
                 response = http.send(request, stream=True, follow_redirects=False)
             except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.UnsupportedProtocol):
-                raise Unavailable("unreachable", "Microsoft 365 cannot be reached.") from None
+                error = Unavailable("unreachable", "Microsoft 365 cannot be reached.")
+                error.proof = BEFORE_WIRE  # there was no connection
+                raise error from None
             except httpx2.HTTPError:
                 raise OutcomeUnknown("no_answer") from None
             logged.status = response.status_code

@@ -8,7 +8,7 @@ from urllib.parse import quote
 from tools.mail.message import lenient
 from tools.mail.message.compose import MESSAGE_ID
 from tools.providers.base import Envelope, StoredDraft
-from tools.providers.errors import NotFound, NotPermitted, ProviderError, Refused
+from tools.providers.errors import NotFound, NotPermitted, Refused
 from tools.providers.graph.attachments import GraphAttachments
 from tools.providers.graph.client import WRITE
 from tools.providers.graph.mailbox import STATE, GraphMailbox, path_of
@@ -108,11 +108,13 @@ class GraphEvidence:
         return found if isinstance(found, dict) else {}
 
     def is_still_a_draft(self, prepared: DraftNotes) -> bool:
-        """Return True if a refusal is about the draft itself; False if the draft may have left."""
+        """Return True if the draft is unsent, where it was compared; False if it may have left."""
         try:
-            return bool(self.read_state(prepared.draft).get("isDraft"))
-        except ProviderError:
+            state = self.read_state(prepared.draft)
+        except NotFound:
             return False
+        is_in_place = prepared.folder in (None, state.get("parentFolderId"))
+        return bool(state.get("isDraft")) and is_in_place
 
     def was_sent(self, message_id: str, prepared: DraftNotes) -> bool:
         """Return True if it may have left: it is in Sent, on its way or finally, or not where it

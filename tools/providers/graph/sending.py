@@ -17,8 +17,9 @@ from django.conf import settings
 
 from accounts.connect.microsoft import DRAFT
 from accounts.infra.texts import translatable
+from approvals.core.types import Proof
 from tools.providers.base import Envelope, Handover, Receipt
-from tools.providers.errors import NotFound, OutcomeUnknown, Refused
+from tools.providers.errors import NotFound, NotSent, OutcomeUnknown, Refused
 from tools.providers.graph.answers import REQUEST_LIMIT, refuse_too_large
 from tools.providers.graph.attachments import GraphAttachments
 from tools.providers.graph.client import WRITE, GraphClient
@@ -68,7 +69,11 @@ class GraphSender:
         outgoing = parse_outgoing(envelope.source, recipients=envelope.recipients)
         call = self._choose(envelope, outgoing)
         if call is not None:
-            _hand_over(self._client, "/sendMail", handover.wire_started, *call)
+            try:
+                _hand_over(self._client, "/sendMail", handover.start_wire, *call)
+            except NotSent as error:  # it names no object: the answer is about this order only
+                error.proof = error.proof or Proof(kind="answer")
+                raise
             return Receipt(at=datetime.now(UTC))
         draft = _GraphDraft(
             envelope=envelope,
@@ -194,17 +199,11 @@ class _GraphDraft:
         return notes.with_version(version, folder)
 
     def send(self, notes: DraftNotes, wire_started: Callable[[], None]) -> str:
-        """Send the draft. If it is gone, the order of an earlier attempt may be carried out late."""
-        path = f"{path_of(notes.draft)}/send"
-        try:
-            _hand_over(self.client, path, wire_started)
-        except Refused:
-            if self.prepared.is_compared and not self.evidence.is_still_a_draft(self.prepared):
-                raise DraftGone(
-                    translatable("The prepared draft was removed while it was sent.")
-                ) from None
-            raise
+        _hand_over(self.client, f"{path_of(notes.draft)}/send", wire_started)
         return ""  # Graph's answer names nothing
+
+    def is_still_there(self, notes: DraftNotes) -> bool:
+        return self.evidence.is_still_a_draft(notes)
 
     def classify(self, gone: DraftGone) -> Receipt:
         """Raise OutcomeUnknown: a later lookup in Sent finds the mail if it was sent."""

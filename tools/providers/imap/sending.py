@@ -28,7 +28,7 @@ class ImapSender:
         with map_errors():
             smtp = SESSIONS.take(key, seconds) or open_smtp(self._mailbox.access, seconds=seconds)
         receipt = hand_over(
-            smtp, envelope, wire_started=handover.wire_started, answer_seconds=seconds
+            smtp, envelope, wire_started=handover.start_wire, answer_seconds=seconds
         )
         SESSIONS.keep(key, smtp)
         return receipt

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 
 from accounts.connect.imap import PinnedSmtp
 from accounts.infra.texts import translatable
+from approvals.core.types import Proof
 from tools.providers.base import Envelope, Receipt
 from tools.providers.errors import OutcomeUnknown, Refused, Unavailable
 
@@ -91,7 +92,9 @@ def _judge(code: int) -> Receipt:
         case 2:
             return Receipt(at=datetime.now(UTC))
         case 4 | 5:
-            raise _refusal(code)
+            error = _refusal(code)
+            error.proof = Proof(kind="answer")
+            raise error
     raise OutcomeUnknown("no_verdict")  # smtplib also reads a number from half a line
 
 
