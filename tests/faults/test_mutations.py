@@ -248,7 +248,7 @@ MOMENTS = {
     "a ruling obeys no rules of approvals": Moment(
         edit=(
             "approvals/decisions/rulings.py",
-            "return refusal_to_approve(person, action) or",
+            "return refusal_to_approve(person, action, policy) or",
             "return None or",
         ),
         tests=DOUBTS,
