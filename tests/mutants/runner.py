@@ -32,7 +32,11 @@ NOT_COPIED = shutil.ignore_patterns(
     ".git", ".venv", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis"
 )
 # A migration installs the guards of the database, so the shared database has the unchanged ones.
-IN_THE_DATABASE = ("approvals/guard_rules.py", "approvals/guards.py")
+IN_THE_DATABASE = (
+    "accounts/migrations/0016_names_of_tokens.py",
+    "approvals/guard_rules.py",
+    "approvals/guards.py",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
