@@ -4,7 +4,9 @@ them.
 
 from ipaddress import ip_address
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
+
+from accounts.infra.foreign_text import parse_url
 
 MAIL_PORTS = {"smtp": 25, "submission": 587, "smtps": 465}
 MAIL_SECONDS = 10  # a person waits for the page meanwhile
@@ -35,7 +37,7 @@ def check_base_url(url: str) -> str:
 
     The host is parsed, because `http://127.0.0.1.evil.example` only begins like loopback.
     """
-    address = urlsplit(url)
+    address = parse_url(url)
     host, port_is_valid = address.hostname or "", _has_valid_port(url)
     if not host or not port_is_valid or address.username is not None:
         raise ValueError("must be an address such as https://host")
@@ -48,14 +50,14 @@ def check_base_url(url: str) -> str:
 
 def _has_valid_port(url: str) -> bool:
     try:
-        return urlsplit(url).port != 0
+        return parse_url(url).port != 0
     except ValueError:
         return False
 
 
 def check_mail_server(url: str) -> None:
     """Raise ValueError if this is no mail server, or its password would be sent in the clear."""
-    address = urlsplit(url)
+    address = parse_url(url)
     good = (
         address.scheme in MAIL_PORTS
         and address.hostname
@@ -72,7 +74,7 @@ def check_mail_server(url: str) -> None:
 
 def mail_settings(url: str) -> dict[str, Any]:
     """Return Django's settings for mailhub's own mail; without a server mailhub sends none."""
-    address = urlsplit(url)
+    address = parse_url(url)
     backend = (
         "accounts.people.mail_server.OwnMailBackend"
         if url

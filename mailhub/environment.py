@@ -12,13 +12,13 @@ import sys
 from email.utils import parseaddr
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
-from urllib.parse import urlsplit
 
 import dj_database_url
 from dotenv import dotenv_values
 from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
+from accounts.infra.foreign_text import parse_url
 from mailhub.endpoints import (
     check_base_url,
     check_loopback_server,
@@ -264,7 +264,7 @@ class Environment(AgentEnvironment, ApiEnvironment, PeopleEnvironment, StorageEn
     @field_validator("MICROSOFT_AUTHORITY")
     @classmethod
     def _is_https(cls, url: str) -> str:
-        if url and urlsplit(url).scheme != "https":
+        if url and parse_url(url).scheme != "https":
             raise ValueError("must start with https://")
         return check_base_url(url) if url else ""
 
@@ -332,7 +332,7 @@ class Environment(AgentEnvironment, ApiEnvironment, PeopleEnvironment, StorageEn
         if not self.MAILHUB_PUBLIC_URL:
             host = f"[{self.HOST}]" if ":" in self.HOST else self.HOST
             self.MAILHUB_PUBLIC_URL = f"http://{host}:{self.PORT}"
-        host = urlsplit(self.MAILHUB_PUBLIC_URL).hostname or ""
+        host = parse_url(self.MAILHUB_PUBLIC_URL).hostname or ""
         self.DEFAULT_FROM_EMAIL = (
             self.DEFAULT_FROM_EMAIL or f"mailhub@{'localhost' if is_loopback(host) else host}"
         )

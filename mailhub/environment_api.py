@@ -1,10 +1,11 @@
 """The variables about programs that call the API."""
 
 from typing import Annotated
-from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, NoDecode
+
+from accounts.infra.foreign_text import parse_url
 
 
 class ApiEnvironment(BaseSettings):
@@ -31,7 +32,7 @@ class ApiEnvironment(BaseSettings):
     @classmethod
     def _are_origins(cls, origins: list[str]) -> list[str]:
         for origin in origins:
-            parts = urlsplit(origin)
+            parts = parse_url(origin)
             whole = f"{parts.scheme}://{parts.netloc}"
             if parts.scheme not in ("http", "https") or not parts.hostname or whole != origin:
                 raise ValueError("takes origins such as https://app.example, without a path")

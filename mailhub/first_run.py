@@ -13,6 +13,7 @@ from django.urls import reverse
 
 from accounts.connect.connecting import connect_mailbox
 from accounts.connect.imap import ImapAccess
+from accounts.infra.foreign_text import load_json
 from accounts.infra.safe_hosts import Endpoint
 from accounts.models import ApiToken, Mailbox, SignInLink, User, digest_of
 from accounts.people.address_proof import prove_account
@@ -84,7 +85,7 @@ def _connect_mailbox(user: User, me: Account, sandbox: Sandbox) -> Mailbox:
 def _token(user: User, mailbox: Mailbox, path: Path) -> str:
     """Return the token of the last run if it is still valid, else a new one."""
     try:
-        kept = str(json.loads(path.read_text())["api_token"])
+        kept = str(load_json(path.read_text())["api_token"])
     except (OSError, ValueError, KeyError):
         kept = ""
     mine = ApiToken.objects.filter(user=user)

@@ -3,11 +3,11 @@
 import logging
 from collections.abc import Container
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import dj_database_url
 from csp.constants import NONE, SELF
 
+from accounts.infra.foreign_text import parse_url
 from mailhub import environment, environment_storage, logs
 from mailhub.sandbox.state import LoopbackServers
 
@@ -16,7 +16,7 @@ BASE_DIR = Path(__file__).resolve().parent.parent
 
 SECRET_KEY = ENV.SECRET_KEY
 DEBUG = False
-_public = urlsplit(ENV.MAILHUB_PUBLIC_URL)
+_public = parse_url(ENV.MAILHUB_PUBLIC_URL)
 ALLOWED_HOSTS = [*ENV.ALLOWED_HOSTS, _public.hostname or "", "localhost", "127.0.0.1", "[::1]"]
 CSRF_TRUSTED_ORIGINS = [f"{_public.scheme}://{_public.netloc}"] if _public.scheme == "https" else []
 
@@ -178,6 +178,7 @@ MIDDLEWARE = [
     "mailhub.no_store.forbid_caching",
     "django_structlog.middlewares.RequestMiddleware",
     "tools.surfaces.api_answers.answer_with_problems",
+    "mailhub.broken_text.refuse_broken_text",
     "accounts.people.sessions.SessionMiddleware",
     "django.middleware.locale.LocaleMiddleware",
     "accounts.infra.time_zones.in_their_zone",

@@ -1,6 +1,5 @@
 """The sandbox's first page for a person: the waiting mail, and the lines to connect a program."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +8,7 @@ from django.http import Http404, HttpResponse
 from django.shortcuts import render
 
 from accounts.access.signed_in import AuthenticatedRequest, signed_in_page
+from accounts.infra.foreign_text import load_json
 from mailhub.sandbox.state import SANDBOX
 
 
@@ -31,7 +31,7 @@ def welcome(request: AuthenticatedRequest) -> HttpResponse:
 
 def _sandbox() -> dict[str, Any]:
     try:
-        content: dict[str, Any] = json.loads(
+        content: dict[str, Any] = load_json(
             (Path(settings.MAILHUB_HOME) / "sandbox.json").read_text()
         )
     except (OSError, ValueError):

@@ -1,11 +1,11 @@
 """The addresses of mailhub's surfaces: what an access token is for, and where a program signs in."""
 
 from collections.abc import Collection
-from urllib.parse import urlsplit
 
 from django.conf import settings
 
 from accounts.access.caller import Surface
+from accounts.infra.foreign_text import parse_url
 from accounts.infra.problems import Problem
 from accounts.infra.texts import translatable
 from accounts.models import USUAL_SCOPES
@@ -36,7 +36,7 @@ def is_for(resources: Collection[str], surface: Surface) -> bool:
 def path_of(resource: str) -> str | None:
     """Return the path of a resource of this server, without a slash at its end; otherwise None."""
     try:
-        asked, own = urlsplit(resource), urlsplit(issuer())
+        asked, own = parse_url(resource), parse_url(issuer())
         same_host = (asked.hostname, _port(asked.port, asked.scheme)) == (
             own.hostname,
             _port(own.port, own.scheme),

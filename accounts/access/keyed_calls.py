@@ -17,6 +17,7 @@ from django.utils import timezone
 
 from accounts.access.caller import Caller
 from accounts.infra.credentials import CannotDecrypt
+from accounts.infra.foreign_text import load_json
 from accounts.infra.problems import Problem
 from accounts.models import KeyedCall
 from accounts.models.keyed_calls import KEPT
@@ -98,7 +99,7 @@ def _repeat(names: Mapping[str, Any], digest: str) -> dict[str, Any]:
             "A request with this key is running, or its outcome is unknown. Check whether it was "
             "done; if it was not, repeat it with a new key.",
         )
-    answer: dict[str, Any] = json.loads(kept)
+    answer: dict[str, Any] = load_json(kept)
     return answer
 
 

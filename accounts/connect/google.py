@@ -6,20 +6,20 @@ https://developers.google.com/identity/protocols/oauth2 ; nothing here opens a b
 
 import base64
 import hashlib
-import json
 import secrets
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, unquote, urlencode, urlsplit
+from urllib.parse import parse_qs, unquote, urlencode
 
 import httpx2
 from django.conf import settings
 
 from accounts.connect.refreshing import GrantEnded, NoToken
 from accounts.infra.credentials import Secrets
+from accounts.infra.foreign_text import load_json
 from accounts.infra.safe_hosts import tls_context
 from accounts.infra.texts import join, translatable
 
@@ -268,7 +268,7 @@ def _code_in(answer: str, authorization: Authorization) -> str:
             raise CannotConnect(translatable("Nothing was pasted."))
         # The address bar may show it quoted: 4%2F0… The verifier still binds it to this sign-in.
         return unquote(answer)
-    given = parse_qs(urlsplit(answer).query or answer)
+    given = parse_qs(answer.partition("?")[2].partition("#")[0] or answer)
     if "error" in given:
         raise CannotConnect(translatable("The access was not allowed."))
     if not secrets.compare_digest(
@@ -325,7 +325,7 @@ def _post_token_request(form: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
 
 def _json_of(path: Path) -> dict[str, Any]:
     try:
-        content = json.loads(path.read_text())
+        content = load_json(path.read_text())
     except OSError:
         raise CannotConnect(translatable("%(path)s cannot be read.", path=str(path))) from None
     except ValueError:

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import time
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import httpx2
 from django.conf import settings
@@ -26,6 +26,7 @@ from django.conf import settings
 from accounts.connect.refreshing import GrantEnded, NoToken
 from accounts.connect.tenants import EVERY_TENANT, lets_every_tenant_in
 from accounts.infra.credentials import Secrets
+from accounts.infra.foreign_text import parse_url
 from accounts.infra.texts import translatable
 
 READ, DRAFT, SEND, PROFILE = "Mail.Read", "Mail.ReadWrite", "Mail.Send", "User.Read"
@@ -336,5 +337,5 @@ def _default_scope() -> list[str]:
 
 
 def _graph_origin() -> str:
-    url = urlsplit(settings.GRAPH_BASE_URL)
+    url = parse_url(settings.GRAPH_BASE_URL)
     return f"{url.scheme}://{url.netloc}"

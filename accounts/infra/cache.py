@@ -14,6 +14,8 @@ from django.core.cache.backends.db import DatabaseCache
 from django.db import connection
 from django.utils import timezone
 
+from accounts.infra.foreign_text import load_json
+
 FOREVER = datetime(9999, 12, 31, tzinfo=UTC)
 
 
@@ -37,7 +39,7 @@ class JsonDatabaseCache(DatabaseCache):
         found = {}
         for name, text in rows:
             try:
-                found[names[name]] = json.loads(text)
+                found[names[name]] = load_json(text)
             except (
                 ValueError,
                 RecursionError,

@@ -15,6 +15,8 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from django.conf import settings
 
+from accounts.infra.foreign_text import load_json
+
 KEY_ID_BYTES = 4
 NONCE_BYTES = 12
 
@@ -54,7 +56,7 @@ def decrypt(record: bytes, *, mailbox_id: UUID) -> Secrets:
                 )
             except InvalidTag:
                 raise CannotDecrypt("the record does not belong to this row") from None
-            return Secrets(json.loads(plain))
+            return Secrets(load_json(plain))
     raise CannotDecrypt("the key that made the record is not configured")
 
 

@@ -2,14 +2,14 @@
 nested one.
 """
 
-import json
 import re
 from typing import Any
 
 from django.core.exceptions import RequestDataTooBig
 from django.http import HttpRequest
 
-from accounts.infra.problems import Problem
+from accounts.infra.foreign_text import BROKEN, find_broken, load_json
+from accounts.infra.problems import FieldError, Problem
 from accounts.infra.texts import translatable
 
 # In an ASGI scope: an asynchronous function that reads the body within its limits and returns a
@@ -47,14 +47,19 @@ def read_json(request: HttpRequest) -> dict[str, Any]:
 
 
 def parse_json(content: bytes) -> Any:
-    """Return the parsed JSON; raise Problem 400 if it is invalid, too deep or too large."""
+    """Return the parsed JSON in UTF-8 (RFC 8259, 8.1); raise Problem 400 if it is invalid, too deep or
+    too large, and 422 if a text in it is broken.
+    """
     check_json(content)
     try:
-        return json.loads(content)
-    except RecursionError:  # brackets in another encoding than UTF-8
-        raise _too_deep() from None
+        document = load_json(content.decode("utf-8-sig"))
     except ValueError:
         raise Problem("invalid_input", "The request body is not JSON.", status=400) from None
+    if b"\\u" in content:  # only an escape can be such a letter
+        errors = tuple(FieldError(field=path, message=BROKEN) for path in find_broken(document))
+        if errors:
+            raise Problem("invalid_input", "Some parameters are not valid.", errors=errors)
+    return document
 
 
 def check_json(content: bytes) -> None:

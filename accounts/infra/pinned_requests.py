@@ -9,13 +9,13 @@ import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
-from urllib.parse import urlsplit
 
 import requests
 from requests.adapters import BaseAdapter
 from requests.structures import CaseInsensitiveDict
 from requests.utils import get_encoding_from_headers
 
+from accounts.infra.foreign_text import parse_url
 from accounts.infra.safe_hosts import Endpoint, HostError, HostRefused
 from accounts.infra.safe_http import exchange
 
@@ -90,7 +90,7 @@ class _Adapter(BaseAdapter):
 
     def _exchange(self, request: requests.PreparedRequest, seconds: float) -> requests.Response:
         session = self._session
-        parts = urlsplit(request.url or "")
+        parts = parse_url(request.url or "")
         secure = parts.scheme == "https"
         host = parts.hostname or ""
         named = f"[{host}]" if ":" in host else host

@@ -3,12 +3,10 @@ metadata document.
 """
 
 import http.client
-import json
 import time
-from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import ParseResult, urlparse
+from urllib.parse import ParseResult
 
 from allauth.idp.oidc.internal import cimd
 from allauth.idp.oidc.models import Client
@@ -16,6 +14,7 @@ from django.conf import settings
 from django.core.exceptions import ValidationError
 
 from accounts.access.quotas import Quota, take
+from accounts.infra.foreign_text import load_json, parse_url
 from accounts.infra.problems import Problem
 from accounts.infra.safe_hosts import Endpoint, HostError
 from accounts.infra.safe_http import exchange
@@ -26,6 +25,7 @@ from accounts.oauth import redirects
 HOUR = 3600
 DOCUMENT_BYTES = 8 * 1024
 DOCUMENT_SECONDS = 5.0
+NAME_CHARS = 100
 DEVICE_GRANT = Client.GrantType.DEVICE_CODE.value
 GRANTS = (
     Client.GrantType.AUTHORIZATION_CODE.value,
@@ -34,11 +34,9 @@ GRANTS = (
 )
 _BUSY = translatable("Too many programs have registered. Wait a little, then try again.")
 OF_NETWORK = Quota(name="oauth-registrations", amount=20, seconds=HOUR, refusal=_BUSY)
-OF_ALL = Quota(name="oauth-registrations-of-all", amount=300, seconds=HOUR, refusal=_BUSY)
 DEVICES = Quota(name="oauth-device-codes", amount=60, seconds=HOUR, refusal=_BUSY)
 _FETCHES = translatable("Too many documents of programs were read. Wait a little, then try again.")
 FETCHES = Quota(name="oauth-documents", amount=20, seconds=HOUR, refusal=_FETCHES)
-FETCHES_OF_ALL = Quota(name="oauth-documents-of-all", amount=600, seconds=HOUR, refusal=_FETCHES)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +94,7 @@ def is_host_allowed(host: str) -> bool:
 
 
 def is_document_allowed(url: str) -> bool:
-    return is_host_allowed(urlparse(url).hostname or "")
+    return is_host_allowed(parse_url(url).hostname or "")
 
 
 def is_known(client: Client) -> bool:
@@ -115,38 +113,43 @@ def is_allowed(client: Client) -> bool:
     return all(is_host_allowed(redirects.host_of(uri)) for uri in client.get_redirect_uris())
 
 
-def complete(client: Client) -> None:
-    """Fill in what every program gets; raise ValidationError if it may not register."""
-    redirects.check_redirects(client.get_redirect_uris())
+def build(*, name: str, redirect_uris: list[str], device: bool, **more: Any) -> Client:
+    """Return a program, not saved yet; raise ValidationError if a redirect is not allowed.
+
+    It has no secret. The library's own forms hash one for each program, which takes a second. Only
+    a program that asks for device codes gets them (`device`): anybody can begin one in its name.
+    """
+    redirects.check_redirects(redirect_uris)
+    client = Client(name=name, type=Client.Type.PUBLIC, secret="", **more)
+    client.name = name_of(client)[:NAME_CHARS]
+    client.set_redirect_uris(redirect_uris)
+    client.set_grant_types([each for each in GRANTS if device or each != DEVICE_GRANT])
+    client.set_response_types(["code"])
+    client.set_scopes(list(SCOPES))
+    return client
+
+
+def register(name: str, redirect_uris: list[str], *, device: bool) -> Client:
+    """Save a program that registers itself; raise ValidationError if it may not."""
+    client = build(name=name, redirect_uris=redirect_uris, device=device, data={"dcr": True})
     if not is_allowed(client):
         raise ValidationError("This server does not accept programs of this host.")
-    _fill(client, client.get_grant_types())
+    client.save()
+    return client
 
 
 def add(name: str, redirect_uris: list[str], *, device: bool = False) -> Client:
     """Save a program that the administrator knows, whatever the settings let register; raise
     ValidationError.
     """
-    redirects.check_redirects(redirect_uris)
-    client = Client(name=name, type=Client.Type.PUBLIC, secret="", data=None)
-    client.name = name_of(client)
-    client.set_redirect_uris(redirect_uris)
-    _fill(client, [DEVICE_GRANT] if device else [])
+    client = build(name=name, redirect_uris=redirect_uris, device=device, data=None)
     client.save()
     return client
-
-
-def _fill(client: Client, asked: Collection[str]) -> None:
-    """Only a program that asks for device codes gets them: anybody can begin one in its name."""
-    client.set_grant_types([each for each in GRANTS if each != DEVICE_GRANT or each in asked])
-    client.set_response_types(["code"])
-    client.set_scopes(list(SCOPES))
 
 
 def count_registration(network: str) -> None:
     """Count a registration; raise Problem `rate_limited`."""
     take(OF_NETWORK, network or "unknown")
-    take(OF_ALL, "all")
 
 
 def count_device(network: str) -> None:
@@ -171,9 +174,7 @@ def refresh(client_id: str, *, subject: str) -> None:
     try:
         parsed = cimd.validate_client_id(client_id)
         take(FETCHES, subject)
-        take(FETCHES_OF_ALL, "all")
-        client = cimd.validate_metadata(client_id, parsed, _fetch(parsed))
-        complete_document(client)
+        client = _read_document(client_id, parsed)
     except (ValidationError, HostError, OSError, ValueError, http.client.HTTPException):
         raise Problem(
             "invalid_input",
@@ -190,17 +191,28 @@ def refresh(client_id: str, *, subject: str) -> None:
     )
 
 
-def complete_document(client: Client) -> None:
-    """Fill in what every program gets; raise ValidationError if a redirect is not allowed.
+def _read_document(client_id: str, parsed: ParseResult) -> Client:
+    """Return the program that a document describes; raise ValueError or ValidationError.
 
     The host of the document is what the settings allow, so the redirects may lead anywhere that
-    the document says.
+    the document says. The rest of it is not kept: nothing here needs it, and anybody can write it.
     """
-    redirects.check_redirects(client.get_redirect_uris())
-    client.name = name_of(client)
-    # The rest of the document is not kept: nothing here needs it, and anybody can write it.
-    client.data = {"cimd": True, "updated_at": int(time.time())}
-    _fill(client, client.get_grant_types())
+    document = _fetch(parsed)
+    if not isinstance(document, dict) or document.get("client_id") != client_id:
+        raise ValueError("The document is not about this program.")
+    name: Any = document.get("client_name", parsed.hostname)
+    uris: Any = document.get("redirect_uris")
+    texts = isinstance(uris, list) and all(isinstance(each, str) for each in uris)
+    if not isinstance(name, str) or not texts:
+        raise ValueError("A member of the document has the wrong type.")
+    grants = document.get("grant_types")
+    return build(
+        name=name,
+        redirect_uris=uris,
+        device=isinstance(grants, list) and DEVICE_GRANT in grants,
+        id=client_id,
+        data={"cimd": True, "updated_at": int(time.time())},
+    )
 
 
 def _fetch(parsed: ParseResult) -> Any:
@@ -218,4 +230,4 @@ def _fetch(parsed: ParseResult) -> Any:
         body = answer.read(DOCUMENT_BYTES + 1)
     if len(body) > DOCUMENT_BYTES:
         raise ValueError("The document is too large.")
-    return json.loads(body)
+    return load_json(body)

@@ -1,9 +1,11 @@
 """Redirect addresses of programs: which may be registered, which match, and how a person reads them."""
 
 import re
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult
 
 from django.core.exceptions import ValidationError
+
+from accounts.infra.foreign_text import parse_url
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 # These run or show content in the browser itself, instead of opening a program.
@@ -54,7 +56,7 @@ def matches(uri: str, registered: list[str]) -> bool:
     if parts is None:
         return False
     return any(
-        is_loopback(each) and _without_port(parts) == _without_port(urlsplit(each))
+        is_loopback(each) and _without_port(parts) == _without_port(parse_url(each))
         for each in registered
     )
 
@@ -90,7 +92,7 @@ def form_action_of(uri: str) -> str:
 
 def _split(uri: str) -> SplitResult | None:
     try:
-        parts = urlsplit(uri)
+        parts = parse_url(uri)
         _ = parts.port
     except ValueError:
         return None

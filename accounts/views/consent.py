@@ -4,7 +4,6 @@ session.
 
 from dataclasses import asdict
 from typing import Any
-from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.contrib import messages
@@ -19,6 +18,7 @@ from accounts.access.signed_in import AuthenticatedRequest, signed_in_form, sign
 from accounts.connect import microsoft
 from accounts.connect.connecting import ANOTHER_ACCOUNT, AnotherAccount, connect_mailbox
 from accounts.connect.consent import Consent, Refused, ways
+from accounts.infra.foreign_text import parse_url
 from accounts.people.address_proof import is_proven
 from accounts.views.connect import TAKEN, AddressForm, proof_url
 
@@ -136,5 +136,5 @@ def _doors(provider: str) -> list[str]:
 
 
 def _origin(url: str) -> str:
-    parts = urlsplit(url)
+    parts = parse_url(url)
     return f"{parts.scheme}://{parts.netloc}"

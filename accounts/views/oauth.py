@@ -1,12 +1,10 @@
 """The endpoints that programs call: metadata, registration, tokens, revocation and device codes."""
 
-import json
 from collections.abc import Callable
 from typing import Any
 
 from allauth.idp.oidc.forms import ClientRegistrationForm
 from allauth.idp.oidc.internal.oauthlib.utils import get_validator_context
-from allauth.idp.oidc.internal.resources import get_resources
 from allauth.idp.oidc.models import Client
 from django.conf import settings
 from django.core.exceptions import ValidationError
@@ -18,12 +16,13 @@ from django.views.decorators.http import require_POST, require_safe
 from oauthlib.oauth2.rfc6749.errors import OAuth2Error
 
 from accounts.access.audience import PATHS, issuer
+from accounts.infra.json_bodies import read_json
 from accounts.infra.networks import network_of
 from accounts.infra.problems import Problem
 from accounts.models import SCOPES, USUAL_SCOPES
 from accounts.oauth import devices, metadata, programs
 from accounts.oauth.server import Server
-from accounts.views.oauth_messages import Asked, read_request, to_response
+from accounts.views.oauth_messages import Asked, read_request, read_resources, to_response
 
 
 @require_safe
@@ -52,27 +51,26 @@ def register(request: HttpRequest) -> HttpResponse:
     if settings.MAILHUB_OAUTH_REGISTRATION == "off":
         return _error("access_denied", "This server does not let programs register.", status=403)
     try:
-        asked = json.loads(request.body)
-    except ValueError:
-        asked = None
-    if not isinstance(asked, dict):
+        programs.count_registration(network_of(request))
+        asked = read_json(request)
+    except Problem as problem:
+        if problem.code == "rate_limited":
+            return _busy(problem)
         return _error("invalid_client_metadata", "Send a JSON object.")
     form = ClientRegistrationForm(data=asked)
     if not form.is_valid():
         wrong = ", ".join(sorted(form.errors))
         error = "redirect_uri" if list(form.errors) == ["redirect_uris"] else "client_metadata"
         return _error(f"invalid_{error}", f"These fields are missing or not valid: {wrong}.")
-    client = form.save(commit=False)
-    client.name, client.type = client.name or "?", Client.Type.PUBLIC
-    client.secret, client.data = "", {"dcr": True}
     try:
-        programs.complete(client)
-        programs.count_registration(network_of(request))
+        given = form.cleaned_data
+        client = programs.register(
+            given["client_name"],
+            given["redirect_uris"],
+            device=programs.DEVICE_GRANT in given["grant_types"],
+        )
     except ValidationError as error:
         return _error("invalid_redirect_uri", " ".join(error.messages))
-    except Problem as problem:
-        return _busy(problem)
-    client.save()
     return JsonResponse(_describe(client), status=201)
 
 
@@ -107,7 +105,7 @@ def revoke(request: HttpRequest) -> HttpResponse:
 
 def _ask_library(request: HttpRequest, ask: Callable[[Server, Asked], Any]) -> HttpResponse:
     try:
-        get_validator_context().requested_resources = get_resources(request)
+        get_validator_context().requested_resources = read_resources(request.POST)
     except ValidationError:
         return _error("invalid_target", "The resource is not on this server.")
     try:
@@ -124,9 +122,9 @@ def device_code(request: HttpRequest) -> HttpResponse:
     scopes = [scope for scope in request.POST.get("scope", "").split() if scope in SCOPES]
     network = network_of(request) or "unknown"
     try:
-        resources = get_resources(request)
-        programs.refresh(client_id, subject=f"network:{network}")
         programs.count_device(network)
+        resources = read_resources(request.POST)
+        programs.refresh(client_id, subject=f"network:{network}")
     except ValidationError:
         return _error("invalid_target", "The resource is not on this server.")
     except Problem as problem:

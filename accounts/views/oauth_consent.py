@@ -8,7 +8,6 @@ from typing import Any
 from urllib.parse import quote
 
 from allauth.idp.oidc.internal.oauthlib.utils import get_validator_context
-from allauth.idp.oidc.internal.resources import validate_resources
 from allauth.idp.oidc.models import Client, Token
 from csp.decorators import csp_update
 from django.core.exceptions import ValidationError
@@ -35,7 +34,7 @@ from accounts.infra.problems import Problem
 from accounts.models import SCOPES, ApiToken, Mailbox, User
 from accounts.oauth import devices, grants, programs, redirects
 from accounts.oauth.server import Server
-from accounts.views.oauth_messages import read_request
+from accounts.views.oauth_messages import read_request, read_resources
 
 # A SHA-256 in base64 for addresses (RFC 7636, 4.2).
 CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}")
@@ -61,8 +60,7 @@ def authorize(request: AuthenticatedRequest) -> HttpResponseBase:
     asked = (asked[0], "GET", "", asked[3])  # the library must not see the fields of the form
     try:
         programs.refresh(request.GET.get("client_id", ""), subject=f"user:{request.user.pk}")
-        resources = request.GET.getlist("resource")
-        validate_resources(resources)
+        resources = read_resources(request.GET)
         get_validator_context().requested_resources = resources or [issuer()]
         asked_scopes, about = server.validate_authorization_request(*asked)
         if not CHALLENGE.fullmatch(request.GET.get("code_challenge", "")):

@@ -3,7 +3,11 @@
 from urllib.parse import urlencode
 
 from allauth.idp.oidc.internal.oauthlib.utils import extract_headers
+from allauth.idp.oidc.internal.resources import validate_resources
+from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse, QueryDict
+
+from accounts.infra.foreign_text import parse_url
 
 Asked = tuple[str, str, str, dict[str, str]]
 
@@ -17,6 +21,20 @@ def read_request(request: HttpRequest) -> Asked:
     query = _encode(request.GET)
     address = f"{request.path}?{query}" if query else request.path
     return address, request.method or "", _encode(request.POST), extract_headers(request)
+
+
+def read_resources(fields: QueryDict) -> list[str]:
+    """Return the resources that a program asks for (RFC 8707); raise ValidationError if one is not
+    of this server.
+    """
+    found = fields.getlist("resource")
+    try:
+        for each in found:
+            parse_url(each)  # the library's parser fails over some addresses
+    except ValueError:
+        raise ValidationError("A resource is not an address.") from None
+    validate_resources(found)
+    return found
 
 
 def _encode(fields: QueryDict) -> str:

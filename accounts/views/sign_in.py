@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, cast
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 from allauth.account.adapter import get_adapter
 from allauth.account.internal.flows.login import perform_login
@@ -13,9 +13,15 @@ from allauth.mfa.models import Authenticator
 from allauth.mfa.webauthn.internal.auth import begin_authentication
 from django.conf import settings
 from django.contrib.auth import logout
-from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.http import (
+    Http404,
+    HttpRequest,
+    HttpResponse,
+    HttpResponseRedirect,
+    JsonResponse,
+)
 from django.http.response import HttpResponseBase
-from django.shortcuts import redirect, render
+from django.shortcuts import render
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
@@ -24,6 +30,7 @@ from django.views.decorators.http import require_http_methods
 
 from accounts.access.signed_in import AuthenticatedRequest, signed_in_page
 from accounts.forms import SignInForm
+from accounts.infra.foreign_text import parse_url
 from accounts.models import SignInLink, User
 from accounts.people.step_up import AFTERWARDS, is_fresh
 
@@ -46,7 +53,7 @@ class SignIn(LoginView):
         apps = cast(
             list[dict[str, Any]], settings.SOCIALACCOUNT_PROVIDERS["openid_connect"]["APPS"]
         )
-        issuers = [urlsplit(app["settings"]["server_url"]) for app in apps]
+        issuers = [parse_url(app["settings"]["server_url"]) for app in apps]
         if issuers:
             sources = [f"{url.scheme}://{url.netloc}" for url in issuers]
             response._csp_update = {"form-action": sources}  # type: ignore[attr-defined]
@@ -92,7 +99,7 @@ def sign_in_again(request: AuthenticatedRequest) -> HttpResponse:
     if not url_has_allowed_host_and_scheme(back, allowed_hosts={request.get_host()}):
         back = reverse("queue")
     if is_fresh(request):
-        return redirect(back)
+        return HttpResponseRedirect(back)  # not the name of a view
     ways: list[dict[str, Any]] = get_adapter().get_reauthentication_methods(request.user)[1:]
     url = f"{reverse('sign_in')}?{urlencode({'next': back})}" if _can_return(request.user) else ""
     context = {"ways": ways, "back": back, "sign_in_url": url}

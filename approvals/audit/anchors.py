@@ -27,6 +27,7 @@ from uuid import UUID
 from django.conf import settings
 from django.utils import timezone
 
+from accounts.infra.foreign_text import load_json
 from approvals.audit.chain import keyed_hash
 from approvals.audit.feed import last_event
 from approvals.models import AuditChain, AuditEvent
@@ -124,7 +125,7 @@ class _Round:
     @classmethod
     def read(cls, stamp: Path) -> "_Round | None":
         try:
-            return cls(**json.loads(stamp.read_text()))
+            return cls(**load_json(stamp.read_text()))
         except (ValueError, TypeError):  # none yet, or from an earlier version
             return None
 
@@ -232,7 +233,7 @@ _synced: dict[Path, int] = {}
 
 def _head_of(line: str, only: Collection[UUID] | None) -> tuple[Head | None, bool]:
     try:
-        said = json.loads(line)
+        said = load_json(line)
         head, at = (
             Head(
                 chain=UUID(said["chain"]),

@@ -21,6 +21,7 @@ from uuid import UUID
 from django.conf import settings
 
 from accounts.infra.durable_files import sync_folder
+from accounts.infra.foreign_text import load_json
 from approvals.audit.chain import Link
 
 NAME = re.compile(r"\d{4}-\d{2}\.(\d{12})-(\d{12})\.jsonl\.gz")
@@ -127,7 +128,7 @@ def _line_of(link: Link) -> bytes:
 
 
 def _link_of(line: str) -> Link:
-    said = json.loads(line)
+    said = load_json(line)
     return Link(
         chain_id=UUID(said["chain"]),
         sequence=int(said["sequence"]),

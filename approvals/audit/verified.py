@@ -14,6 +14,7 @@ from uuid import UUID
 from django.conf import settings
 from django.utils import timezone
 
+from accounts.infra.foreign_text import load_json
 from approvals.audit.chain import keyed_hash
 
 BEGINNING = "0" * 64
@@ -62,7 +63,7 @@ def store(verified: Verified) -> None:
 def load() -> Verified | None:
     """Return the stored end, or None if it is missing or its signature is not ours."""
     try:
-        said = json.loads(_path().read_text())
+        said = load_json(_path().read_text())
         if said.pop("seal") != _sign(said):
             return None
     except (OSError, ValueError, KeyError, AttributeError, TypeError):

@@ -15,6 +15,7 @@ from uuid import UUID
 from django.core.serializers.json import DjangoJSONEncoder
 
 from accounts.infra.credentials import CannotDecrypt
+from accounts.infra.foreign_text import load_json
 from accounts.infra.keys import decrypt_content, encrypt_content
 from approvals.core.digest import digest_of
 
@@ -38,7 +39,7 @@ def open_part(
     part: str, readable: Any, record: Any, action_id: UUID, number: int
 ) -> dict[str, Any]:
     """Return the decrypted payload or preview; raises CannotDecrypt."""
-    hidden = json.loads(
+    hidden = load_json(
         decrypt_content(bytes(record), bound_to=_context_of(part, action_id, number))
     )
     if part == "payload":

@@ -23,6 +23,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from accounts.infra.durable_files import sync_folder
+from accounts.infra.foreign_text import load_json
 
 TAIL_BYTES = 16 * 1024
 WAIT_SECONDS = 5.0  # for a process that holds the file
@@ -143,7 +144,7 @@ def _newest(lines: list[bytes]) -> Entry | None:
 def _parse(line: bytes) -> Entry | None:
     """Return the line, or None for half a line of a power cut: its mail did not leave."""
     try:
-        said: dict[str, Any] = json.loads(line)
+        said: dict[str, Any] = load_json(line)
         at = datetime.fromisoformat(said["at"])
         if "reconciled" in said:  # earlier versions began a generation so
             began = UUID(said["reconciled"])

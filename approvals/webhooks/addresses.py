@@ -1,9 +1,8 @@
 """The address of a webhook's messages, and the context of its secret."""
 
-from urllib.parse import urlsplit
-
 from django.conf import settings
 
+from accounts.infra.foreign_text import parse_url
 from accounts.infra.safe_hosts import Endpoint, check_addresses
 from accounts.infra.texts import translatable
 from approvals.models import Webhook
@@ -19,7 +18,7 @@ def encryption_context(webhook: Webhook) -> str:
 
 def address_of(url: str) -> tuple[Endpoint, str]:
     """Return the server and the path of a webhook's URL; raises ValueError with a sentence."""
-    parts = urlsplit(url)
+    parts = parse_url(url)
     if (
         parts.scheme not in ("https", "http")
         or not parts.hostname

@@ -23,6 +23,7 @@ from langgraph.checkpoint.base import (
 from pydantic import ValidationError
 
 from accounts.infra.credentials import CannotDecrypt
+from accounts.infra.foreign_text import load_json
 from mailhub.agent import models
 
 FORMAT = "messages"
@@ -112,7 +113,7 @@ def messages_of(found: models.Checkpoint) -> list[BaseMessage]:
             raise UnreadableConversation("another format")
         return [
             TYPES[each["type"]].model_validate(each["data"])
-            for each in json.loads(bytes(found.content))
+            for each in load_json(bytes(found.content))
         ]
     except (CannotDecrypt, ValidationError, ValueError, KeyError, TypeError) as error:
         raise UnreadableConversation(type(error).__name__) from error

@@ -22,6 +22,7 @@ from accounts.access.audience import lacks_scope
 from accounts.access.auth import caller_of_bearer
 from accounts.access.caller import Caller
 from accounts.access.signed_in import AuthenticatedRequest, signed_in_action, signed_in_page
+from accounts.infra.foreign_text import Line
 from accounts.infra.json_bodies import read_json
 from accounts.infra.problems import FieldError, Problem
 from accounts.models import User
@@ -43,7 +44,7 @@ OFF = "⚠️ The agent is switched off on this server (AGENT_ENABLE=0)."
 
 class Asked(BaseModel):
     prompt: str
-    threadId: str | None = Field(None, max_length=100)  # the contract's name
+    threadId: Line | None = Field(None, max_length=100)  # the contract's name
     mode: Mode | None = None
 
 

@@ -11,6 +11,8 @@ from collections.abc import Container
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
+from accounts.infra.foreign_text import load_json
+
 SANDBOX = "sandbox"  # stands for its two ports in MAILHUB_LOOPBACK_SERVERS
 PEOPLE = (
     ("ada@lovelace.example", "Ada Lovelace"),
@@ -50,7 +52,7 @@ def load_state(home: Path) -> Sandbox | None:
         text = (directory(home) / "state.json").read_text(encoding="utf-8")
     except FileNotFoundError:
         return None
-    saved = json.loads(text)
+    saved = load_json(text)
     accounts = tuple(Account(**account) for account in saved.pop("accounts"))
     return Sandbox(**saved, accounts=accounts)
 

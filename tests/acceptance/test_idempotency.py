@@ -43,7 +43,7 @@ def test_same_key_with_another_request_is_refused(api: Api) -> None:
 
 
 @pytest.mark.fault(3)
-@pytest.mark.parametrize("key", ["", "k" * 256, "a\tb", "a\nb", "a\x00b", "schlüssel"])
+@pytest.mark.parametrize("key", ["", "k" * 256, "a\tb", "a\nb", "a\x01b", "schlüssel"])
 def test_invalid_key_is_refused(api: Api, key: str) -> None:
     answer = api.tool("send_email", **ASK, idempotency_key=key)
 

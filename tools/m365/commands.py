@@ -5,12 +5,12 @@
 until the file is made again.
 """
 
-import json
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from accounts.infra.foreign_text import load_json
 from tools.m365.classify import DROPPED, CliCommand
 
 FILE = Path(__file__).with_name("commands.tsv")
@@ -31,8 +31,8 @@ def format_commands(package: Path) -> str:
 
     Raises OSError, ValueError or KeyError if the folder is no such package.
     """
-    about = json.loads((package / "package.json").read_text())
-    listed = json.loads((package / "allCommandsFull.json").read_text())
+    about = load_json((package / "package.json").read_text())
+    listed = load_json((package / "allCommandsFull.json").read_text())
     head = f"# {about['name']} {about['version']}, licence {about['license']}; made by manage.py m365_commands"
     lines = []
     for command in sorted(listed, key=lambda each: each["name"]):

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from accounts.infra.foreign_text import load_json
 from tools.mail.text.redaction import redact
 
 MAX_CHARS = 4000
@@ -18,7 +19,7 @@ STATUS_FIELDS = ("connectedAs", "cloudType", "authType", "connectionName", "appI
 def reduce_output(command: str, raw: str) -> str:
     """Return the short form of a command's output; output without a short form is only cut."""
     try:
-        data = json.loads(raw)
+        data = load_json(raw)
     except (ValueError, RecursionError):
         return cut(raw)
     short = REDUCERS[command](data) if command in REDUCERS else None

@@ -25,6 +25,7 @@ from mcp.shared.exceptions import MCPError
 
 from accounts.access.auth import caller_of_token
 from accounts.access.caller import Caller
+from accounts.infra.foreign_text import load_json
 from accounts.infra.problems import Problem
 from accounts.infra.texts import translatable
 from tools.catalog.calls import call_tool, tools_for
@@ -268,7 +269,7 @@ def _resume(visit: Visit, action_id: str) -> types.CallToolResult:
         return result
     content = result.content[0]
     assert isinstance(content, types.TextContent)
-    action = json.loads(content.text)
+    action = load_json(content.text)
     return _result({"status": action["state"], "action": action, "warnings": []})
 
 

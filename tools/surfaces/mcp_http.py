@@ -1,7 +1,6 @@
 """MCP over streamable HTTP: one POST, one JSON answer; the caller and the body are checked first."""
 
 import json
-from urllib.parse import urlsplit
 from uuid import uuid4
 
 import structlog
@@ -18,6 +17,7 @@ from accounts.access.audience import lacks_scope
 from accounts.access.auth import caller_of_token, secret_of
 from accounts.access.caller import Caller
 from accounts.access.rate_limits import rate_limit_headers
+from accounts.infra.foreign_text import load_json, parse_url
 from accounts.infra.json_bodies import READ_BODY, check_json
 from accounts.infra.problems import Problem
 from tools.catalog.entries import TOOLS
@@ -111,7 +111,7 @@ def _check_scope(caller: Caller, body: bytes) -> None:
     if caller.token is None or caller.token.client_id is None:
         return
     try:
-        asked = json.loads(body)
+        asked = load_json(body)
         name = asked["params"]["name"] if asked["method"] == "tools/call" else ""
         tool = TOOLS.get(name)
     except (ValueError, KeyError, TypeError):
@@ -173,7 +173,7 @@ def _check_site(request: Request) -> None:
 
 def _host_of(origin: str) -> str:
     try:
-        return split_domain_port(urlsplit(origin).netloc)[0]
+        return split_domain_port(parse_url(origin).netloc)[0]
     except ValueError:
         return ""
 

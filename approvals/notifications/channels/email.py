@@ -1,13 +1,12 @@
 """Notifications by e-mail, as mailhub's own mail to the proven address of the account."""
 
-from urllib.parse import urlsplit
-
 from django.conf import settings
 from django.core.mail import EmailMessage
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils import translation
 
+from accounts.infra.foreign_text import parse_url
 from accounts.people.mail_server import post
 from approvals.models import Content, NotificationChannel
 from approvals.notifications.channels.port import DeliveryAnswer, NotificationMessage
@@ -45,7 +44,7 @@ def _write(channel: NotificationChannel, message: NotificationMessage) -> EmailM
         "message": message,
         "settings_url": settings.MAILHUB_PUBLIC_URL + reverse("notifications"),
     }
-    host = urlsplit(settings.MAILHUB_PUBLIC_URL).hostname or "localhost"
+    host = parse_url(settings.MAILHUB_PUBLIC_URL).hostname or "localhost"
     return EmailMessage(
         message.title,
         render_to_string("approvals/notification_mail.txt", values),

@@ -7,10 +7,10 @@ a page of mailhub. The service worker shows it and decides nothing.
 import json
 import re
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from django.conf import settings
 
+from accounts.infra.foreign_text import load_json, parse_url
 from accounts.infra.safe_hosts import HostError
 from approvals.models import Content, NotificationChannel
 from approvals.notifications.channels.port import DeliveryAnswer, NotificationMessage
@@ -66,7 +66,7 @@ def _lines(message: NotificationMessage) -> list[str]:
 
 def _path_of(url: str) -> str:
     """Return the part of an address of mailhub that follows its host."""
-    parts = urlsplit(url)
+    parts = parse_url(url)
     return (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
 
 
@@ -85,7 +85,7 @@ def _push(
     if address is None or private is None:
         return DeliveryAnswer(result="gone", code="subscribe_again")
     session = PinnedSession(seconds=SECONDS, ports=PORTS)
-    origin = urlsplit(address["endpoint"])
+    origin = parse_url(address["endpoint"])
     try:
         webpush(
             {
@@ -107,7 +107,7 @@ def _push(
 def read_subscription(text: str) -> dict[str, str] | None:
     """Return the members of a stored subscription; None if it cannot be read."""
     try:
-        found = json.loads(text)
+        found = load_json(text)
     except ValueError:
         return None
     names = ("endpoint", "p256dh", "auth", "key")
@@ -122,7 +122,7 @@ def _contact() -> str:
     """Return how a push service reaches the people who run this server."""
     public = settings.MAILHUB_PUBLIC_URL
     if public.startswith("https://"):
-        return f"https://{urlsplit(public).hostname}"
+        return f"https://{parse_url(public).hostname}"
     return f"mailto:{settings.DEFAULT_FROM_EMAIL}"
 
 

@@ -4,12 +4,12 @@ Errors are distinguished by status and reason, never by their text, which is for
 mail content (https://developers.google.com/workspace/gmail/api/guides/handle-errors).
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from accounts.infra.foreign_text import load_json
 from accounts.infra.texts import join, translatable
 from approvals.lifecycle.backoff import parse_retry_after
 from tools.providers.errors import (
@@ -89,7 +89,7 @@ def parse_answer(
 
 def _reason(content: bytes) -> str:
     try:
-        error = json.loads(content)["error"]
+        error = load_json(content)["error"]
         named = [*error.get("errors", ()), *error.get("details", ())]
         return str(next(each["reason"] for each in named if each.get("reason")))
     except (ValueError, KeyError, TypeError, AttributeError, StopIteration):

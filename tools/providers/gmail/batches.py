@@ -3,7 +3,6 @@
 https://developers.google.com/workspace/gmail/api/guides/batch
 """
 
-import json
 import re
 import secrets
 from collections.abc import Sequence
@@ -11,8 +10,8 @@ from datetime import UTC, datetime
 from email import message_from_bytes
 from email.message import Message
 from typing import Any
-from urllib.parse import urlsplit
 
+from accounts.infra.foreign_text import load_json, parse_url
 from tools.providers.gmail.answers import Answer, parse_answer
 
 NUMBERED = re.compile(rb"(?im)^Content-ID:[ \t]*<response-([0-9]{1,4})>[ \t]*\r?$")
@@ -25,7 +24,7 @@ def write_batch(uris: Sequence[str]) -> tuple[str, bytes]:
     boundary = f"batch_{secrets.token_hex(12)}"
     parts = []
     for place, uri in enumerate(uris):
-        asked = urlsplit(uri)
+        asked = parse_url(uri)
         head = f"--{boundary}\r\nContent-Type: application/http\r\nContent-ID: <{place}>\r\n\r\n"
         parts.append(
             f"{head}GET {asked.path}?{asked.query} HTTP/1.1\r\nAccept: application/json\r\n\r\n"
@@ -73,6 +72,6 @@ def _answer(part: bytes) -> dict[str, Any] | Answer:
     first, _, rest = head.partition(b"\n")
     status = int(first.split()[1])
     if status < 300:
-        return dict(json.loads(body))
+        return dict(load_json(body))
     headers = {name.lower(): value for name, value in message_from_bytes(rest + b"\n\n").items()}
     return parse_answer(status, headers, body, now=datetime.now(UTC))

@@ -7,7 +7,6 @@ no call that sends goes through that loop.
 """
 
 import functools
-import json
 import os
 import threading
 import time
@@ -21,6 +20,7 @@ from urllib.parse import quote
 import httpx2
 import structlog
 
+from accounts.infra.foreign_text import load_json
 from accounts.infra.safe_hosts import tls_context
 from approvals.core.types import BEFORE_WIRE
 from tools.providers.errors import OutcomeUnknown, ProviderError, Unavailable
@@ -362,7 +362,7 @@ def users_of(base_url: str) -> Any:
     from googleapiclient.discovery import build_from_document
     from googleapiclient.discovery_cache import get_static_doc
 
-    document = json.loads(get_static_doc("gmail", "v1"))
+    document = load_json(get_static_doc("gmail", "v1"))
     document["rootUrl"] = f"{base_url.rstrip('/')}/"
     gmail = build_from_document(document, http=_Carrier(token="", sending=None, answer_seconds=0))
     return _Users(gmail.users())

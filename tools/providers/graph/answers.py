@@ -4,11 +4,11 @@ Pure; decided by status and `error.code`, never by the text.
 https://learn.microsoft.com/graph/errors
 """
 
-import json
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from accounts.infra.foreign_text import load_json
 from accounts.infra.texts import join, translatable
 from approvals.lifecycle.backoff import parse_retry_after
 from tools.providers.errors import NotFound, NotPermitted, ProviderError, Refused, Unavailable
@@ -74,7 +74,7 @@ class Answer:
 
 def json_of(content: bytes) -> Any:
     try:
-        return json.loads(content) if content else None
+        return load_json(content) if content else None
     except ValueError:
         return None
 

@@ -4,9 +4,10 @@ import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from urllib.parse import urlsplit
 
 import structlog
+
+from accounts.infra.foreign_text import parse_url
 
 log = structlog.get_logger(__name__)
 # A part of Graph's path that is a word of its own. Ids and addresses have other characters, or are
@@ -39,5 +40,5 @@ def log_call(method: str, url: str) -> Iterator[Call]:
 
 def _endpoint_of(url: str) -> str:
     """Return the path with `*` for each id and address."""
-    parts = urlsplit(url).path.split("/")
+    parts = parse_url(url).path.split("/")
     return "/".join(part if not part or WORD.fullmatch(part) else "*" for part in parts)

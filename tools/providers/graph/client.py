@@ -9,11 +9,12 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
-from urllib.parse import quote, unquote, urljoin, urlsplit
+from urllib.parse import quote, unquote, urljoin
 
 import httpx2
 
 from accounts.connect.refreshing import GrantEnded, NoToken
+from accounts.infra.foreign_text import parse_url
 from accounts.infra.texts import translatable
 from approvals.core.types import BEFORE_WIRE
 from tools.providers.errors import NotAuthorized, OutcomeUnknown, Refused, Unavailable
@@ -280,6 +281,6 @@ def _normalize_url(url: str) -> str:
 
     Graph may answer `/users/a@b` with `/users/a%40b` or `/users('a@b')`.
     """
-    parts = urlsplit(url)
+    parts = parse_url(url)
     path = KEY.sub(r"/\1", unquote(parts.path)).lower()
     return "" if {".", ".."} & set(path.split("/")) else f"{parts.scheme}://{parts.netloc}{path}"
