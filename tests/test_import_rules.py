@@ -16,6 +16,7 @@ HTTP_IS_THEIRS = (
     "languages.py",
     # The parts of a request that describe its sender: body, browser, cookie, network, session.
     "json_bodies.py", "browsers.py", "devices.py", "sign_in_events.py", "guessing.py", "networks.py", "sessions.py",
+    "streams.py",
 )  # fmt: skip
 PACKAGES_OF_HTTP = {"migrations", "pages", "surfaces", "views"}
 

@@ -8,9 +8,7 @@ from io import StringIO
 from typing import Any
 from uuid import UUID
 
-from asgiref.sync import sync_to_async
 from django.core.handlers.asgi import ASGIRequest
-from django.db import connection
 from django.http import Http404, HttpResponse, HttpResponseBase, StreamingHttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
@@ -20,6 +18,7 @@ from django.views.decorators.http import require_GET
 from accounts.access.signed_in import AuthenticatedRequest, signed_in_action, signed_in_page
 from accounts.infra.problems import Problem
 from accounts.infra.spreadsheets import escape_formula
+from accounts.infra.streams import in_thread
 from accounts.models import Mailbox
 from approvals.audit import log, proof
 from approvals.audit.form import AuditForm
@@ -180,12 +179,5 @@ def _record(event: AuditEvent, mailbox: Mailbox | None, who: str) -> dict[str, A
 
 async def _iterate_async(pieces: Iterator[str]) -> AsyncIterator[str]:
     """Yield the pieces under ASGI, where Django would gather a plain iterator in memory first."""
-
-    def next_piece() -> str | None:
-        try:
-            return next(pieces, None)
-        finally:
-            connection.close()  # a slow reader must not occupy it
-
-    while (piece := await sync_to_async(next_piece)()) is not None:
+    while (piece := await in_thread(next, pieces, None)) is not None:
         yield piece

@@ -6,7 +6,7 @@ changes. The hub (`hub.py`) only notifies.
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -16,6 +16,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from accounts.infra.compiled_sql import Asked, Rows, slot
+from accounts.infra.credentials import CannotDecrypt, decrypt_text, encrypt_text
 from accounts.models import Mailbox, User
 from approvals.audit.feed import BATCH, rows_after
 from approvals.models import Presence
@@ -30,6 +31,7 @@ OVERLAP = 20
 FORGET = timedelta(hours=1)
 MOST_CHANGES = 200
 MOST_BATCHES = 20
+MARK = "approvals:live_mark"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +41,21 @@ class Changes:
     actions: list[UUID]
     last: int
     more: bool
+
+
+def write_mark(event: int) -> str:
+    """Return an event's id for a page, encrypted: the ids of all mailboxes are from one sequence, so
+    a readable one would tell how much happens in the others.
+    """
+    return encrypt_text(f"{event:019}", bound_to=MARK)
+
+
+def read_mark(mark: str) -> int:
+    """Return the id of the event; 0 for a text that is no mark."""
+    try:
+        return int(decrypt_text(mark, bound_to=MARK))
+    except (CannotDecrypt, ValueError):
+        return 0
 
 
 def find_changes(mailboxes: Sequence[Mailbox], event: int) -> Changes:
@@ -115,10 +132,10 @@ def _names_from(rows: Iterable[Presence]) -> dict[UUID, list[str]]:
 
 async def stream(
     person: User, mailboxes: frozenset[UUID], *, since: int, now: int
-) -> AsyncIterator[str]:
+) -> AsyncGenerator[str, None]:
     """Yield server-sent events for one page.
 
-    They are the id of the oldest event that is new for the page, and a ping when it is quiet.
+    They are a mark before the oldest event that is new for the page, and a ping when it is quiet.
     `now` is a result of `last_event` from before.
     """
     listener = Listener(
@@ -133,13 +150,17 @@ async def stream(
         yield "retry: 3000\n\n"
         # Events that were missed while the connection was lost; if none was missed, the page asks
         # once in vain.
-        yield f"id: {now}\ndata: {now}\n\n" if since and now > since else ": hello\n\n"
+        yield _event(now) if since and now > since else ": hello\n\n"
         while time.monotonic() < ends:
             try:
                 event = await asyncio.wait_for(listener.oldest.get(), PING_SECONDS)
             except TimeoutError:
                 yield ": ping\n\n"
             else:
-                yield f"id: {event}\ndata: {event}\n\n"
+                yield _event(event)
     finally:
         HUB.remove(listener)
+
+
+def _event(event: int) -> str:
+    return f"id: {write_mark(event)}\ndata: {write_mark(event - 1)}\n\n"

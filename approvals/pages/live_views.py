@@ -4,16 +4,13 @@ from uuid import UUID
 
 from asgiref.sync import sync_to_async
 from django.core.handlers.asgi import ASGIRequest
-from django.http import (
-    HttpResponse,
-    HttpResponseBase,
-    JsonResponse,
-    StreamingHttpResponse,
-)
+from django.http import HttpResponse, HttpResponseBase, JsonResponse
 from django.template.loader import render_to_string
 from django.views.decorators.http import require_GET
 
 from accounts.access.signed_in import AuthenticatedRequest, signed_in_action, signed_in_page
+from accounts.infra.streams import has_room
+from accounts.infra.streams import stream as open_stream
 from accounts.models import Mailbox
 from approvals.audit import feed
 from approvals.decisions import edits
@@ -30,25 +27,20 @@ from approvals.pages.review import visible_action
 async def stream(request: AuthenticatedRequest) -> HttpResponseBase:
     """Return the event stream of an open page, over ASGI.
 
-    Under WSGI it returns 204: the browser does not ask again, and the page polls from time to time.
+    Under WSGI, and beyond the number of streams that a person or a process may have, it returns
+    204: the browser does not ask again, and the page polls from time to time.
     """
-    if not isinstance(request, ASGIRequest):
-        return HttpResponse(status=204)
     person = await request.auser()
+    if not isinstance(request, ASGIRequest) or not has_room(person.pk):
+        return HttpResponse(status=204)
     mailboxes: list[Mailbox] = await sync_to_async(listing.mailboxes_of)(person)
-    said = request.headers.get("Last-Event-ID") or request.GET.get("since", "")
-    response = StreamingHttpResponse(
-        live.stream(
-            person,
-            frozenset(mailbox.pk for mailbox in mailboxes),
-            since=int(said) if said.isdecimal() and len(said) < 19 else 0,
-            now=await sync_to_async(feed.last_event)(),
-        ),
-        content_type="text/event-stream",
+    pieces = live.stream(
+        person,
+        frozenset(mailbox.pk for mailbox in mailboxes),
+        since=live.read_mark(request.headers.get("Last-Event-ID") or request.GET.get("since", "")),
+        now=await sync_to_async(feed.last_event)(),
     )
-    response["X-Accel-Buffering"] = "no"
-    response["Content-Encoding"] = "identity"
-    return response
+    return open_stream(person.pk, pieces, content_type="text/event-stream")
 
 
 @signed_in_page
@@ -56,9 +48,9 @@ def changes(request: AuthenticatedRequest) -> JsonResponse:
     """Return the changes since an event for a list: its rows, the counts, and the viewers."""
     person = request.user
     asked = Asked.parse(request.GET)
-    since = request.GET.get("since", "")
+    since = [live.read_mark(mark) for mark in request.GET.getlist("since")]
     mailboxes = listing.mailboxes_of(person)
-    found = live.find_changes(mailboxes, int(since) if since.isdecimal() and len(since) < 19 else 0)
+    found = live.find_changes(mailboxes, min(since, default=0))
     rows = listing.find_by_ids(
         asked.filter_mailboxes(mailboxes),
         found.actions,
@@ -76,7 +68,7 @@ def changes(request: AuthenticatedRequest) -> JsonResponse:
     }
     return JsonResponse(
         {
-            "last": found.last,
+            "last": live.write_mark(found.last),
             "more": found.more,
             "counts": counts,
             "rows": [

@@ -143,7 +143,7 @@ def index(request: AuthenticatedRequest) -> HttpResponse:
         "unreachable": [mailbox for mailbox in mailboxes if mailbox.status in TROUBLED],
         "saved_views": frame.saved_views,
         "own_pause": frame.own_pause,
-        "event": frame.event,
+        "event": live.write_mark(frame.event),
         "keys_on": keys_are_on(request),
         "toast": leaving_from(frame.held),
     }

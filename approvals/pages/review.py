@@ -22,7 +22,7 @@ from approvals.lifecycle import queries, reconcile
 from approvals.lifecycle.changes import FieldChange
 from approvals.lifecycle.content import UNSEEN, render_content
 from approvals.models import PendingAction, ReviewText
-from approvals.pages import history, listing
+from approvals.pages import history, listing, live
 from approvals.pages.frame import Frame, leaving_from, seconds_left
 from approvals.pages.review_reads import ReviewReads, read_review, read_visible
 from approvals.pauses import switch
@@ -106,7 +106,7 @@ def render_review(
         "in_line": in_line or request.POST.get("then") == "line",
         "changed_meanwhile": changed_meanwhile,
         "difference": _difference(action, known),
-        "event": frame.event,
+        "event": live.write_mark(frame.event),
         "own_pause": frame.own_pause,
     }
     response = render(

@@ -9,11 +9,11 @@ from contextlib import aclosing
 from typing import Any
 
 import structlog
-from asgiref.sync import sync_to_async
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessageChunk, HumanMessage, SystemMessage
 
 from accounts.access.caller import Caller
+from accounts.infra.streams import in_thread
 from mailhub.agent import stream, threads
 from mailhub.agent.chat_models import NoModel, chat_model
 from mailhub.agent.checkpoints import UnreadableConversation
@@ -44,13 +44,13 @@ async def agent_answer(
 
     The pieces are those of `stream`, without the end. If the reader disconnects, the run stops.
     """
-    reason = await sync_to_async(threads.claim)(thread)
+    reason = await in_thread(threads.claim, thread)
     if reason:
         yield stream.text(f"⚠️ {reason}")
         return
     said: list[str] = []
     try:
-        await sync_to_async(threads.store_prompt)(thread, prompt)
+        await in_thread(threads.store_prompt, thread, prompt)
         async with asyncio.timeout(threads.RUN_SECONDS):
             async with aclosing(
                 _pieces(Turn(caller=caller, thread=thread, mode=mode), prompt, said)
@@ -61,7 +61,7 @@ async def agent_answer(
         said.append(TOO_LONG)
         yield stream.text(TOO_LONG)
     finally:
-        await sync_to_async(_store_answer)(thread, "".join(said))
+        await in_thread(_store_answer, thread, "".join(said))
 
 
 async def plain_answer(prompt: str) -> AsyncGenerator[str, None]:
@@ -116,7 +116,7 @@ async def _pieces(turn: Turn, prompt: str, said: list[str]) -> AsyncGenerator[st
 async def _agent(
     model: BaseChatModel, turn: Turn, prompt: str, said: list[str]
 ) -> AsyncGenerator[str, None]:
-    agent = make_agent(model, turn, await sync_to_async(offered_tools)(turn))
+    agent = make_agent(model, turn, await in_thread(offered_tools, turn))
     run: Any = agent.astream(
         {"messages": [HumanMessage(prompt)]},
         {"configurable": {"thread_id": str(turn.thread.pk)}, "recursion_limit": superstep_limit()},

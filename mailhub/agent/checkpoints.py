@@ -9,7 +9,6 @@ import json
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
-from asgiref.sync import sync_to_async
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
@@ -24,6 +23,7 @@ from pydantic import ValidationError
 
 from accounts.infra.credentials import CannotDecrypt
 from accounts.infra.foreign_text import load_json
+from accounts.infra.streams import in_thread
 from mailhub.agent import models
 
 FORMAT = "messages"
@@ -46,9 +46,8 @@ class DatabaseSaver(BaseCheckpointSaver[str]):
     """
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        found = await models.Checkpoint.objects.filter(
-            pk=config["configurable"]["thread_id"]
-        ).afirst()
+        mine = models.Checkpoint.objects.filter(pk=config["configurable"]["thread_id"])
+        found = await in_thread(mine.first)
         if found is None:
             return None
         checkpoint = empty_checkpoint()
@@ -69,7 +68,7 @@ class DatabaseSaver(BaseCheckpointSaver[str]):
     ) -> RunnableConfig:
         thread_id = config["configurable"]["thread_id"]
         messages = checkpoint["channel_values"].get(MESSAGES, [])
-        await sync_to_async(keep)(thread_id, checkpoint["id"], messages)
+        await in_thread(keep, thread_id, checkpoint["id"], messages)
         return _config(thread_id, checkpoint["id"])
 
     async def aput_writes(

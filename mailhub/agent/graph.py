@@ -5,6 +5,7 @@ The graph knows only descriptions of the tools. This module checks each call of 
 the mode, then by the catalogue's own rules for the signed-in caller. Nothing here can approve.
 """
 
+import asyncio
 import json
 import math
 import time
@@ -14,7 +15,6 @@ from typing import Any
 from uuid import UUID
 
 import structlog
-from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.core.serializers.json import DjangoJSONEncoder
 from django.utils import timezone
@@ -29,6 +29,7 @@ from langgraph.runtime import Runtime
 
 from accounts.access.caller import Caller
 from accounts.infra.problems import Problem
+from accounts.infra.streams import in_thread
 from mailhub.agent import stream, threads
 from mailhub.agent.checkpoints import DatabaseSaver
 from mailhub.agent.history import BUDGET, RESULT_CHARS, compact, cut, fit, rounds, size
@@ -134,6 +135,7 @@ class Guard(AgentMiddleware[AgentState[Any], Any]):  # type: ignore[misc]  # see
         super().__init__()
         self._turn = turn
         self._tools_chars = tools_chars
+        self._one = asyncio.Lock()
 
     async def abefore_agent(self, state: AgentState[Any], runtime: Runtime[Any]) -> dict[str, Any]:
         return {"messages": [RemoveMessage(id=REMOVE_ALL_MESSAGES), *compact(state["messages"])]}
@@ -180,18 +182,8 @@ class Guard(AgentMiddleware[AgentState[Any], Any]):  # type: ignore[misc]  # see
         call, say = request.tool_call, request.runtime.stream_writer
         name = call["name"] if call["name"] in TOOLS else "unknown_tool"
         say({"event": stream.tool_start(name, looked_for(call["args"]))})
-        started = time.monotonic()
-        outcome = await sync_to_async(call_by_mode)(self._turn, call["name"], call["args"])
-        await sync_to_async(threads.store_call)(
-            self._turn.thread,
-            tool=name,
-            arguments=call["args"],
-            status=outcome.status,
-            output=outcome.text,
-            duration_ms=round((time.monotonic() - started) * 1000),
-            mode=self._turn.mode,
-            action_id=outcome.action_id,
-        )
+        async with self._one:  # in the order of the model, as a person reads them
+            outcome = await in_thread(self._call_tool, name, call["name"], call["args"])
         if settings.AGENT_LOG_OUTPUT:
             log.info(
                 "agent_tool_end",
@@ -210,6 +202,22 @@ class Guard(AgentMiddleware[AgentState[Any], Any]):  # type: ignore[misc]  # see
         return ToolMessage(
             outcome.text, tool_call_id=call["id"] or "", name=call["name"], status=status
         )
+
+    def _call_tool(self, shown: str, name: str, arguments: dict[str, Any]) -> Outcome:
+        """Call a tool and store the call."""
+        started = time.monotonic()
+        outcome = call_by_mode(self._turn, name, arguments)
+        threads.store_call(
+            self._turn.thread,
+            tool=shown,
+            arguments=arguments,
+            status=outcome.status,
+            output=outcome.text,
+            duration_ms=round((time.monotonic() - started) * 1000),
+            mode=self._turn.mode,
+            action_id=outcome.action_id,
+        )
+        return outcome
 
 
 def looked_for(arguments: Mapping[str, Any]) -> str:

@@ -4,7 +4,8 @@ Heavy modules are imported at the first question.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from importlib import import_module
 from typing import Any
 from uuid import UUID, uuid4
@@ -22,6 +23,7 @@ from accounts.access.audience import lacks_scope
 from accounts.access.auth import caller_of_bearer
 from accounts.access.caller import Caller
 from accounts.access.signed_in import AuthenticatedRequest, signed_in_action, signed_in_page
+from accounts.infra import streams
 from accounts.infra.foreign_text import Line
 from accounts.infra.json_bodies import read_json
 from accounts.infra.problems import FieldError, Problem
@@ -55,6 +57,7 @@ async def agent_stream(request: HttpRequest) -> HttpResponseBase:
     try:
         caller = await sync_to_async(_caller)(request)
         asked = _parse_request(request)
+        _check_room(caller)
         await sync_to_async(rate_limits.count_chat)(caller)
         if text := _refusal_of(asked):
             return _stream(caller, _stream_text(text))
@@ -75,6 +78,7 @@ async def plain_stream(request: HttpRequest) -> HttpResponseBase:
     try:
         caller = await sync_to_async(_caller)(request)
         asked = _parse_request(request)
+        _check_room(caller)
         await sync_to_async(rate_limits.count_chat)(caller)
     except Problem as problem:
         return problem_response(request, problem)
@@ -90,20 +94,23 @@ async def _load_answering() -> Any:
 
 
 def _stream(caller: Caller, pieces: AsyncGenerator[str, None]) -> StreamingHttpResponse:
-    async def add_end() -> AsyncIterator[str]:
-        try:
+    async def add_end() -> AsyncGenerator[str, None]:
+        async with aclosing(pieces):  # the run stops when the reader disconnects
             async for piece in pieces:
                 yield piece
             yield stream.END
-        finally:
-            await pieces.aclose()  # the run stops when the reader disconnects
 
-    headers = {
-        "Cache-Control": "no-store",
-        "X-Accel-Buffering": "no",
-        **rate_limits.rate_limit_headers(caller),
-    }
-    return StreamingHttpResponse(add_end(), content_type=stream.CONTENT_TYPE, headers=headers)
+    response = streams.stream(caller.user.pk, add_end(), content_type=stream.CONTENT_TYPE)
+    for name, value in rate_limits.rate_limit_headers(caller).items():
+        response[name] = value
+    return response
+
+
+def _check_room(caller: Caller) -> None:
+    if not streams.has_room(caller.user.pk):
+        raise Problem(
+            "rate_limited", "Too many answers are open. Close one, then ask again.", retry_after=10
+        )
 
 
 async def _stream_text(text: str) -> AsyncGenerator[str, None]:

@@ -27,6 +27,7 @@ from accounts.access.auth import caller_of_token
 from accounts.access.caller import Caller
 from accounts.infra.foreign_text import load_json
 from accounts.infra.problems import Problem
+from accounts.infra.streams import release_thread
 from accounts.infra.texts import translatable
 from tools.catalog.calls import call_tool, tools_for
 from tools.catalog.entries import DEFAULT_TOOLSETS, TOOLS, Tool
@@ -220,7 +221,7 @@ async def _wait(visit: Visit, action_id: str, seconds: float) -> Visit:
         return visit
     if waiter is None:
         return visit
-    await waiting.release_thread()
+    await release_thread()
     await waiting.wait(waiter, seconds)
     return Visit(caller=visit.again, again=visit.again, toolsets=visit.toolsets)
 

@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import parse_qs
 
 import structlog
-from asgiref.sync import SyncToAsync, sync_to_async
+from asgiref.sync import sync_to_async
 from django.db import close_old_connections
 from django.utils.datastructures import CaseInsensitiveMapping
 
@@ -103,19 +103,6 @@ async def wait(waiter: Waiter, seconds: float) -> None:
             await asyncio.wait_for(waiter.happened.wait(), seconds)
     finally:
         HUB.remove_waiter(waiter)
-
-
-async def release_thread() -> None:
-    """End the thread that asgiref keeps for this request, and return its database connection.
-
-    The next call of `sync_to_async` begins another one. Otherwise each waiting request would hold
-    an idle thread.
-    """
-    await sync_to_async(close_old_connections)()
-    context = SyncToAsync.thread_sensitive_context.get(None)
-    executor = SyncToAsync.context_to_thread_executor.pop(context, None) if context else None
-    if executor is not None:
-        executor.shutdown(wait=False)
 
 
 def _wanted(scope: Any) -> Wanted | None:

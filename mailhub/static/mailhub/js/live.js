@@ -3,7 +3,7 @@ import { word } from "./words.js";
 
 const POLL_EVERY = 10_000;
 const body = document.body;
-let since = Number(body.dataset.event ?? 0);
+let since = [body.dataset.event ?? ""];  // marks that only the server can read; it takes the oldest
 let polling = null;
 let busy = false;
 let again = false;
@@ -14,10 +14,10 @@ export function follow() {
   let source;
   const connect = () => {
     // The server notifies at once of changes since the page was made.
-    source = new EventSource(`${body.dataset.live}?since=${since}`);
+    source = new EventSource(`${body.dataset.live}?since=${encodeURIComponent(since[0])}`);
     source.onopen = () => { lost(false); poll(false); };
     // An event may become visible after later ones, which the page has seen already.
-    source.onmessage = (event) => { since = Math.min(since, Number(event.data) - 1); look(); };
+    source.onmessage = (event) => { since.push(event.data); look(); };
     source.onerror = () => {
       // CLOSED means that this server sends no notifications (204), so the page polls and shows no error.
       poll(true);
@@ -48,12 +48,15 @@ async function look() {
   busy = true;
   try {
     const asked = new URLSearchParams(body.dataset.query);
-    asked.set("since", since);
+    const used = since.length;
+    for (const mark of since) asked.append("since", mark);
     for (const row of document.querySelectorAll("#rows > li")) asked.append("shown", row.dataset.id);
     const answer = await fetch(`${body.dataset.changes}?${asked}`);
     if (answer.redirected) { location.reload(); return; }  // signed out meanwhile: the reload shows the sign-in
     if (!answer.ok) throw new Error(answer.status);
-    apply(await answer.json());
+    const found = await answer.json();
+    since = [found.last, ...since.slice(used)];
+    apply(found);
     if (polling) lost(false);
   } catch {
     lost(true);
@@ -65,7 +68,6 @@ async function look() {
 }
 
 function apply(found) {
-  since = found.last;
   again ||= found.more;
   for (const row of found.rows) swap(row);
   for (const id of found.gone) leave(document.getElementById(`row-${id}`));

@@ -1,0 +1,96 @@
+"""Long answers over ASGI: while one is open it holds no thread and no database connection.
+
+asgiref keeps a thread for a request until its answer ends, and Django a database connection for the
+thread. Without this, ten open answers would take all connections of a process.
+"""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from typing import Any, ParamSpec, TypeVar
+from weakref import WeakKeyDictionary
+
+from asgiref.sync import SyncToAsync, sync_to_async
+from django.db import close_old_connections
+from django.http import StreamingHttpResponse
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Send = Callable[[Any], Awaitable[None]]
+
+OF_PERSON = 20
+OF_PROCESS = 500
+BUFFER_BYTES = 32 * 1024  # uvicorn waits for the reader above 64 KB
+
+# The open streams, and whose they are. A stream that is never sent leaves with its last reference.
+_open: WeakKeyDictionary[AsyncGenerator[str, None], int] = WeakKeyDictionary()
+
+
+def has_room(person_id: int) -> bool:
+    """Return True if this process may open one more stream for a person."""
+    return len(_open) < OF_PROCESS and list(_open.values()).count(person_id) < OF_PERSON
+
+
+def stream(
+    person_id: int, pieces: AsyncGenerator[str, None], *, content_type: str
+) -> StreamingHttpResponse:
+    """Return an answer that is sent piece by piece, over ASGI.
+
+    If the reader disconnects, `pieces` is closed. It asks the database by `in_thread` only.
+    """
+
+    async def send() -> AsyncGenerator[str, None]:
+        try:
+            async with aclosing(pieces):
+                async for piece in pieces:
+                    yield piece
+        finally:
+            _open.pop(pieces, None)
+
+    headers = {"X-Accel-Buffering": "no", "Content-Encoding": "identity"}
+    _open[pieces] = person_id
+    return StreamingHttpResponse(send(), content_type=content_type, headers=headers)
+
+
+async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Call a function that may ask the database, then give back its thread and connection."""
+
+    def call() -> T:
+        try:
+            return function(*args, **kwargs)
+        finally:
+            close_old_connections()  # in the same call: another one may run in another thread
+
+    try:
+        return await sync_to_async(call)()
+    finally:
+        _end_thread()
+
+
+def release_before_long_answer(send: Send) -> Send:
+    """Return a `send` that calls `release_thread` before an answer for which the reader may need
+    long: a stream, or one that does not fit into the server's buffer.
+    """
+
+    async def send_released(message: Any) -> None:
+        if message["type"] == "http.response.start":
+            length = dict(message.get("headers", ())).get(b"content-length", b"")
+            if not length.isdigit() or int(length) > BUFFER_BYTES:
+                await release_thread()
+        await send(message)
+
+    return send_released
+
+
+async def release_thread() -> None:
+    """End the thread that asgiref keeps for this request, and return its database connection.
+
+    The next call of `sync_to_async` begins another one.
+    """
+    await in_thread(lambda: None)
+
+
+def _end_thread() -> None:
+    context = SyncToAsync.thread_sensitive_context.get(None)
+    executor = SyncToAsync.context_to_thread_executor.pop(context, None) if context else None
+    if executor is not None:
+        executor.shutdown(wait=False)
