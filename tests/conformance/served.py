@@ -16,6 +16,8 @@ from mcp.client import Client
 from mcp.client.extension import ClientExtension
 from mcp.client.streamable_http import streamable_http_client
 
+from mailhub.web_server import OPTIONS
+
 SECONDS = 30.0  # bounds every wait
 ERAS = ("legacy", "2026-07-28")
 T = TypeVar("T")
@@ -36,9 +38,7 @@ def served(application: Any) -> Iterator[str]:
     """Serve an ASGI application, and yield its address."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
-        server = _Uvicorn(
-            uvicorn.Config(application, lifespan="off", log_config=None, access_log=False)
-        )
+        server = _Uvicorn(uvicorn.Config(application, **OPTIONS))
         thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
         thread.start()
         assert server.ready.wait(SECONDS)

@@ -4,7 +4,7 @@ from typing import Any
 import uvicorn
 from django.core.management.base import BaseCommand
 
-STREAMS_END_SECONDS = 2  # without a limit, an open stream prevents the end of the server
+from mailhub.web_server import OPTIONS
 
 
 class Command(BaseCommand):
@@ -15,13 +15,4 @@ class Command(BaseCommand):
         parser.add_argument("--port", type=int, default=8000)
 
     def handle(self, *args: Any, host: str, port: int, **options: Any) -> None:
-        uvicorn.run(
-            "mailhub.asgi:application",
-            host=host,
-            port=port,
-            lifespan="off",
-            log_config=None,  # mailhub.logs instead: uvicorn's access log would hold one-time links
-            access_log=False,
-            server_header=False,
-            timeout_graceful_shutdown=STREAMS_END_SECONDS,
-        )
+        uvicorn.run("mailhub.asgi:application", host=host, port=port, **OPTIONS)
