@@ -245,15 +245,6 @@ MOMENTS = {
         tests=DOUBTS,
         chosen="ruling_about_an_earlier",
     ),
-    "a ruling obeys no rules of approvals": Moment(
-        edit=(
-            "approvals/decisions/rulings.py",
-            "return refusal_to_approve(person, action, policy) or",
-            "return None or",
-        ),
-        tests=DOUBTS,
-        chosen="author_who_cannot_approve or second_copy_needs_a_manager",
-    ),
     "Sent is not looked at before a second copy": Moment(
         edit=(EXECUTION, "if claim.fence > 1:", "if False:"), tests=DOUBTS, chosen="found_in_sent"
     ),
