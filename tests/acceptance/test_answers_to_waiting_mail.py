@@ -60,13 +60,14 @@ def come_due() -> PendingAction:
         pytest.param({"In_Reply_To": ASKED, "subject": "New offer"}, id="other-subject"),
     ],
 )
-@pytest.mark.parametrize("is_filed", [False, True], ids=["", "question-filed"])
+@pytest.mark.parametrize("question", ["there", "filed", "gone"])
 def test_answer_returns_the_waiting_mail_to_a_person(
-    waiting: PendingAction, server: MemoryServer, headers: dict[str, str], is_filed: bool
+    waiting: PendingAction, server: MemoryServer, headers: dict[str, str], question: str
 ) -> None:
-    if is_filed:  # it has another id there
-        inbox = server.folder(ALICE, "inbox")
+    inbox = server.folder(ALICE, "inbox")
+    if question == "filed":  # it has another id there
         server.deliver(ALICE, inbox[0].source, folder="archive")
+    if question != "there":
         inbox[0].source = b""
     server.deliver(ALICE, letter(**headers))
 

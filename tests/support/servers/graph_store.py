@@ -240,7 +240,8 @@ class Store:
         (card,) = reader.list_messages(folder="inbox", unread=None, limit=1, page_token=None).cards
         message = reader.read_message(card.id, body=True)
         headers = lenient.headers(source)
-        root = (*message.references, message.message_id)[0] or uuid.uuid4().hex
+        before = () if self.splits_subjects else message.references
+        root = (*before, message.message_id)[0] or uuid.uuid4().hex
         conversation = next(
             (
                 item.shown["conversationId"]
