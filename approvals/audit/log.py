@@ -62,7 +62,8 @@ class Wanted:
         found = self.also & Q(event=self.event) if self.event else self.also
         if self.kind is not None:
             exact = self.kind in ("worker", "command")
-            found &= Q(actor=self.kind) if exact else Q(actor__startswith=f"{self.kind}:")
+            by = Q(actor=self.kind) if exact else Q(actor__startswith=f"{self.kind}:")
+            found &= by | Q(actor__startswith="chat:") if self.kind == "token" else by
         if self.who:
             found &= Q(actor__in=_find_actors(self.who))
         return found

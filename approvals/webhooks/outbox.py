@@ -20,7 +20,6 @@ from approvals.models import (
 )
 from approvals.models.audit import PEOPLE
 from approvals.webhooks.events import SECURITY
-from approvals.webhooks.subscriptions import find_listener
 
 log = structlog.get_logger(__name__)
 
@@ -54,7 +53,7 @@ def _gather(cursor_id: int) -> None:
         mine = WebhookCursor.objects.select_for_update(
             no_key=True, skip_locked=True, of=("self",)
         ).filter(pk=cursor_id)
-        cursor = mine.select_related("webhook__token").first()
+        cursor = mine.select_related("webhook").first()
         if cursor is not None:
             _take_over(cursor)
 
@@ -67,10 +66,7 @@ def _take_over(cursor: WebhookCursor) -> None:
     if not links:
         return
     webhook = cursor.webhook
-    # Without the right to know, no delivery is made. The cursor moves on, so none is made later.
-    if find_listener(webhook, cursor.mailbox_id) is None:
-        pass
-    elif cursor.mailbox_id is None:
+    if cursor.mailbox_id is None:
         WebhookDelivery.objects.bulk_create(
             WebhookDelivery(
                 webhook=webhook,

@@ -85,6 +85,20 @@ def take_scopes(held: Held) -> None:
         _narrow(held, grant, kept, list(grant.mailboxes.all()))
 
 
+def take_the_right_to_read(held: Held) -> None:
+    _take_scope(held, "mail:read")
+
+
+def take_the_right_to_have_webhooks(held: Held) -> None:
+    _take_scope(held, "webhooks:manage")
+
+
+def _take_scope(held: Held, scope: str) -> None:
+    for grant in ApiToken.objects.filter(revoked_at=None):
+        kept = [each for each in grant.scopes if each != scope]
+        _narrow(held, grant, kept, list(grant.mailboxes.all()))
+
+
 def take_the_mailbox(held: Held) -> None:
     for grant in ApiToken.objects.filter(revoked_at=None):
         _narrow(held, grant, grant.scopes, [held.second])
@@ -108,7 +122,8 @@ def close_the_account(held: Held) -> None:
 
 
 TAKERS = [
-    revoke, end_by_the_program, send_a_token_twice, let_it_expire, take_scopes, take_the_mailbox,
+    revoke, end_by_the_program, send_a_token_twice, let_it_expire, take_scopes,
+    take_the_right_to_read, take_the_right_to_have_webhooks, take_the_mailbox,
     remove_the_member, lower_the_role, close_the_account,
 ]  # fmt: skip
 

@@ -1,6 +1,10 @@
 """Each sign-in of a program has rights of its own, and ends by itself."""
 
+from importlib import import_module
+
 import pytest
+from allauth.idp.oidc.models import Token
+from django.apps import apps
 
 from accounts.models import ApiToken, Mailbox, User
 from approvals.models import AuditEvent
@@ -66,3 +70,16 @@ def test_copied_refresh_token_ends_the_sign_in_in_the_audit(
     event = AuditEvent.objects.filter(event="token_revoked").last()
     assert event is not None
     assert event.actor == f"token:{grant.pk}"
+
+
+def test_sign_in_of_an_earlier_version_goes_on(
+    program: Program, alice: User, mailbox: Mailbox
+) -> None:
+    held = program.connect(alice, mailbox)
+    for token in Token.objects.all():
+        token.data = {**(token.data or {}), "family": "0" * 32}
+        token.save()
+    assert Api(secret=held["access_token"]).tool("list_mailboxes").status_code == 401
+    import_module("accounts.migrations.0017_sign_ins").name_the_grant(apps, None)
+    assert Api(secret=held["access_token"]).tool("list_mailboxes").status_code == 200
+    assert program.refresh(held["refresh_token"]).status_code == 200

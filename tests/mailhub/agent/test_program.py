@@ -54,7 +54,8 @@ def test_audit_and_pages_name_the_chat_as_the_actor(
     assert set(events.values_list("actor", flat=True)) == {f"chat:{reviewer.user.pk}"}
     window = browser(reviewer.user)
     said = f"the chat of {reviewer.user.email}"
-    assert said in window.get(f"/audit/?who={reviewer.user.email}").content.decode()
+    for query in (f"who={reviewer.user.email}", "kind=token"):
+        assert said in window.get(f"/audit/?{query}").content.decode()
     assert (
         f"the chat of {reviewer.user}"
         in window.get(f"/actions/{own}/?view=history").content.decode()
