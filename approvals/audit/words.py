@@ -32,6 +32,7 @@ WORDS: dict[str, Promise] = {
     "outcome_unknown": _("Outcome unknown"),
     "late_outcome": _("A late answer arrived"),
     "proven_unsent": _("Proven: an earlier attempt sent nothing"),
+    "sent_differs": _("The copy in Sent differs from what was approved"),
     "settling_given_up": _("Sent, but the copy or the mark could not be made"),
     "ruling_refused": _("A decision about the outcome was refused"),
     "commented": _("Commented"),

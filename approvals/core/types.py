@@ -290,6 +290,18 @@ class Kind(Protocol):
 
 
 @runtime_checkable
+class Compares(Protocol):
+    """A kind whose effect can be read again, to compare it with what was approved."""
+
+    def compare_effect(self, approved: ApprovedAction) -> tuple[str, ...] | None:
+        """Return the names of the differences; None if the effect cannot be seen yet.
+
+        It may call the provider, outside any transaction; raises to be called again.
+        """
+        ...
+
+
+@runtime_checkable
 class Rechecks(Protocol):
     """A kind that rechecks before the claim: has the thread moved on, is the draft unchanged?"""
 

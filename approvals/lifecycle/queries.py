@@ -117,6 +117,8 @@ def describe_action(action: PendingAction) -> dict[str, Any]:
         kind = get_kind(action.kind)
         if isinstance(kind, Answers) and (result := kind.result(action.pk)):
             members["result"] = result
+    if action.differs_in_sent:
+        members["differs_in_sent"] = action.differs_in_sent
     if action.unsettled_at:
         members["unsettled_at"] = _rfc3339(action.unsettled_at)
     if action.error:

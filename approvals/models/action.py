@@ -33,7 +33,8 @@ class PendingAction(models.Model):
     counts how often decisions were made void. `returned` is the last reason if it was not a person:
     `{"code", "detail", "warnings"}`. `send_at` is the requested moment; `not_before` is the one
     that holds now, with undo window and back-off. `replaces` is the action whose place this one
-    took. `fingerprint` is the one of the proposal, even after edits. `unsettled_at` is the time at
+    took. `fingerprint` is the one of the proposal, even after edits. `differs_in_sent` names
+    the differences of the copy in Sent from the approved mail. `unsettled_at` is the time at
     which the work after the send, such as the copy in Sent, was given up. `rules_version` is the
     version of the recipient rules under which it was approved. `order_seal` proves that mailhub
     itself ordered it to leave (`approvals.core.signatures`). `risk` repeats the most severe warning of
@@ -88,6 +89,7 @@ class PendingAction(models.Model):
     settle_at = models.DateTimeField(null=True)
     settle_tries = models.PositiveSmallIntegerField(default=0)
     unsettled_at = models.DateTimeField(null=True)
+    differs_in_sent = models.JSONField(null=True)
     receipt = models.JSONField(null=True)
     error = models.JSONField(null=True)
     returned = models.JSONField(null=True)

@@ -19,7 +19,7 @@ from approvals.models import AuditEvent, PendingAction
 # Events without a row of their own. Decisions, revisions and attempts show the others.
 TOLD = (
     "undone", "cancelled", "returned", "expired", "superseded", "approval_refused", "rejection_refused", "edit_refused",
-    "ask_back_refused", "ruling_refused", "late_outcome", "proven_unsent", "approval_lost",
+    "ask_back_refused", "ruling_refused", "late_outcome", "proven_unsent", "sent_differs", "approval_lost",
     "approvals_void", "escalated",
 )  # fmt: skip
 

@@ -1,6 +1,9 @@
 """The work after a send: the copy in Sent, the marks of the original, the draft that was sent."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
+from functools import cache
 from uuid import UUID
 
 import structlog
@@ -11,6 +14,7 @@ from django.db.models.functions import Now
 from accounts.infra.compiled_sql import Update, commit_soon, read_together, slot
 from approvals.audit import chain
 from approvals.core.kinds import get_kind
+from approvals.core.types import Compares
 from approvals.lifecycle.backoff import retry_wait
 from approvals.lifecycle.load import read_from, with_content
 from approvals.models import PendingAction
@@ -19,6 +23,7 @@ from approvals.worker import preparation
 log = structlog.get_logger(__name__)
 
 TRIES = 104  # with the waits of backoff.retry_wait, a minute at least: a day
+LOOKS = 5  # for the copy in Sent, a minute apart; it may come late, or under another id
 SHORTEST_WAIT = timedelta(minutes=1)
 
 _take = Update(
@@ -46,14 +51,37 @@ def settle_one(action_id: UUID) -> None:
     if not taken:
         return
     ((tries,),) = taken
+    kind, approved = get_kind(read.action.kind), read.to_approved()
+    approved = replace(approved, blob=cache(approved.blob))  # for both steps
     try:
-        get_kind(read.action.kind).settle(read.to_approved())
+        kind.settle(approved)
+        differs = kind.compare_effect(approved) if isinstance(kind, Compares) else ()
     except Exception:  # the mail was sent; only the work after it failed
         log.exception("settle_failed", action=str(action_id), count=tries)
         _end_try(read.action, tries)
         return
+    if differs is None and tries < LOOKS:
+        _end_try(read.action, tries)
+        return
+    if differs:
+        _record_difference(read.action, differs)
     preparation.forget(read)
     read_together(commit_soon, (_mark_settled, {"pk": action_id}))
+
+
+@transaction.atomic
+def _record_difference(action: PendingAction, differs: Sequence[str]) -> None:
+    """Say that something else was sent than a person approved. Nothing is sent again."""
+    mine = PendingAction.objects.filter(pk=action.pk, differs_in_sent__isnull=True)
+    if mine.update(differs_in_sent=list(differs)):
+        log.error("sent_differs", action=str(action.pk), count=len(differs))
+        chain.record(
+            mailbox=action.mailbox_id,
+            event="sent_differs",
+            actor="worker",
+            action_id=action.pk,
+            changed=list(differs),
+        )
 
 
 @transaction.atomic

@@ -1,8 +1,10 @@
 """The draft at Microsoft 365 was changed, sent or lost: nothing but the approved mail leaves."""
 
 import pytest
+from django.db.models.functions import Now
 
-from approvals.models import PendingAction
+from accounts.models import Mailbox
+from approvals.models import AuditEvent, PendingAction
 from approvals.worker import maintenance
 from tests.conftest import Api, Reviewer
 from tests.faults.graph_road import (
@@ -16,7 +18,7 @@ from tests.faults.graph_road import (
 )
 from tests.support.people.outlook import api, graph, letter, mailbox, state
 from tests.support.servers.graph import GraphServer
-from tests.support.servers.graph_data import Fault
+from tests.support.servers.graph_data import Accepted, Fault
 from tests.support.servers.graph_store import Item, as_recipient
 from tests.support.servers.sandbox import ADA
 from tests.support.work import work
@@ -167,9 +169,7 @@ def test_unconfirmed_draft_sent_by_the_owner_is_not_repeated(
     graph.accept(ADA, graph.drafts(ADA)[0], "by hand", save=True)
     now_it_is_time()
     work()
-    # A reply is returned to its person before that, because its conversation has moved on.
-    answers = unconfirmed.tool == "reply_email"
-    assert state(unconfirmed) == (("pending", None) if answers else ("unknown", "draft_gone"))
+    assert state(unconfirmed) == ("unknown", "draft_gone")
     assert (graph.sends(), len(graph.ledger)) == ([], 1)
 
 
@@ -319,3 +319,45 @@ def test_text_that_became_a_link_is_never_sent(
     assert state(action) == ("failed", "readback_mismatch")
     assert len(reads) == 2
     assert (graph.sends(), graph.ledger) == ([], [])
+
+
+# The copy in Sent
+
+
+@pytest.mark.parametrize("drafts", [True, False])
+def test_copy_that_differs_from_the_approved_mail_is_said(
+    api: Api, reviewer: Reviewer, graph: GraphServer, mailbox: Mailbox, drafts: bool
+) -> None:
+    if not drafts:
+        Mailbox.objects.update(scopes=["Mail.Read", "Mail.Send"])
+    action = approve(api, reviewer)
+
+    def changed(accepted: Accepted) -> None:
+        graph.sent(ADA)[0].shown["toRecipients"].append(as_recipient("spy@evil.example"))
+
+    graph.on_accept = changed
+    work()
+    maintenance.settle()
+
+    assert (state(action), len(graph.ledger)) == (("succeeded", None), 1)
+    assert api.get(f"/actions/{action.pk}").json()["differs_in_sent"] == ["to"]
+    assert AuditEvent.objects.get(event="sent_differs").data == {"changed": ["to"]}
+    page = reviewer.page(str(action.pk)).content.decode()
+    assert "Sent, but not as approved" in page
+    assert "The copy in Sent differs from what was approved:" in page
+
+
+def test_copy_that_comes_late_is_compared_later(
+    approved: PendingAction, graph: GraphServer
+) -> None:
+    graph.on_accept = lambda accepted: graph.store.move(ADA, graph.sent(ADA)[0], "archive")
+    work()
+    maintenance.settle()
+    approved.refresh_from_db()
+    assert (approved.settle_at is not None, approved.unsettled_at) == (True, None)
+    (item,) = graph.store.in_folder(ADA, "archive")
+    graph.store.move(ADA, item, "sentitems")
+    PendingAction.objects.update(settle_at=Now())
+    maintenance.settle()
+    approved.refresh_from_db()
+    assert (approved.settle_at, approved.differs_in_sent) == (None, None)

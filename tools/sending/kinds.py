@@ -34,6 +34,7 @@ from tools.providers.base import Envelope, Handover, MailProvider
 from tools.providers.errors import (
     Busy,
     NotAuthorized,
+    NotFound,
     NotPermitted,
     NotSent,
     OutcomeUnknown,
@@ -191,6 +192,20 @@ class SendMail:
         if draft:
             _ignore_gone(lambda: provider.delete_draft(draft.id))
             Draft.objects.filter(mailbox=approved.mailbox, provider_id=draft.id).delete()
+
+    def compare_effect(self, approved: ApprovedAction) -> tuple[str, ...] | None:
+        """Return the differences between the copy in Sent and the approved mail."""
+        payload = MailPayload.from_json(approved.payload)
+        found_in_sent = (approved.receipt or {}).get("changed")  # then it was compared already
+        if found_in_sent or not payload.save_to_sent_items:
+            return ()
+        envelope = envelope_of(payload, approved.blob(payload.source_sha256))
+        try:
+            return provider_for(approved.mailbox).differs_in_sent(approved.message_id, envelope)
+        except NotFound:
+            return None
+        except Refused:
+            return ()  # nobody may look there
 
     def discard(self, approved: ApprovedAction) -> None:
         provider = provider_for(approved.mailbox)

@@ -143,6 +143,7 @@ class Action(TypedDict):
     metadata: NotRequired[dict[str, str]]
     receipt: NotRequired[Receipt]
     result: NotRequired[CommandOutput]
+    differs_in_sent: NotRequired[list[str]]
     unsettled_at: NotRequired[Moment]
     error: NotRequired[ActionError]
     review: NotRequired[Review]
