@@ -121,12 +121,12 @@ def test_manager_sets_and_clears_the_days(alice: User, bob: User, mailbox: Mailb
     assert (event.data["since"], event.data["until"]) == (str(first), str(last))
     elsewhere = browser(alice)
     elsewhere.cookies["zone"] = "Asia/Tokyo"
-    shown = {"first_day": str(row.first_day), "last_day": str(row.last_day)}
     with timezone.override("Asia/Tokyo"):
         shown = {"first_day": str(row.first_day), "last_day": str(row.last_day)}
     where = f"/mailboxes/{mailbox.pk}/members/{bob.pk}/role/"
     elsewhere.post(where, {"role": row.role, **shown})
-    assert Membership.objects.get(user=bob).ends_at == row.ends_at
+    kept = Membership.objects.get(user=bob)
+    assert (kept.starts_at, kept.ends_at) == (row.starts_at, row.ends_at)
 
     wrong = set_days(alice, bob, mailbox, first_day=str(last), last_day=str(first))
     assert (wrong.status_code, Membership.objects.get(user=bob).ends_at) == (422, row.ends_at)
