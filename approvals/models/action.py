@@ -87,6 +87,7 @@ class PendingAction(models.Model):
     next_probe_at = models.DateTimeField(null=True)
     probes = models.PositiveSmallIntegerField(default=0)
     settle_at = models.DateTimeField(null=True)
+    settling_until = models.DateTimeField(null=True)  # the lease of the process that does it
     settle_tries = models.PositiveSmallIntegerField(default=0)
     unsettled_at = models.DateTimeField(null=True)
     differs_in_sent = models.JSONField(null=True)

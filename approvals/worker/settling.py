@@ -1,20 +1,22 @@
 """The work after a send: the copy in Sent, the marks of the original, the draft that was sent."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
-from functools import cache
+from functools import cache, partial
 from uuid import UUID
 
 import structlog
+from django.conf import settings
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from accounts.infra.compiled_sql import Update, commit_soon, read_together, slot
 from approvals.audit import chain
 from approvals.core.kinds import get_kind
-from approvals.core.types import Compares
+from approvals.core.types import Compares, LeaseLost
 from approvals.lifecycle.backoff import retry_wait
 from approvals.lifecycle.load import read_from, with_content
 from approvals.models import PendingAction
@@ -25,24 +27,48 @@ log = structlog.get_logger(__name__)
 TRIES = 104  # with the waits of backoff.retry_wait, a minute at least: a day
 LOOKS = 5  # for the copy in Sent, a minute apart; it may come late, or under another id
 SHORTEST_WAIT = timedelta(minutes=1)
+UPLOAD_SECONDS = 400.0  # of the largest mail, as bytes of base64, on the slowest line
+
+
+def _lease_seconds() -> float:
+    """Return how long a process may take: three requests, and the time of an upload twice, because
+    the upload may begin at the end of its time.
+    """
+    return 3 * float(settings.MAILHUB_REQUEST_SECONDS) + 2 * UPLOAD_SECONDS
+
 
 _take = Update(
-    lambda: PendingAction.objects.filter(pk=slot(PendingAction, "id", "pk"), settle_at__lte=Now()),
-    lambda: {"settle_tries": F("settle_tries") + 1, "settle_at": Now() + SHORTEST_WAIT},
+    lambda: PendingAction.objects.filter(
+        Q(settling_until=None) | Q(settling_until__lte=Now()),
+        pk=slot(PendingAction, "id", "pk"),
+        settle_at__lte=Now(),
+    ),
+    lambda: {
+        "settle_tries": F("settle_tries") + 1,
+        "settle_at": Now() + timedelta(seconds=_lease_seconds()),
+        "settling_until": Now() + timedelta(seconds=_lease_seconds()),
+    },
     returning="settle_tries",
 )
 _mark_settled = Update(
     lambda: PendingAction.objects.filter(pk=slot(PendingAction, "id", "pk")),
-    lambda: {"settle_at": None},
+    lambda: {"settle_at": None, "settling_until": None},
 )
+
+
+def _check_lease(began: float) -> None:
+    """Raise LeaseLost if the upload could end after the lease, because this process was frozen."""
+    if time.clock_gettime(time.CLOCK_BOOTTIME) > began + _lease_seconds() / 2:
+        raise LeaseLost
 
 
 def settle_one(action_id: UUID) -> None:
     """Do the work after the send of an action, if it is time and nobody else does it.
 
-    Moving the time on takes the action: a second worker finds nothing to do, and after a crash the
-    work is repeated later. Each part of it is idempotent, so neither commit waits for the disk.
+    The lease lasts for the largest upload: a second worker finds nothing to do, and after a crash
+    the work is repeated later. Each part of it is idempotent, so neither commit waits for the disk.
     """
+    began = time.clock_gettime(time.CLOCK_BOOTTIME)  # before the lease does
     taken, found = read_together(
         commit_soon, (_take, {"pk": action_id}), (with_content, {"pk": action_id})
     )[1:]
@@ -51,7 +77,8 @@ def settle_one(action_id: UUID) -> None:
     if not taken:
         return
     ((tries,),) = taken
-    kind, approved = get_kind(read.action.kind), read.to_approved()
+    kind = get_kind(read.action.kind)
+    approved = read.to_approved(wire_started=partial(_check_lease, began))
     approved = replace(approved, blob=cache(approved.blob))  # for both steps
     try:
         kind.settle(approved)
@@ -88,8 +115,8 @@ def _record_difference(action: PendingAction, differs: Sequence[str]) -> None:
 def _end_try(action: PendingAction, tries: int) -> None:
     mine = PendingAction.objects.filter(pk=action.pk, settle_tries=tries, unsettled_at=None)
     if tries < TRIES:
-        mine.update(settle_at=Now() + max(retry_wait(tries), SHORTEST_WAIT))
-    elif mine.update(settle_at=None, unsettled_at=Now()):
+        mine.update(settle_at=Now() + max(retry_wait(tries), SHORTEST_WAIT), settling_until=None)
+    elif mine.update(settle_at=None, settling_until=None, unsettled_at=Now()):
         chain.record(
             mailbox=action.mailbox_id,
             event="settling_given_up",

@@ -5,6 +5,7 @@ from contextlib import suppress
 
 import pytest
 
+from approvals.core.types import LeaseLost
 from tests.contract.conftest import EVERYBODY, Side
 from tests.contract.messages import MESSAGE_ID, letter, same_message, subjects
 from tests.support.servers.sandbox import ADA, CHARLES, MIRA
@@ -64,6 +65,15 @@ def test_copy_in_sent_is_found_and_saved_once(side: Side) -> None:
     assert side.sent() == [letter()]
     assert not side.ada.find_sent("<another@lovelace.example>")
     assert subjects(side, folder="sent", unread=True) == []
+
+
+def test_copy_is_not_saved_without_the_lease(side: Side) -> None:
+    def lost() -> None:
+        raise LeaseLost
+
+    with suppress(LeaseLost):
+        side.ada.save_sent_copy(letter(), MESSAGE_ID, check_lease=lost)
+    assert side.sent() == []
 
 
 def test_existing_copy_in_sent_is_not_doubled(side: Side) -> None:

@@ -175,6 +175,10 @@ class Envelope:
     save_to_sent: bool = True
 
 
+def always_held() -> None:
+    """Do nothing, for a caller whose work nobody else can take over."""
+
+
 def _keep_nothing(notes: DraftNotes) -> None:
     pass
 
@@ -304,8 +308,14 @@ class Sender(Protocol):
         """Mark the original as answered or forwarded; idempotent."""
         ...
 
-    def save_sent_copy(self, source: bytes, message_id: str) -> None:
-        """Put the copy into Sent unless it is there already."""
+    def save_sent_copy(
+        self, source: bytes, message_id: str, *, check_lease: Callable[[], None] = always_held
+    ) -> None:
+        """Put the copy into Sent unless it is there already.
+
+        `check_lease` is called directly before the copy is put there, and raises LeaseLost if
+        another process may be doing it.
+        """
         ...
 
 

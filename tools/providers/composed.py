@@ -1,6 +1,6 @@
 """A provider made of four parts, each built by its vendor from the same client."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 from tools.providers.base import (
@@ -18,6 +18,7 @@ from tools.providers.base import (
     Sender,
     StoredDraft,
     Thread,
+    always_held,
 )
 from tools.providers.notes import DraftNotes
 
@@ -77,8 +78,10 @@ class ComposedProvider:
     def mark(self, message_id: str, flag: Literal["answered", "forwarded"]) -> None:
         self.sender.mark(message_id, flag)
 
-    def save_sent_copy(self, source: bytes, message_id: str) -> None:
-        self.sender.save_sent_copy(source, message_id)
+    def save_sent_copy(
+        self, source: bytes, message_id: str, *, check_lease: Callable[[], None] = always_held
+    ) -> None:
+        self.sender.save_sent_copy(source, message_id, check_lease=check_lease)
 
     def find_sent(self, message_id: str) -> str | None:
         return self.evidence.find_sent(message_id)

@@ -3,7 +3,7 @@
 import hashlib
 import re
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Literal, Self
@@ -24,6 +24,7 @@ from tools.providers.base import (
     SearchQuery,
     StoredDraft,
     Thread,
+    always_held,
     role_of,
 )
 from tools.providers.errors import (
@@ -300,8 +301,11 @@ class MemoryProvider:
     def is_prepared(self, prepared: DraftNotes, draft: StoredDraft) -> bool:
         return prepared.draft == draft.id
 
-    def save_sent_copy(self, source: bytes, message_id: str) -> None:
+    def save_sent_copy(
+        self, source: bytes, message_id: str, *, check_lease: Callable[[], None] = always_held
+    ) -> None:
         if not self.find_sent(message_id):
+            check_lease()
             self._server.folder(self._address, "sent").append(Stored(source=source, unread=False))
 
     def _id(self, role: str, index: int) -> str:

@@ -186,7 +186,7 @@ class SendMail:
                 date=format_datetime(left_at),
                 bcc=payload.bcc,
             )
-            provider.save_sent_copy(copy, approved.message_id)
+            provider.save_sent_copy(copy, approved.message_id, check_lease=approved.wire_started)
         if marks:
             _ignore_gone(lambda: provider.mark(payload.original, marks))
         if draft:

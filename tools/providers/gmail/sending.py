@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from accounts.infra.texts import translatable
 from tools.mail.message import lenient
-from tools.providers.base import Envelope, Handover, Receipt
+from tools.providers.base import Envelope, Handover, Receipt, always_held
 from tools.providers.errors import NotFound, NotSent, OutcomeUnknown, Refused, Unsupported
 from tools.providers.gmail import payload
 from tools.providers.gmail.content import content_of, topic_of, write_source
@@ -52,7 +52,9 @@ class GmailSender:
         )
         return send_draft(draft, handover)
 
-    def save_sent_copy(self, source: bytes, message_id: str) -> None:
+    def save_sent_copy(
+        self, source: bytes, message_id: str, *, check_lease: Callable[[], None] = always_held
+    ) -> None:
         """Do nothing, because Gmail keeps the copy itself."""
 
     def mark(self, message_id: str, flag: Literal["answered", "forwarded"]) -> None:

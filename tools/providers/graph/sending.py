@@ -18,7 +18,7 @@ from django.conf import settings
 from accounts.connect.microsoft import DRAFT
 from accounts.infra.texts import translatable
 from approvals.core.types import Proof
-from tools.providers.base import Envelope, Handover, Receipt
+from tools.providers.base import Envelope, Handover, Receipt, always_held
 from tools.providers.errors import NotFound, NotSent, OutcomeUnknown, Refused
 from tools.providers.graph.answers import REQUEST_LIMIT, refuse_too_large
 from tools.providers.graph.attachments import GraphAttachments
@@ -86,7 +86,9 @@ class GraphSender:
         )
         return send_draft(draft, handover)
 
-    def save_sent_copy(self, source: bytes, message_id: str) -> None:
+    def save_sent_copy(
+        self, source: bytes, message_id: str, *, check_lease: Callable[[], None] = always_held
+    ) -> None:
         """Do nothing, because Exchange keeps the copy itself."""
 
     def mark(self, message_id: str, flag: Literal["answered", "forwarded"]) -> None:

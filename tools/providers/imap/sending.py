@@ -1,11 +1,12 @@
 """Sending over SMTP, and the traces of it in the IMAP folders."""
 
+from collections.abc import Callable
 from typing import Literal
 
 from django.conf import settings
 
 from accounts.connect.imap import open_smtp
-from tools.providers.base import Envelope, Handover, Receipt
+from tools.providers.base import Envelope, Handover, Receipt, always_held
 from tools.providers.imap.mailbox import ImapMailbox, map_errors
 from tools.providers.imap.smtp import hand_over
 from tools.providers.imap.smtp_sessions import SESSIONS
@@ -38,9 +39,12 @@ class ImapSender:
             place = self._mailbox.open_message(session, message_id)
             session.client.add_flags([place.uid], [FLAGS[flag]])
 
-    def save_sent_copy(self, source: bytes, message_id: str) -> None:
+    def save_sent_copy(
+        self, source: bytes, message_id: str, *, check_lease: Callable[[], None] = always_held
+    ) -> None:
         with self._mailbox.session(uploaded=len(source)) as session:
             folder = self._mailbox.find_folder(session, "sent")
             self._mailbox.select(session, folder)
             if self._mailbox.find_sent_as(session, message_id) is None:
+                check_lease()
                 session.client.append(folder, source, flags=(rb"\Seen",))
