@@ -151,6 +151,11 @@ RULES = (
         "the time at which it leaves changes only by a new revision",
     ),
     _action(
+        "action_news_is_told",
+        f"({is_changed('token_generation', 'mailbox_generation')}) AND NEW.revision = OLD.revision",
+        "what happened around it is told only by a new revision",
+    ),
+    _action(
         "action_transition",
         f"NEW.status <> OLD.status AND NOT ({_ALLOWED})",
         "there is no way to that state",
@@ -303,6 +308,15 @@ RULES = (
         says="an approval names what is stored now",
     ),
     Rule(
+        name="decision_of_a_new_revision",
+        table="approvals_decision",
+        event="INSERT",
+        refused_when="NEW.verdict = 'approved' AND EXISTS (SELECT 1 FROM approvals_decision AS void"
+        " WHERE void.action_id = NEW.action_id AND void.revision = NEW.revision"
+        " AND void.approval_round < NEW.approval_round)",
+        says="decisions about this revision are void, so another approval needs another revision",
+    ),
+    Rule(
         name="decision_final",
         table="approvals_decision",
         event="UPDATE",
@@ -316,6 +330,8 @@ RULES = (
             "digest",
             "created_at",
             "method",
+            "membership",
+            "account_generation",
         )
         # A signature may be replaced by one of another key. A decision without one never gets one.
         + f" OR (({is_changed('seal')}) AND (OLD.seal = '' OR NEW.seal = ''))"

@@ -23,7 +23,9 @@ from approvals.models import Decision, PendingAction, Revision
 BATCH = 500
 ROWS = 20  # each row may hold a large file
 PARTS = ("payload", "preview")
-SAID = ("method", "verdict", "revision", "approval_round", "digest", "created_at")
+SAID = (
+    "method", "verdict", "revision", "approval_round", "digest", "created_at", "membership", "account_generation",
+)  # fmt: skip
 
 
 def renew_signatures() -> list[str]:

@@ -18,6 +18,9 @@ from accounts.models import Mailbox, Membership, Role, TokenRefresh, User
 Proof = Literal["command", "sign_in", "code", "account", "same_servers"]
 
 
+# The members of the access that say which account at which server it opens.
+OF_ACCOUNT = ("identity", "imap", "smtp", "username")
+
 ANOTHER_ACCOUNT = (
     "Another account of the provider signed in than the one this mailbox belongs to. If that is right, disconnect the "
     "mailbox first, then connect it again."
@@ -93,6 +96,11 @@ def _refuse_another(owner: User, mailbox: Mailbox, secrets: dict[str, Any]) -> N
 def _replace_access(
     mailbox: Mailbox, provider: str, secrets: dict[str, Any], scopes: list[str]
 ) -> None:
+    before = load_access(mailbox)
+    if mailbox.provider != provider or any(
+        before.get(name) != secrets.get(name) for name in OF_ACCOUNT
+    ):
+        mailbox.generation += 1
     mailbox.provider = provider
     mailbox.scopes = scopes
     mailbox.status = Mailbox.Status.ACTIVE
@@ -109,6 +117,7 @@ def _replace_access(
             "checked_at",
             "credentials",
             "credentials_version",
+            "generation",
         ]
     )
 
@@ -132,5 +141,6 @@ def disconnect(mailbox: Mailbox, *, person: User) -> None:
         checked_at=timezone.now(),
         credentials=credentials.encrypt({}, mailbox_id=mailbox.pk),
         credentials_version=F("credentials_version") + 1,
+        generation=F("generation") + 1,
     )
     record_event("mailbox_disconnected", person=person, mailbox=mailbox)

@@ -18,7 +18,9 @@ from accounts.models.people import Role, User
 class Mailbox(models.Model):
     """A connected mailbox.
 
-    `credentials` is a record of `accounts.infra.credentials`, bound to this row.
+    `credentials` is a record of `accounts.infra.credentials`, bound to this row. `generation` counts
+    how often the mailbox was disconnected, or connected to another account or server: an approval
+    holds for one generation.
     `sender_is_mailbox` is `own_mail.sender_is_mailbox`, if it was read with the row.
     """
 
@@ -43,6 +45,7 @@ class Mailbox(models.Model):
     status = models.CharField(max_length=16, choices=Status.choices, default=Status.ACTIVE)
     credentials = models.BinaryField(editable=False)
     credentials_version = models.PositiveIntegerField(default=1)
+    generation = models.PositiveIntegerField(default=0, db_default=0)
     scopes = models.JSONField(default=list)
     created_at = models.DateTimeField(auto_now_add=True)
     checked_at = models.DateTimeField(null=True)

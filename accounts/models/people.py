@@ -10,13 +10,24 @@ from typing import Any, ClassVar
 from django.apps import apps
 from django.contrib.auth.models import AbstractUser, BaseUserManager
 from django.db import models
+from django.db.models import F
 from django.db.models.functions import Lower
 from django.utils import timezone
 from django.utils.functional import cached_property
 from django.utils.translation import gettext_lazy as _
 
 
+class Users(models.QuerySet["User"]):
+    def update(self, **changes: Any) -> int:
+        if "is_active" in changes:
+            changes["generation"] = F("generation") + 1
+        return super().update(**changes)
+
+
 class UserManager(BaseUserManager["User"]):
+    def get_queryset(self) -> Users:
+        return Users(self.model, using=self._db)
+
     def create_user(self, email: str, password: str | None = None, **fields: Any) -> User:
         user = self.model(email=email.strip().lower(), **fields)
         user.set_password(password)  # None makes an unusable password: sign-in only by link
@@ -31,7 +42,10 @@ class UserManager(BaseUserManager["User"]):
 
 
 class User(AbstractUser):
-    """A person; the e-mail address, in lower case, is the login."""
+    """A person; the e-mail address, in lower case, is the login.
+
+    `generation` counts how often the account was closed or opened: an approval holds for one.
+    """
 
     username = None  # type: ignore[assignment]
     email = models.EmailField(_("e-mail address"), unique=True)
@@ -43,6 +57,8 @@ class User(AbstractUser):
         _("language"), max_length=10, blank=True, default="", db_default="", editable=False
     )
 
+    generation = models.PositiveIntegerField(default=0, db_default=0, editable=False)
+
     USERNAME_FIELD = "email"
     REQUIRED_FIELDS: ClassVar[list[str]] = []
     objects: ClassVar[UserManager] = UserManager()  # type: ignore[assignment]
@@ -52,6 +68,14 @@ class User(AbstractUser):
 
     def __str__(self) -> str:
         return self.get_full_name() or self.email
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        fields = kwargs.get("update_fields")
+        if self.pk and (fields is None or "is_active" in fields):
+            others = type(self).objects.filter(pk=self.pk).exclude(is_active=self.is_active)
+            if others.update(is_active=self.is_active):
+                self.refresh_from_db(fields=["generation"])
+        super().save(*args, **kwargs)
 
     @cached_property
     def sees_audit(self) -> bool:

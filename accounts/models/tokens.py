@@ -5,8 +5,10 @@ from __future__ import annotations
 import secrets
 import uuid
 from datetime import timedelta
+from typing import Any
 
 from django.db import models
+from django.db.models import F
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
@@ -35,6 +37,13 @@ USUAL_SCOPES = tuple(SCOPE_ROLES)
 STAFF_SCOPES = frozenset({"m365:run"})
 
 
+class Tokens(models.QuerySet["ApiToken"]):
+    def update(self, **changes: Any) -> int:
+        if "revoked_at" in changes or "scopes" in changes:
+            changes["generation"] = F("generation") + 1
+        return super().update(**changes)
+
+
 class ApiToken(models.Model):
     """The rights of a program in a person's name.
 
@@ -42,6 +51,9 @@ class ApiToken(models.Model):
     once and stored as its SHA-256. Each sign-in of a program by OAuth has a `client`; its access
     tokens are rows of the library (`accounts.oauth`), and nobody knows a secret for `digest`. It is
     `unproven` if a device code began it: nothing shows that it is really a sign-in of this program.
+
+    `generation` counts how often rights were taken away from it. The page of a waiting proposal says
+    so.
     """
 
     PREFIX = "mh_"
@@ -56,6 +68,7 @@ class ApiToken(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
     expires_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
+    generation = models.PositiveIntegerField(default=0, db_default=0, editable=False)
     last_used_at = models.DateTimeField(null=True, blank=True)
     rotated_at = models.DateTimeField(null=True, blank=True)
     client = models.ForeignKey(
@@ -67,6 +80,8 @@ class ApiToken(models.Model):
         related_name="grants",
     )
     unproven = models.BooleanField(default=False, editable=False)
+
+    objects = Tokens.as_manager()
 
     class Meta:
         constraints = [

@@ -118,7 +118,8 @@ def narrow(token: ApiToken, *, scopes: Collection[str], mailboxes: Collection[Ma
     """Take scopes and mailboxes away from a token or a connected program; nothing is ever added."""
     token = ApiToken.objects.select_for_update(no_key=True).get(pk=token.pk)
     token.scopes = sorted(set(token.scopes) & set(scopes))
-    token.save(update_fields=["scopes"])
+    token.generation += 1
+    token.save(update_fields=["scopes", "generation"])
     kept = {mailbox.pk for mailbox in mailboxes}
     removed = [mailbox for mailbox in token.mailboxes.all() if mailbox.pk not in kept]
     token.mailboxes.remove(*removed)

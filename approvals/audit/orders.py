@@ -25,6 +25,7 @@ ENDED = frozenset(
 # The columns of a decision that its signature covers.
 SIGNED = (
     "action_id", "person_id", "method", "verdict", "revision", "approval_round", "digest", "created_at",
+    "membership", "account_generation",
 )  # fmt: skip
 VERDICTS = ("approved", "rejected", "changes_requested")  # each is the name of its event too
 

@@ -50,9 +50,13 @@ def _decision_parts(
     approval_round: int,
     digest: str,
     created_at: datetime,
+    membership: int | None,
+    account_generation: int,
 ) -> Iterable[Any]:
     at = created_at.astimezone(UTC).isoformat(timespec="microseconds")
-    return (str(action), person, method, str(verdict), revision, approval_round, digest, at)
+    said = (str(action), person, method, str(verdict), revision, approval_round, digest, at)
+    # Decisions of older versions keep the signature that they have always had.
+    return said if membership is None else (*said, membership, account_generation)
 
 
 def _order_parts(action: Any) -> Iterable[Any]:

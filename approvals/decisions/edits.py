@@ -17,18 +17,21 @@ from approvals import blobs
 from approvals.audit import chain
 from approvals.core.kinds import get_kind
 from approvals.core.states import SENTENCES, Status
-from approvals.core.types import Changes, EditField, Proposal, Revisable, Revises
+from approvals.core.types import Changes, EditField, PreviewWarning, Proposal, Revisable, Revises
 from approvals.decisions.locked import lock_action
 from approvals.decisions.records import record_decision
 from approvals.decisions.rights import may_decide
 from approvals.decisions.verdicts import STALE
 from approvals.lifecycle import changes as comparing
 from approvals.lifecycle import edited
+from approvals.lifecycle.news import add_news
 from approvals.lifecycle.queries import blob_of
 from approvals.lifecycle.reconcile import is_unproven
 from approvals.lifecycle.revisions import add_revision
 from approvals.models import Attempt, Decision, PendingAction, Revision, Seen
 from approvals.rules.policy import judge, leave_from, policy_of
+
+READ_NOTE = translatable("Read the note before you decide.")
 
 
 @retry_if_rolled_back
@@ -156,6 +159,10 @@ def ask_back(
                 approval_round=following, approvals_given=0
             )
             action.refresh_from_db()
+            title = translatable("%(person)s requested changes.", person=str(person))
+            add_news(
+                action, [PreviewWarning(code="changes_requested", title=title, text=READ_NOTE)]
+            )
             record_decision(
                 action, person, Decision.Verdict.CHANGES_REQUESTED, method=method, note=note.strip()
             )

@@ -6,14 +6,15 @@ from datetime import datetime
 from typing import Any, cast
 from uuid import UUID
 
-from django.db.models import OuterRef, Subquery
+from django.db.models import Exists, OuterRef, Subquery
 from django.db.models.functions import Now
 
 from accounts.infra.compiled_sql import Rows, Select, read_together, slot
 from accounts.infra.problems import not_found
-from accounts.models import Membership, Role, User
+from accounts.models import ApiToken, Membership, Role, User
 from approvals.audit import chain
 from approvals.decisions.records import approvals_of, approving, check_approvals, describe_approved
+from approvals.lifecycle.news import find_void_decisions
 from approvals.models import ApprovalPolicy, PendingAction, Revision
 from approvals.rules.policy import policy_from, policy_rows
 
@@ -41,7 +42,27 @@ _person = Select(
                     user=OuterRef("pk"), mailbox=slot(Membership, "mailbox")
                 ).values("role")
             ),
+            Subquery(
+                Membership.objects.filter(
+                    user=OuterRef("pk"), mailbox=slot(Membership, "mailbox")
+                ).values("pk")
+            ),
+            "generation",
             Now(),
+        )
+    )
+)
+_around = Select(
+    lambda: (
+        PendingAction.objects.filter(pk=slot(PendingAction, "id", "pk"))
+        .order_by()
+        .values_list(
+            Subquery(ApiToken.objects.filter(pk=OuterRef("token_id")).values("generation")),
+            Exists(
+                find_void_decisions(
+                    OuterRef("pk"), OuterRef("revision"), OuterRef("approval_round")
+                )
+            ),
         )
     )
 )
@@ -51,6 +72,9 @@ _person = Select(
 class Ballot:
     """A locked action with its rules, who approved it, the time by the database's clock, if the
     person has the role to approve, and the locked end of its audit chain.
+
+    `tenure` is what a decision of the person rests on. `has_news` is True if something has happened
+    that the present revision does not show.
     """
 
     action: PendingAction
@@ -58,6 +82,8 @@ class Ballot:
     approvals: dict[int, bool]
     now: datetime
     has_role: bool
+    tenure: tuple[int | None, int]
+    has_news: bool
     end: chain.LockedEnd | None
 
 
@@ -71,19 +97,21 @@ def lock_ballot(seen: PendingAction, person: User) -> Ballot:
     All of it is read under the lock. `seen` only says what to ask for, so that one wait is enough.
     """
     approved = describe_approved(seen)
-    locked, policy, role, revision, approvals, end = read_together(
+    locked, policy, role, revision, approvals, around, end = read_together(
         (_locked, {"pk": seen.pk}),
         (policy_rows, {"mailbox": seen.mailbox_id}),
         (_person, {"pk": person.pk, "mailbox": seen.mailbox_id}),
         (_revision, {"action": seen.pk, "number": seen.revision}),
         (approving, approved),
+        (_around, {"pk": seen.pk}),
         (chain.end_of_chain, {"pk": seen.mailbox_id}),
     )
     action = _only(locked)
     if action.revision == seen.revision:
         (action.current,) = _revision.load(revision)
     rules = policy_from(policy, action.mailbox)
-    ((is_active, own, now),) = role
+    ((is_active, own, membership, account, now),) = role
+    ((token, has_void),) = around
     return Ballot(
         action=action,
         policy=rules,
@@ -94,6 +122,10 @@ def lock_ballot(seen: PendingAction, person: User) -> Ballot:
         ),
         now=now,
         has_role=is_active and own in Role.at_least(Role(rules.approver_role)),
+        tenure=(membership, account),
+        has_news=has_void
+        or token not in (None, action.token_generation)
+        or action.mailbox.generation != action.mailbox_generation,
         end=chain.read_end(end),
     )
 

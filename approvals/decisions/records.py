@@ -4,9 +4,11 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
+from django.db.models import OuterRef, Subquery
+
 from accounts.infra.compiled_sql import Insert, Select, database_now, slot
 from accounts.infra.fields import EncryptedTextField
-from accounts.models import User
+from accounts.models import Membership, User
 from approvals.core.signatures import sign_decision, verify_decision
 from approvals.models import Decision, PendingAction
 from approvals.rules.quorum import find_counted, stored_approvals
@@ -14,7 +16,23 @@ from approvals.rules.quorum import find_counted, stored_approvals
 NOTE: EncryptedTextField = Decision._meta.get_field("note")
 _insert = Insert(
     Decision,
-    "action person verdict method revision approval_round digest note created_at seal",
+    "action person verdict method revision approval_round digest note created_at membership"
+    " account_generation seal",
+)
+# The membership of the person, and the generation of their account.
+_tenure = Select(
+    lambda: (
+        User.objects.filter(pk=slot(User, "id", "pk"))
+        .order_by()
+        .values_list(
+            Subquery(
+                Membership.objects.filter(
+                    user=OuterRef("pk"), mailbox=slot(Membership, "mailbox")
+                ).values("pk")
+            ),
+            "generation",
+        )
+    )
 )
 approving = Select(
     lambda: (
@@ -25,7 +43,9 @@ approving = Select(
             approval_round=slot(Decision, "approval_round"),
         )
         .order_by()
-        .values_list("person_id", "method", "created_at", "seal")
+        .values_list(
+            "person_id", "method", "created_at", "membership", "account_generation", "seal"
+        )
     )
 )
 
@@ -38,12 +58,17 @@ def record_decision(
     method: str,
     note: str = "",
     at: datetime | None = None,
+    tenure: tuple[int | None, int] | None = None,
 ) -> None:
     """Write a decision about the action in its present state, by a person who may decide.
 
-    `method` is how they had signed in, `at` the time by the database's clock, if it is known.
+    `method` is how they had signed in, `at` the time by the database's clock, `tenure` what the
+    decision rests on, if they are known.
     """
     now = at or database_now()
+    ((membership, account),) = (
+        (tenure,) if tenure else _tenure(pk=person.pk, mailbox=action.mailbox_id)
+    )
     said = {
         "action": action.pk,
         "person": person.pk,
@@ -53,6 +78,8 @@ def record_decision(
         "approval_round": action.approval_round,
         "digest": action.digest,
         "created_at": now,
+        "membership": membership,
+        "account_generation": account,
     }
     row = Decision(action_id=action.pk, person_id=person.pk, verdict=verdict.value, created_at=now)
     _insert(**said, note=NOTE.encrypt_value(note, row), seal=sign_decision(**said))
@@ -75,18 +102,20 @@ def approvals_of(action: PendingAction) -> dict[int, bool]:
 
 
 def check_approvals(rows: Iterable[Any], approved: Mapping[str, Any]) -> dict[int, bool]:
-    """Return the people of these rows of `approving`, with True if the signature is valid."""
-    return {
-        person: verify_decision(
+    """Return the people of these rows of `approving`, with True if all signatures are valid."""
+    found: dict[int, bool] = {}
+    for person, method, at, membership, account, seal in rows:
+        found[person] = found.get(person, True) and verify_decision(
             seal,
             **approved,
             person=person,
             method=method,
             verdict=Decision.Verdict.APPROVED.value,
             created_at=at,
+            membership=membership,
+            account_generation=account,
         )
-        for person, method, at, seal in rows
-    }
+    return found
 
 
 def approving_people(

@@ -20,9 +20,9 @@ from approvals.decisions.locked import lock_action
 from approvals.decisions.rights import check_approver, may_decide, refusal_to_approve
 from approvals.decisions.verdicts import count_approval, refusal_of_unfit
 from approvals.lifecycle.content import refuse_unseen
+from approvals.lifecycle.news import add_news
 from approvals.lifecycle.outcomes import record_outcome
 from approvals.lifecycle.returns import UNDECIDED
-from approvals.lifecycle.revisions import add_notice
 from approvals.models import ApprovalPolicy, Attempt, PendingAction
 from approvals.rules.policy import policy_of
 
@@ -145,9 +145,10 @@ def _order_again(action: PendingAction, person: User, policy: ApprovalPolicy, me
         next_probe_at=None,
     )
     assert moved, "the row is locked"
-    add_notice(action, [_may_have_left(action, attempt)])
-    # The round has just begun, so nobody has approved it.
-    count_approval(action, person, policy, (), given=1, method=method, at=database_now())
+    told = add_news(action, [_may_have_left(action, attempt)])
+    # The round has just begun, so nobody has approved it. Other news was on no page yet.
+    if len(told) == 1:
+        count_approval(action, person, policy, given=1, method=method, at=database_now())
 
 
 def _may_have_left(action: PendingAction, attempt: Attempt) -> PreviewWarning:

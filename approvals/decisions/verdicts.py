@@ -1,6 +1,6 @@
 """Decisions of a person about an action, and undo."""
 
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -26,8 +26,9 @@ from approvals.decisions.records import approving_people, record_decision
 from approvals.decisions.rights import check_approver, check_reviewer, may_approve, may_decide
 from approvals.lifecycle.content import refuse_unseen
 from approvals.lifecycle.load import Read, read_action
+from approvals.lifecycle.news import DECIDED_BEFORE, add_news, tell_news
 from approvals.lifecycle.returns import UNDECIDED
-from approvals.lifecycle.revisions import add_notice, filter_new_warnings
+from approvals.lifecycle.revisions import filter_new_warnings
 from approvals.models import ApprovalPolicy, Decision, PendingAction
 from approvals.rules.policy import count_needed, refusal_by_lists, undo_of
 
@@ -38,6 +39,7 @@ RESTORED = translatable(
     "It came back with an older copy of the database, and may have been sent since. Wait until"
     " `manage.py after_restore` has looked."
 )
+UNDONE = translatable("Every approval from before no longer counts.")
 NEWS = translatable("Something has happened since you opened this. Look at it again.")
 
 
@@ -73,6 +75,11 @@ def approve(
         try:
             check_approver(person, action, policy, has_role=ballot.has_role)
             _refuse_stale(action, policy, digest, revision, now)
+            # Their approval without a valid signature would be in the way of another one.
+            void = [DECIDED_BEFORE] * (ballot.approvals.get(person.pk) is False)
+            if (ballot.has_news or void) and action.status == Status.PENDING:
+                told = tell_news(action, void, end=ballot.end)
+                raise Problem("conflict", join(NEWS, *(each.title for each in told)))
         except Problem as problem:
             refusal = problem
             chain.record(
@@ -92,10 +99,10 @@ def approve(
                     action,
                     person,
                     policy,
-                    ballot.approvals,
                     given=len(people) + 1,
                     method=method,
                     at=now,
+                    tenure=ballot.tenure,
                     end=ballot.end,
                 )
     # Raised outside the transaction, so that the audit event of the refusal is kept.
@@ -135,15 +142,7 @@ def _add_news(action: PendingAction, news: Sequence[PreviewWarning]) -> bool:
     current = lock_action(action.pk)
     if current.status != Status.PENDING or current.revision != action.revision:
         return False
-    add_notice(current, news, approval_round=current.approval_round + 1)
-    chain.record(
-        mailbox=current.mailbox,
-        event="noticed",
-        actor="worker",
-        action_id=current.pk,
-        revision=current.revision,
-        code=news[0].code,
-    )
+    tell_news(current, news)
     return True
 
 
@@ -151,24 +150,23 @@ def count_approval(
     action: PendingAction,
     person: User,
     policy: ApprovalPolicy,
-    approvals: Container[int],
     *,
     given: int,
     method: str,
     at: datetime,
+    tenure: tuple[int | None, int] | None = None,
     end: chain.LockedEnd | None = None,
 ) -> None:
     """Store the approval of a person who may give it; the last one needed moves the action.
 
-    `approvals` are the people who approved it before, `end` the end of the audit chain of the
-    mailbox, both read under the same lock.
+    `tenure` is what it rests on, `end` the end of the audit chain of the mailbox, both read under
+    the same lock.
     """
-    if person.pk in approvals:
-        _begin_round(action, person, end)
-        given = 1
     needed = count_needed(action, policy)
     with pipeline():
-        record_decision(action, person, Decision.Verdict.APPROVED, method=method, at=at)
+        record_decision(
+            action, person, Decision.Verdict.APPROVED, method=method, at=at, tenure=tenure
+        )
         if given >= needed:
             moved = action.move(
                 Status.PENDING,
@@ -199,24 +197,6 @@ def count_approval(
     head = anchors.Head(chain=link.chain_id, length=link.sequence, hash=link.hash)
     # Robust: a full disk does not stop approvals.
     transaction.on_commit(lambda: anchors.append(head), robust=True)
-
-
-def _begin_round(action: PendingAction, person: User, end: chain.LockedEnd | None) -> None:
-    """Begin another round for a person who left the mailbox and came back.
-
-    Their stale approval no longer counts, but it still occupies the unique constraint of its round.
-    """
-    following = action.approval_round + 1
-    PendingAction.objects.filter(pk=action.pk).update(approval_round=following, approvals_given=0)
-    action.refresh_from_db()
-    chain.record(
-        mailbox=action.mailbox_id,
-        event="approvals_void",
-        actor=f"user:{person.pk}",
-        action_id=action.id,
-        end=end,
-        revision=action.revision,
-    )
 
 
 def leave_times(action: PendingAction, policy: ApprovalPolicy) -> dict[str, Any]:
@@ -327,6 +307,8 @@ def undo(*, action_id: UUID, person: User) -> PendingAction:
                 "conflict",
                 join(translatable("Too late to undo."), SENTENCES[Status(action.status)]),
             )
+        title = translatable("%(person)s undid an approval of this.", person=str(person))
+        add_news(action, [PreviewWarning(code="undone", title=title, text=UNDONE)])
         chain.record(
             mailbox=action.mailbox,
             event="undone",

@@ -173,6 +173,8 @@ def _insert(
         proposer=caller.user,
         proposer_name=caller.name,
         token_id=caller.token.id if caller.token else None,
+        token_generation=caller.token.generation if caller.token else 0,
+        mailbox_generation=mailbox.generation,
         replaces=replaced,
         digest=digest_of(proposal.payload),
         message_id=proposal.message_id,

@@ -13,13 +13,14 @@ from accounts.infra.texts import dump_texts, translatable
 from approvals.audit import chain
 from approvals.core.states import Status
 from approvals.core.types import PreviewWarning
-from approvals.lifecycle.revisions import add_notice
+from approvals.lifecycle.news import add_news
 from approvals.models import PendingAction
-from approvals.rules.conditions import VOID, is_void
+from approvals.rules.conditions import UNPROVEN, VOID, is_void
 from approvals.rules.policy import leave_from, policy_of
 
 log = structlog.get_logger(__name__)
 
+CAME_BACK = translatable("This was approved before, and came back.")
 UNDECIDED: dict[str, Any] = {
     "approvals_given": 0,
     "approved_at": None,
@@ -58,19 +59,15 @@ def _return_if_void(action_id: UUID) -> bool:
 def return_with_warnings(action: PendingAction, warnings: Sequence[PreviewWarning]) -> bool:
     """Send an action back because the kind found a change since the approval that `action` shows.
 
-    Return False if it has moved since. A new revision of the same content shows the finding, so the
-    next approver sees it.
+    Return False if it has moved since.
     """
-    moved = _return_action(
+    return _return_action(
         action,
         code=warnings[0].code,
         detail=warnings[0].text,
-        warnings=[warning.as_json() for warning in warnings],
+        warnings=warnings,
         only_if=Q(approval_round=action.approval_round),
     )
-    if moved:
-        add_notice(action, warnings)
-    return moved
 
 
 @transaction.atomic
@@ -79,11 +76,8 @@ def return_unproven(action: PendingAction) -> bool:
     log.warning("approval_unproven", action=str(action.pk), fence=action.fence)
     return _return_action(
         action,
-        code="approval_unproven",
-        detail=translatable(
-            "The approval has no valid signature. It is from before an upgrade or a change of keys, or somebody wrote"
-            " it into the database. Look at the message and decide again."
-        ),
+        code=UNPROVEN,
+        detail=VOID[UNPROVEN][1],
         only_if=Q(approval_round=action.approval_round),
     )
 
@@ -94,8 +88,9 @@ def _return_action(
     code: str,
     detail: str,
     only_if: Q,
-    warnings: Sequence[dict[str, Any]] = (),
+    warnings: Sequence[PreviewWarning] = (),
 ) -> bool:
+    """Move the action back to a person, with a revision that says why."""
     moved = action.move(
         Status.APPROVED,
         Status.PENDING,
@@ -104,7 +99,11 @@ def _return_action(
         **leave_from(policy_of(action.mailbox), now=database_now(), send_at=action.send_at),
         approval_round=action.approval_round + 1,
         error=None,
-        returned={"code": code, "warnings": list(warnings), **dump_texts(detail=detail)},
+        returned={
+            "code": code,
+            "warnings": [warning.as_json() for warning in warnings],
+            **dump_texts(detail=detail),
+        },
     )
     if moved:
         chain.record(
@@ -114,4 +113,5 @@ def _return_action(
             action_id=action.pk,
             code=code,
         )
+        add_news(action, warnings or [PreviewWarning(code=code, title=CAME_BACK, text=detail)])
     return moved

@@ -6,11 +6,11 @@ Each change has its audit event.
 import hashlib
 import secrets
 from datetime import date, timedelta
+from typing import Any
 from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models.functions import Now
 from django.utils import timezone
 
 from accounts.access.quotas import Quota, take
@@ -242,14 +242,14 @@ def change_role(
         return
     if before is Role.MANAGER and (role is not before or starts_at or ends_at):
         _another_manages(mailbox, member)
-    had = Membership.objects.filter(pk=member.pk, role__in=Role.at_least(Role.APPROVER)).exists()
-    Membership.on_any_day.filter(pk=member.pk).update(
-        role=role,
-        starts_at=starts_at,
-        ends_at=ends_at,
-        # Approvals from an earlier time as an approver must not count again.
-        created_at=member.created_at if had else Now(),
-    )
+    may_approve = Membership.objects.filter(pk=member.pk, role__in=Role.at_least(Role.APPROVER))
+    had = may_approve.exists()
+    held: dict[str, Any] = {"role": role, "starts_at": starts_at, "ends_at": ends_at}
+    Membership.on_any_day.filter(pk=member.pk).update(**held)
+    if not (had and may_approve.exists()):
+        # Approvals rest on this row. With another row, none of them can ever count again.
+        member.delete()
+        Membership.objects.create(mailbox=mailbox, user_id=user_id, **held)
     lost = recount_approvals(mailbox, user_id)
     chain.record(
         mailbox=mailbox,

@@ -36,7 +36,8 @@ class PendingAction(models.Model):
     took. `fingerprint` is the one of the proposal, even after edits. `differs_in_sent` names
     the differences of the copy in Sent from the approved mail. `unsettled_at` is the time at
     which the work after the send, such as the copy in Sent, was given up. `rules_version` is the
-    version of the recipient rules under which it was approved. `order_seal` proves that mailhub
+    version of the recipient rules under which it was approved. `token_generation` and
+    `mailbox_generation` are those that its present revision shows. `order_seal` proves that mailhub
     itself ordered it to leave (`approvals.core.signatures`). `risk` repeats the most severe warning of
     the present revision, only for the order of lists. `restored_at` is the time of
     the restore that brought the row back: it may have been sent between the copy and then. It is
@@ -69,6 +70,8 @@ class PendingAction(models.Model):
     approvals_needed = models.PositiveSmallIntegerField(default=1)
     approvals_given = models.PositiveSmallIntegerField(default=0)
     rules_version = models.PositiveIntegerField(default=0)
+    token_generation = models.PositiveIntegerField(default=0)
+    mailbox_generation = models.PositiveIntegerField(default=0)
     order_seal = models.CharField(max_length=80, blank=True)
     risk = models.PositiveSmallIntegerField(default=0)
     restored_at = models.DateTimeField(null=True)

@@ -97,7 +97,8 @@ class ApprovalPolicy(models.Model):
 class Decision(models.Model):
     """The decision of one person about one revision; never changed. It counts for its round only.
 
-    `method` says how the person had signed in. `seal` proves that mailhub wrote the row
+    `membership` and `account_generation` name the membership and the account of the person on which
+    an approval rests. `method` says how the person had signed in. `seal` proves that mailhub wrote the row
     (`approvals.core.signatures`). It is empty for decisions from older versions; such a decision lets no
     mail leave.
     """
@@ -118,6 +119,8 @@ class Decision(models.Model):
     )
     created_at = models.DateTimeField()
     method = models.CharField(max_length=60, blank=True)
+    account_generation = models.PositiveIntegerField(default=0, db_default=0)
+    membership = models.BigIntegerField(null=True)
     seal = models.CharField(max_length=80, blank=True)
 
     class Meta:
@@ -128,7 +131,10 @@ class Decision(models.Model):
                 name="decision_known_verdict",
             ),
             models.UniqueConstraint(
-                fields=["action", "person", "revision", "approval_round"],
+                fields=[
+                    *("action", "person", "revision", "approval_round"),
+                    *("membership", "account_generation"),
+                ],
                 condition=Q(verdict="approved"),
                 name="decision_one_approval_a_person",
             ),

@@ -119,6 +119,7 @@ def _page(request: AuthenticatedRequest, chosen: list[Chosen], status: int = 200
         "chosen": chosen,
         "seen": seen,
         "unseen": len(chosen) - len(seen),
+        "count": len(seen or chosen),
         "refusal": refusal,
         "people": len(
             {target["address"].lower() for each in seen for target in each.preview["targets"]}

@@ -19,7 +19,7 @@ from accounts.infra.texts import translatable
 from accounts.models import ApiToken, Mailbox
 from approvals.core.states import Status
 from approvals.models import ApprovalPolicy, Attempt, Pause, PendingAction, Rest
-from approvals.rules.quorum import number_that_counts
+from approvals.rules.quorum import find_approvals, number_that_counts
 
 A_DAY = timedelta(days=1)
 REACHABLE = (Mailbox.Status.ACTIVE, Mailbox.Status.ERROR)
@@ -122,20 +122,31 @@ def approval_over() -> Q:
 
 
 def is_disconnected() -> Q:
-    return has_any(
-        Mailbox.objects.filter(pk=OuterRef("mailbox"), status=Mailbox.Status.DISCONNECTED)
-    )
+    """Return the condition for a mailbox that is disconnected, or was since the present revision,
+    or was connected to another account.
+    """
+    other = Q(status=Mailbox.Status.DISCONNECTED) | ~Q(generation=OuterRef("mailbox_generation"))
+    return has_any(Mailbox.objects.filter(other, pk=OuterRef("mailbox")))
 
 
 def is_token_revoked() -> Q:
-    """Return the condition for a token that was revoked after the approval.
+    return is_token_changed(revoked_at__isnull=False)
 
-    If it was revoked before, the approver knew it.
+
+def is_token_changed(**more: Any) -> Q:
+    """Return the condition for a token that lost rights since the revision that was approved.
+
+    What it lost before is a warning of that revision.
     """
-    revoked = ApiToken.objects.filter(
-        pk=OuterRef("token_id"), revoked_at__gt=OuterRef("approved_at")
+    changed = ApiToken.objects.filter(
+        ~Q(generation=OuterRef("token_generation")), pk=OuterRef("token_id"), **more
     )
-    return Q(token_id__isnull=False) & has_any(revoked)
+    return Q(token_id__isnull=False) & has_any(changed)
+
+
+def is_from_older_version() -> Q:
+    """Return the condition for an approval that does not name what it rests on."""
+    return has_any(find_approvals().filter(membership=None))
 
 
 def are_rules_changed() -> Q:
@@ -144,7 +155,7 @@ def are_rules_changed() -> Q:
     If the new lists still allow the action, its `rules_version` follows them.
     """
     newer = ApprovalPolicy.objects.filter(
-        mailbox=OuterRef("mailbox"), version__gt=OuterRef("rules_version")
+        ~Q(version=OuterRef("rules_version")), mailbox=OuterRef("mailbox")
     )
     return has_any(newer)
 
@@ -160,7 +171,15 @@ def are_approvers_lost() -> Q:
     )
 
 
+UNPROVEN = "approval_unproven"
 VOID = {
+    UNPROVEN: (
+        is_from_older_version,
+        translatable(
+            "The approval has no valid signature. It is from before an upgrade or a change of keys, or somebody wrote"
+            " it into the database. Look at the message and decide again."
+        ),
+    ),
     "mailbox_disconnected": (
         is_disconnected,
         translatable("The mailbox was disconnected after the approval."),
@@ -182,5 +201,9 @@ VOID = {
     "token_revoked": (
         is_token_revoked,
         translatable("The token that proposed it was revoked after the approval."),
+    ),
+    "token_narrowed": (
+        is_token_changed,
+        translatable("Rights were taken away from the token that proposed it after the approval."),
     ),
 }

@@ -6,7 +6,7 @@ A database trigger says it once more (`approvals.guard_rules`), so that no code 
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
 from accounts.models import Membership, Role
@@ -28,7 +28,7 @@ def find_counted(action: PendingAction) -> set[int]:
 
 def number_that_counts() -> Coalesce:
     """Return how many people's approvals count, for an action of the outer query."""
-    people = _filter_counting(_stored_of_outer()).order_by().values("action")
+    people = _filter_counting(find_approvals()).order_by().values("action")
     count = people.annotate(people=Count("person", distinct=True)).values("people")
     return Coalesce(Subquery(count), 0)
 
@@ -49,7 +49,8 @@ def stored_approvals(
     )
 
 
-def _stored_of_outer() -> QuerySet[Decision]:
+def find_approvals() -> QuerySet[Decision]:
+    """Return the approvals of the action of the outer query, whether they count or not."""
     # References instead of a join: see the module text of `approvals.rules.conditions`.
     return stored_approvals(
         action=OuterRef("pk"),
@@ -62,9 +63,9 @@ def _stored_of_outer() -> QuerySet[Decision]:
 def _filter_counting(approvals: QuerySet[Any, Any]) -> QuerySet[Any, Any]:
     """Return those of the approvals whose person may still approve.
 
-    An approval given before its person left the mailbox and came back does not count, and none
-    given before the first day of the membership. The authors count only if one approval is enough
-    and the mailbox allows it.
+    It counts only for the membership and the account with which it was given: none counts again if
+    its person leaves the mailbox and comes back, or if their account is closed and opened again.
+    The authors count only if one approval is enough and the mailbox allows it.
     """
     managers_only = ApprovalPolicy.objects.filter(
         mailbox=OuterRef("mailbox"), approver_role=ApprovalPolicy.Approvers.MANAGER
@@ -72,10 +73,9 @@ def _filter_counting(approvals: QuerySet[Any, Any]) -> QuerySet[Any, Any]:
     still_may = Membership.objects.filter(
         Q(role=Role.MANAGER)
         | (Q(role__in=Role.at_least(Role.APPROVER)) & ~Q(Exists(managers_only))),
-        Q(starts_at=None) | Q(starts_at__lte=OuterRef("created_at")),
         mailbox=OuterRef("action__mailbox"),
         user=OuterRef("person"),
-        created_at__lte=OuterRef("created_at"),
+        pk=OuterRef("membership"),
     )
     four_eyes = ApprovalPolicy.objects.filter(
         Q(self_approval=False) | Q(approvals_needed__gt=1), mailbox=OuterRef("action__mailbox")
@@ -86,4 +86,5 @@ def _filter_counting(approvals: QuerySet[Any, Any]) -> QuerySet[Any, Any]:
         ~Q(action__kind__in=settings.MAILHUB_STAFF_KINDS) | Q(person__is_staff=True),
         Exists(still_may),
         person__is_active=True,
+        account_generation=F("person__generation"),
     )

@@ -4,6 +4,8 @@ from django import template
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
+from approvals.rules.conditions import VOID
+
 register = template.Library()
 
 SHORT: dict[str, Promise] = {
@@ -31,6 +33,12 @@ SHORT: dict[str, Promise] = {
     "no_sent_copy": _("no copy in Sent"),
     "may_have_been_sent": _("may have happened already"),
     "content_removed": _("parts removed"),
+    **dict.fromkeys((*VOID, "decided_before"), _("came back")),
+    "token_revoked": _("token revoked"),
+    "token_narrowed": _("token limited"),
+    "mailbox_changed": _("another account"),
+    "undone": _("approval undone"),
+    "changes_requested": _("changes requested"),
 }
 
 

@@ -167,10 +167,11 @@ def test_quorum_needs_different_people_and_no_author(
         "digest": action.digest,
     }
     approve(action.pk, bob)
+    rests = {"person": bob, "membership": Membership.objects.get(user=bob).pk}
 
     assert (
         "decision_one_approval_a_person"
-        in refused(lambda: Decision.objects.create(**yes, person=bob, created_at=timezone.now()))
+        in refused(partial(Decision.objects.create, **yes, **rests, created_at=timezone.now()))
         or connection.vendor == "sqlite"
     )
     # The owner of the proposing token.
@@ -296,10 +297,11 @@ def test_approver_role_is_checked_in_the_code(
     """Check that the database only counts people; the claim judges their roles, where memberships
     are known.
     """
-    Membership.objects.create(mailbox=mailbox, user=charlie, role=Role.VIEWER)
+    member = Membership.objects.create(mailbox=mailbox, user=charlie, role=Role.VIEWER)
     Decision.objects.create(
         action=pending,
         person=charlie,
+        membership=member.pk,
         verdict="approved",
         revision=1,
         approval_round=1,

@@ -5,6 +5,7 @@ a later time.
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.db import connection
@@ -34,6 +35,12 @@ def moved(approved: ApprovedAction) -> tuple[PreviewWarning, ...]:
     return (MOVED,)
 
 
+def undo(action_id: str | UUID, person: User) -> None:
+    action = PendingAction.objects.get(pk=action_id)
+    PendingAction.objects.update(undo_until=timezone.now() + timedelta(minutes=1))
+    verdicts.undo(action_id=action.pk, person=person)
+
+
 VOID: dict[str, Callable[[], object]] = {
     "approver_lost-removed": lambda: Membership.objects.all().delete(),
     "approver_lost-demoted": lambda: Membership.objects.update(role=Role.PROPOSER),
@@ -42,9 +49,8 @@ VOID: dict[str, Callable[[], object]] = {
         mailbox=Mailbox.objects.get(), self_approval=False
     ),
     "mailbox_disconnected": lambda: Mailbox.objects.update(status="disconnected"),
-    "token_revoked": lambda: ApiToken.objects.update(
-        revoked_at=timezone.now() + timedelta(seconds=1)
-    ),
+    "token_revoked": lambda: ApiToken.objects.update(revoked_at=Now()),
+    "token_narrowed": lambda: ApiToken.objects.update(scopes=["mail:read"]),
     "approval_over": lambda: PendingAction.objects.update(
         approved_until=timezone.now() - timedelta(seconds=1)
     ),
@@ -83,9 +89,8 @@ def test_returned_mail_needs_a_new_approval(
     approved: Callable[..., PendingAction], alice: User, server: MemoryServer
 ) -> None:
     action = approved()
-    ApiToken.objects.update(revoked_at=timezone.now() + timedelta(milliseconds=1))
+    ApiToken.objects.update(revoked_at=Now())
     maintenance.sweep()
-    ApiToken.objects.update(revoked_at=timezone.now() - timedelta(seconds=1))
 
     assert approve(action.pk, alice).returned is None
     work()
@@ -123,7 +128,7 @@ def test_old_approval_does_not_replace_a_lost_one(
     action_id = api.propose()
     approve(action_id, bob)
     approve(action_id, dora)
-    PendingAction.objects.update(status="pending", approval_round=2, approvals_given=0)
+    undo(action_id, bob)
     approve(action_id, bob)
     assert approve(action_id, emil).status == "approved"
     Membership.objects.filter(user=emil).delete()
@@ -283,7 +288,7 @@ def test_claim_covers_only_the_rechecked_round(
 
     def meanwhile(approved: ApprovedAction) -> tuple[PreviewWarning, ...]:
         script.seen = lambda approved: ()
-        PendingAction.objects.update(status="pending", approval_round=2, approvals_given=0)
+        undo(approved.id, alice)
         approve(approved.id, alice)
         return ()
 
@@ -349,7 +354,7 @@ def test_finding_about_an_old_round_does_not_void_a_new_one(
 ) -> None:
     def meanwhile(approved: ApprovedAction) -> tuple[PreviewWarning, ...]:
         script.seen = lambda approved: ()
-        PendingAction.objects.update(status="pending", approval_round=2, approvals_given=0)
+        undo(approved.id, alice)
         approve(approved.id, alice)
         return (MOVED,)
 

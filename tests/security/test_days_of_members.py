@@ -80,6 +80,8 @@ def test_approval_from_before_the_first_day_is_void(
     """The days that follow a pause or an end do not revive what was approved before."""
     action_id = api.propose()
     decide(bob, action_id)
+    tomorrow = timezone.localdate() + DAY
+    assert set_days(alice, bob, mailbox, first_day=str(tomorrow)).status_code == 302
     limit(bob, starts=timedelta(microseconds=-1))
     maintenance.sweep()
     assert (state_of(action_id), len(server.ledger)) == ("pending", 0)

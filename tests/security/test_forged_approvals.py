@@ -44,6 +44,7 @@ def forge_decision(action: PendingAction, person: User, **changes: Any) -> None:
             "digest": action.digest,
             "created_at": timezone.now(),
             "method": "password",
+            "membership": Membership.objects.get(mailbox=action.mailbox, user=person).pk,
             **changes,
         }
     )
@@ -129,11 +130,10 @@ def test_altered_approval_is_not_sent(
 ) -> None:
     """Alter it as an owner of the database who has removed the guards."""
     action = approved()
-    Membership.objects.update(created_at=datetime(2025, 1, 1, tzinfo=UTC))
+    if "person" in changes:
+        changes = {"person": bob, "membership": Membership.objects.get(user=bob).pk}
     with guards.lift_guards(connection):
-        Decision.objects.update(
-            **{name: bob.pk if value == "bob" else value for name, value in changes.items()}
-        )
+        Decision.objects.update(**changes)
     work()
     assert server.ledger == []
     assert came_back(action)
@@ -197,7 +197,7 @@ def test_withdrawn_mail_is_not_sent(
     reviewer.decide(str(action.pk), "undo")
     with guards.lift_guards(connection):
         forge_status(action, approvals_given=1)
-        Decision.objects.update(approval_round=2)
+        Decision.objects.update(approval_round=2, revision=2)
 
     work()
 
@@ -284,6 +284,7 @@ def test_decision_names_the_sign_in_method_of_its_person(api: Api, alice: User) 
     [
         {"action": UUID(int=2)}, {"person": 2}, {"method": "mfa"}, {"verdict": "rejected"}, {"revision": 2},
         {"approval_round": 2}, {"digest": "e" * 64}, {"created_at": datetime(2026, 1, 2, tzinfo=UTC)},
+        {"membership": 2}, {"membership": None}, {"account_generation": 1},
     ],
     ids=lambda change: next(iter(change)),
 )  # fmt: skip
@@ -297,6 +298,8 @@ def test_decision_digest_fits_only_its_decision(change: dict[str, Any]) -> None:
         "approval_round": 1,
         "digest": "d" * 64,
         "created_at": datetime(2026, 1, 1, tzinfo=UTC),
+        "membership": 1,
+        "account_generation": 0,
     }
     seal = sign_decision(**said)
     assert verify_decision(seal, **said)

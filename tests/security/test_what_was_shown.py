@@ -7,14 +7,19 @@ import pytest
 from django.db import connection
 
 from accounts.access.caller import Caller
-from accounts.models import Mailbox, User
+from accounts.models import ApiToken, Mailbox, User
+from accounts.oauth import grants
 from approvals import guards
 from approvals.decisions import edits
 from approvals.models import Blob, PendingAction, Revision
+from tests.approvals.conftest import script
+from tests.approvals.kinds import Script, handed_over
 from tests.conftest import Api, Reviewer
 from tests.support.stored import store_mail
 from tests.support.work import work
 from tools.providers.memory import MemoryServer
+
+__all__ = ["script"]
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -126,6 +131,34 @@ def test_unreadable_content_cannot_be_approved(
     assert "nobody can approve it" in answer.content.decode()
     assert PendingAction.objects.get(pk=action_id).status == "pending"
     assert server.ledger == []
+
+
+@pytest.mark.parametrize("lose", [remove_warnings, replace_preview])
+def test_news_does_not_make_lost_content_readable(
+    api: Api, reviewer: Reviewer, lose: Callable[[PendingAction], None]
+) -> None:
+    action_id = api.propose(body="Our new bank details: DE02 1203 0000 0000 2020 51")
+    lose(PendingAction.objects.get())
+
+    grants.revoke(ApiToken.objects.get())
+
+    assert PendingAction.objects.get().revision == 1
+    assert reviewer.decide(action_id, "approve").status_code == 409
+
+
+def test_unreadable_mail_is_not_ordered_again(
+    api: Api, reviewer: Reviewer, script: Script, server: MemoryServer
+) -> None:
+    action_id = api.propose(body="Our new bank details: DE02 1203 0000 0000 2020 51")
+    reviewer.decide(action_id, "approve")
+    script.instead = handed_over
+    work()
+    remove_warnings(PendingAction.objects.get())
+
+    answer = reviewer.decide(action_id, "resolve", ruling="not_sent", fence=1)
+
+    assert answer.status_code == 409
+    assert PendingAction.objects.get().status == "unknown"
 
 
 def test_content_of_a_newer_version_cannot_be_approved(

@@ -128,7 +128,6 @@ def test_approved_mail_of_a_newer_version_waits_with_the_reason(
             lock_action(action.pk),
             alice,
             policy_of(mailbox),
-            (),
             given=1,
             method="",
             at=database_now(),

@@ -232,6 +232,7 @@ def _decision(action: PendingAction, box: Box, verdict: Decision.Verdict, at: da
     return Decision(
         action_id=action.pk,
         person_id=box.owner,
+        membership=box.membership,
         verdict=verdict,
         revision=1,
         approval_round=1,

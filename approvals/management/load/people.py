@@ -26,6 +26,7 @@ class Box:
     id: UUID
     address: str
     owner: int
+    membership: int
     token: UUID
     paused: bool
 
@@ -52,12 +53,23 @@ def write_mailboxes(
     people = _create_people(names, seed, began)
     tokens = [_create_token(writer, people[owner], seed, chosen, began) for owner in range(owners)]
     members = [*zip(sizes, people[owners:], strict=False), (mailboxes, people[-1])]
+    # Decisions name the membership on which they rest, so its id is needed before the others.
+    managers = Membership.objects.bulk_create(
+        Membership(
+            mailbox_id=random_id(chosen),
+            user_id=people[number // MAILBOXES_OF_AN_OWNER],
+            role=Role.MANAGER,
+            created_at=began - timedelta(days=1),
+        )
+        for number in range(mailboxes)
+    )
     boxes = []
-    for number in range(mailboxes):
+    for number, manager in enumerate(managers):
         box = Box(
-            id=random_id(chosen),
+            id=manager.mailbox_id,
             address=f"box{number}@{domain_of(seed)}",
-            owner=people[number // MAILBOXES_OF_AN_OWNER],
+            owner=manager.user_id,
+            membership=manager.pk,
             token=tokens[number // MAILBOXES_OF_AN_OWNER],
             paused=number % PAUSED_EVERY == PAUSED_EVERY - 1,
         )
@@ -100,7 +112,6 @@ def _add_mailbox(writer: Writer, box: Box, began: datetime) -> None:
         Mailbox(id=box.id, address=box.address, provider="imap", credentials=b"", scopes=[]),
         AuditChain(id=box.id, mailbox_id=box.id),
         ApprovalPolicy(mailbox_id=box.id, daily_cap=DAILY_CAP),
-        _member(box, box.owner, Role.MANAGER, began - timedelta(days=1)),
     )
     link = ApiToken.mailboxes.through
     writer.add(link(apitoken_id=box.token, mailbox_id=box.id))
