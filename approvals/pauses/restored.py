@@ -103,18 +103,25 @@ def find_difference() -> str | None:
     """Return the key in REASONS of what differs, or None."""
     if not _began:
         _began.append(database_now())
-    newest, generation = journal.read_newest(), _read_generation()
+    newest = journal.read_newest()
+    if newest is not None and newest.generation and _knows(newest, newest.generation):
+        return _find_difference_to_home(newest.generation)
+    generation = _read_generation()
     if generation is None or newest is None:
         if _may_have_sent_elsewhere(generation):
             return "instance"
         generation = _begin_first()
-    elif newest.generation not in (None, generation):
-        return "instance"
-    elif not _known(generation=generation, newest=newest.subject, newest_fence=newest.fence):
+    elif newest.generation is not None:
+        return "journal" if newest.generation == generation else "instance"
+    elif not _knows(newest, generation):
         return "journal"
-    elif newest.generation is None:  # a line of an earlier version
+    else:  # a line of an earlier version
         _write_line(generation)
     return _find_difference_to_home(generation)
+
+
+def _knows(newest: journal.Entry, generation: UUID) -> bool:
+    return bool(_known(generation=generation, newest=newest.subject, newest_fence=newest.fence))
 
 
 def _find_difference_to_home(generation: UUID) -> str | None:

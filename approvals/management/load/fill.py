@@ -14,6 +14,7 @@ from approvals.management.load import actions
 from approvals.management.load.actions import Chains, Content
 from approvals.management.load.people import domain_of, write_mailboxes
 from approvals.management.load.writing import Writer
+from approvals.pauses import restored
 
 ROWS = 50_000  # that are written together
 
@@ -56,6 +57,7 @@ def fill(
         raise AlreadyInUseError("The database has people already.")
     if Mailbox.objects.filter(address=f"box0@{domain_of(shape.seed)}").exists():
         raise AlreadyInUseError(f"The database has a load with the seed {shape.seed} already.")
+    restored.begin_journal()  # while the database has sent nothing
     with transaction.atomic():
         # The guards refuse an action that does not begin as pending. Others see them missing at no
         # time: they are back before the commit.
