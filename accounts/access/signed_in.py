@@ -6,10 +6,13 @@ sign-in before the views that it lists.
 
 from collections.abc import Awaitable, Callable
 from typing import Concatenate, ParamSpec, TypeAlias, TypeVar, cast
+from urllib.parse import urlencode
 
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
+from django.shortcuts import redirect
+from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
@@ -44,3 +47,13 @@ def signed_in_form(view: "SignedInView[P, R]") -> "View[P, R]":
 def signed_in_action(view: "SignedInView[P, R]") -> "View[P, R]":
     """Let a signed-in person change something, by POST only."""
     return cast("View[P, R]", login_required(require_POST(view)))
+
+
+def ask_for_factor(request: HttpRequest) -> HttpResponse:
+    """Redirect to the page that sets one up, and then back to where the person was."""
+    back = (
+        request.get_full_path()
+        if request.method in ("GET", "HEAD")
+        else request.headers.get("Referer", "")
+    )
+    return redirect(f"{reverse('second_factor')}?{urlencode({'next': back})}")

@@ -5,14 +5,9 @@ judges the right to approve, and its page leads to the set-up. `mailhub.second_f
 pages that change security.
 """
 
-from urllib.parse import urlencode
-
 from allauth.mfa.models import Authenticator
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect
-from django.urls import reverse
 
 from accounts.infra.problems import Problem
 from accounts.infra.texts import translatable
@@ -45,13 +40,3 @@ def lacks_factor(person: User | AnonymousUser) -> bool:
     ):
         return False
     return not Authenticator.objects.filter(user=person, type__in=FACTORS).exists()
-
-
-def ask_for_factor(request: HttpRequest) -> HttpResponse:
-    """Redirect to the page that sets one up, and then back to where the person was."""
-    back = (
-        request.get_full_path()
-        if request.method in ("GET", "HEAD")
-        else request.headers.get("Referer", "")
-    )
-    return redirect(f"{reverse('second_factor')}?{urlencode({'next': back})}")

@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _
 from accounts.access.roles import held_mailboxes
 from accounts.access.signed_in import (
     AuthenticatedRequest,
+    ask_for_factor,
     signed_in_action,
     signed_in_form,
     signed_in_page,
@@ -17,7 +18,7 @@ from accounts.access.signed_in import (
 from accounts.connect.connecting import disconnect
 from accounts.infra.problems import Problem
 from accounts.models import Invitation, Mailbox, Membership, Role
-from accounts.people.second_factor import ask_for_factor, lacks_factor
+from accounts.people.second_factor import lacks_factor
 from accounts.people.step_up import ask_again, is_fresh
 from approvals.lifecycle import queries
 from approvals.models import ApprovalPolicy

@@ -14,9 +14,9 @@ from django.shortcuts import render
 from django.utils.translation import gettext
 
 from accounts.access.auth import sign_in_method
-from accounts.access.signed_in import AuthenticatedRequest, signed_in_action
+from accounts.access.signed_in import AuthenticatedRequest, ask_for_factor, signed_in_action
 from accounts.infra.problems import Problem
-from accounts.people.second_factor import FactorMissing, ask_for_factor
+from accounts.people.second_factor import FactorMissing
 from approvals.core.states import Status
 from approvals.decisions import verdicts
 from approvals.lifecycle import queries

@@ -9,10 +9,10 @@ from django.shortcuts import render
 from django.template import TemplateDoesNotExist
 from django.template.loader import get_template
 
-from accounts.access.signed_in import AuthenticatedRequest, signed_in_page
+from accounts.access.signed_in import AuthenticatedRequest, ask_for_factor, signed_in_page
 from accounts.infra.problems import Problem
 from accounts.models import Role
-from accounts.people.second_factor import FactorMissing, ask_for_factor
+from accounts.people.second_factor import FactorMissing
 from accounts.people.step_up import factors_that_count
 from approvals.blobs import ContentUnavailable
 from approvals.core.states import Status

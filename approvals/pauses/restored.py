@@ -125,12 +125,14 @@ def _knows(newest: journal.Entry, generation: UUID) -> bool:
 
 
 def _find_difference_to_home(generation: UUID) -> str | None:
-    if _read_home() != str(generation):
+    kept = _read_home()
+    if kept not in ("", str(generation)):
         if anchors.heads_file().exists():  # they are about the database of before
             anchors.begin_another()
-        _write_home(generation)
     elif generation not in _compared and proof.compare_with_anchors():
         return "anchors"
+    if kept != str(generation):
+        _write_home(generation)
     _compared.add(generation)
     return None
 
