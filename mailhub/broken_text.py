@@ -68,7 +68,9 @@ def _check_fields(fields: QueryDict) -> None:
     for name, several in fields.lists():
         _check([name, *several])
     try:
-        for text in fields.getlist(CREDENTIAL):
+        for text in filter(
+            None, fields.getlist(CREDENTIAL)
+        ):  # a page without a passkey leaves it empty
             parse_json(text.encode())
         for text in fields.getlist(BACK):
             parse_url(text)

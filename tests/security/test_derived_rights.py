@@ -193,7 +193,6 @@ def check_tokens(held: Held) -> None:
 
 @pytest.fixture
 def heard(httpserver: HTTPServer, settings: Any) -> list[Any]:
-    settings.MAILHUB_ALLOW_LOOPBACK_HOSTS = True
     found: list[Any] = []
 
     def take(request: Any) -> Any:

@@ -24,6 +24,7 @@ NEED_THE_ROW = {
     "_owner",
     "_insert",  # the proposal keeps the token
     "refuse_callback",  # the webhooks of a token
+    "issue",  # a link is bound to the token
     "_caller",
     "_check_scope",  # the program asks its person for more
 }

@@ -19,7 +19,6 @@ import requests
 from django.conf import settings
 from django.utils.module_loading import import_string
 
-from accounts.infra.foreign_text import parse_url
 from accounts.infra.pinned_requests import PinnedSession
 from accounts.infra.texts import translatable
 
@@ -171,7 +170,7 @@ def _parse(text: str) -> tuple[Service, dict[str, Any]]:
     for service in SERVICES:
         # The parsers raise ValueError for a host such as "[".
         with suppress(ValueError):
-            schema, found = parse_url(text).scheme.lower(), None
+            schema, found = text.partition(":")[0].lower(), None
             if schema in service.schemas:
                 found = _load(service.plugin).parse_url(text)
             elif schema == "https":  # as the service itself shows it

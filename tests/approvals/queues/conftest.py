@@ -176,17 +176,18 @@ def site(
     settings: Any,
 ) -> Iterator[Site]:
     settings.MAILHUB_HOME = tmp_path  # the folder of the notification FIFO
-    environment = use(settings, kind, getattr(broker, "url", "")) | this_test()
+    changes = use(settings, kind, getattr(broker, "url", ""))
     with FaultySmtp() as smtp, ExitStack() as workers:
+        api = agent_of(alice, sandbox, smtp)
         yield Site(
             kind=kind,
             home=tmp_path,
             server=broker,
             smtp=smtp,
-            api=agent_of(alice, sandbox, smtp),
+            api=api,
             reviewer=Reviewer.signed_in(alice),
             workers=workers,
-            environment=environment,
+            environment=changes | this_test(),  # which names the servers of the mailbox
         )
     queue.cache_clear()
 
@@ -200,6 +201,7 @@ def more(site: Site, sandbox: SandboxServer, alice: User) -> Iterator[list[Site]
             smtp = servers.enter_context(FaultySmtp())
             api = agent_of(alice, sandbox, smtp, address=f"alice.{number}@lovelace.example")
             found.append(replace(site, smtp=smtp, api=api))
+        site.environment |= this_test()
         yield found
 
 
