@@ -175,7 +175,7 @@ RULES = (
     _action(
         "action_unreconciled",
         "OLD.unreconciled AND NEW.unreconciled AND NEW.status <> OLD.status"
-        " AND NEW.status IN ('approved', 'executing')",
+        " AND (NEW.status = 'executing' OR (OLD.status = 'pending' AND NEW.status = 'approved'))",
         "it came back with an older copy, and nobody has looked whether it was sent since",
     ),
     _action(

@@ -1,11 +1,12 @@
 """Heads of the audit chains, outside the database: MAILHUB_HOME/audit-heads*.jsonl, signed lines.
 
-Each approval appends its head after its COMMIT: a head that was anchored before a rollback would be
-a false alarm. The line is one write(2) to a file in append mode, without a lock and without fsync,
-so it costs an approval microseconds. From that moment nobody can change it by rewriting the
-database. A power cut can lose the lines of the last sweep; the chain is longer then, so the next
-round writes its head again. The sweeper syncs the file, adds the heads of all other chains every
-ANCHOR_SECONDS, and copies every line to MAILHUB_AUDIT_ANCHORS_COPY.
+Each approval, and each event that takes one back or pauses, appends its head after its COMMIT: a
+head that was anchored before a rollback would be a false alarm. The line is one write(2) to a file
+in append mode, without a lock and without fsync, so it costs an approval microseconds. From that
+moment nobody can change it by rewriting the database. A power cut can lose the lines of the last
+sweep; the chain is longer then, so the next round writes its head again. The sweeper syncs the
+file, adds the heads of all other chains every ANCHOR_SECONDS, and copies every line to
+MAILHUB_AUDIT_ANCHORS_COPY.
 
 A full file is followed by a new one with the next number, which begins with the head of each chain.
 So the newest file is enough to know the required content of each chain, and a reader remembers its
@@ -25,6 +26,7 @@ from typing import Any, BinaryIO
 from uuid import UUID
 
 from django.conf import settings
+from django.db import transaction
 from django.utils import timezone
 
 from accounts.infra.foreign_text import load_json
@@ -70,6 +72,22 @@ def heads_file() -> Path:
     """Return the newest file of heads, to which new heads are written."""
     home = Path(settings.MAILHUB_HOME)
     return max(_files(home), key=_number, default=home / "audit-heads.jsonl")
+
+
+def append_after_commit(link: AuditEvent) -> None:
+    """Append the head that this event made, if its transaction commits.
+
+    For events without which more could leave: an older database shows at the next claim.
+    """
+    head = Head(chain=link.chain_id, length=link.sequence, hash=link.hash)
+    # Robust: a full disk does not stop decisions.
+    transaction.on_commit(lambda: append(head), robust=True)
+
+
+def fits(chain: UUID, length: int, head: str) -> bool:
+    """Return False if this end of a chain is older than its newest head, or another one."""
+    known = READER.newest().get(chain)
+    return known is None or length > known.length or (length, head) == (known.length, known.hash)
 
 
 def append(*heads: Head) -> None:
@@ -185,9 +203,14 @@ class Reader:
 
     def __init__(self) -> None:
         self._read = _Read()
+        self._lock = threading.Lock()  # a worker's threads share it
 
     def newest(self) -> dict[UUID, Head]:
         """Return the longest head with our signature of each chain in the newest file."""
+        with self._lock:
+            return self._read_on()
+
+    def _read_on(self) -> dict[UUID, Head]:
         path = heads_file()
         try:
             file = path.open("rb")

@@ -194,9 +194,7 @@ def count_approval(
             given=given,
             needed=needed,
         )
-    head = anchors.Head(chain=link.chain_id, length=link.sequence, hash=link.hash)
-    # Robust: a full disk does not stop approvals.
-    transaction.on_commit(lambda: anchors.append(head), robust=True)
+    anchors.append_after_commit(link)
 
 
 def leave_times(action: PendingAction, policy: ApprovalPolicy) -> dict[str, Any]:
@@ -257,12 +255,13 @@ def reject(
         refusal = _refusal_to_reject(action, person, digest, revision)
         if refusal is None:
             record_decision(action, person, Decision.Verdict.REJECTED, method=method, note=note)
-        chain.record(
+        link = chain.record(
             mailbox=action.mailbox,
             event="rejection_refused" if refusal else "rejected",
             actor=f"user:{person.pk}",
             action_id=action.id,
         )
+        anchors.append_after_commit(link)
     if refusal:
         raise refusal
     return action
@@ -309,12 +308,13 @@ def undo(*, action_id: UUID, person: User) -> PendingAction:
             )
         title = translatable("%(person)s undid an approval of this.", person=str(person))
         add_news(action, [PreviewWarning(code="undone", title=title, text=UNDONE)])
-        chain.record(
+        link = chain.record(
             mailbox=action.mailbox,
             event="undone",
             actor=f"user:{person.pk}",
             action_id=action.id,
         )
+        anchors.append_after_commit(link)
     return action
 
 
@@ -346,10 +346,11 @@ def cancel(
                 "conflict",
                 join(translatable("Too late to withdraw it."), SENTENCES[Status(action.status)]),
             )
-        chain.record(
+        link = chain.record(
             mailbox=action.mailbox,
             event="cancelled",
             actor=caller.actor,
             action_id=action.id,
         )
+        anchors.append_after_commit(link)
     return action

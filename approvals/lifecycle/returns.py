@@ -10,7 +10,7 @@ from django.db.models import Q
 
 from accounts.infra.compiled_sql import Select, database_now, slot
 from accounts.infra.texts import dump_texts, translatable
-from approvals.audit import chain
+from approvals.audit import anchors, chain
 from approvals.core.states import Status
 from approvals.core.types import PreviewWarning
 from approvals.lifecycle.news import add_news
@@ -106,12 +106,13 @@ def _return_action(
         },
     )
     if moved:
-        chain.record(
+        link = chain.record(
             mailbox=action.mailbox_id,
             event="returned",
             actor="worker",
             action_id=action.pk,
             code=code,
         )
+        anchors.append_after_commit(link)
         add_news(action, warnings or [PreviewWarning(code=code, title=CAME_BACK, text=detail)])
     return moved

@@ -33,7 +33,7 @@ from accounts.infra.compiled_sql import Select, database_now, slot
 from accounts.infra.durable_files import sync_folder
 from accounts.infra.texts import translatable
 from approvals.audit import anchors, chain, proof
-from approvals.core.states import OPEN
+from approvals.core.states import OPEN, Status
 from approvals.models import Attempt, Instance, Pause, PendingAction
 from approvals.pauses import journal
 
@@ -61,6 +61,10 @@ own_pause = Select(
 )
 _compared: set[UUID] = set()  # the generations that were compared with the anchors
 _began: list[datetime] = []  # one value, once it is known
+
+
+class Leaving(Exception):
+    """Raised if an action is being sent now."""
 
 
 def knows_newest() -> Q:
@@ -97,6 +101,12 @@ def compare() -> bool:
     """
     code = find_difference()
     return code is not None and pause_for(code, again=find_difference)
+
+
+def compare_everything() -> bool:
+    """Compare once more, also the anchors of this home."""
+    _compared.clear()
+    return compare()
 
 
 def find_difference() -> str | None:
@@ -186,13 +196,16 @@ def say_reason(found: Sequence[tuple[Any, ...]]) -> str:
 def begin_generation() -> None:
     """Begin another generation of the database: all that is open may have been sent since the copy.
 
-    Everything stays paused. If the process ends between the commit and the line, the journal names
-    another generation, so the next call begins one more.
+    Raises Leaving if a worker is sending. Everything stays paused. If the process ends between the
+    commit and the line, the journal names another generation, so the next call begins one more.
     """
     with transaction.atomic():
         Instance.objects.all().delete()
         generation = _get_or_create_generation()
         PendingAction.objects.filter(status__in=OPEN).update(restored_at=Now(), unreconciled=True)
+        # The update has waited for each claim that was not committed yet.
+        if PendingAction.objects.filter(status=Status.EXECUTING).exists():
+            raise Leaving
         Pause.objects.filter(mailbox=None).exclude(reason="").delete()
         Pause.objects.create(mailbox=None, reason=BEGUN, since=timezone.now())
         chain.record(mailbox=None, event="restore_began", actor="command", instance=str(generation))

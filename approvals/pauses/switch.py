@@ -13,7 +13,7 @@ from accounts.infra.problems import Problem
 from accounts.infra.texts import join, translatable
 from accounts.infra.transactions import retry_if_rolled_back
 from accounts.models import Mailbox, Membership
-from approvals.audit import chain
+from approvals.audit import anchors, chain
 from approvals.core.states import Status
 from approvals.models import Pause, PendingAction
 from approvals.pauses import restored
@@ -30,7 +30,7 @@ def pause(*, mailbox: Mailbox | None, actor: str) -> bool:
         mailbox=mailbox, reason="", defaults={"since": timezone.now()}
     )
     if new:
-        chain.record(mailbox=mailbox, event="paused", actor=actor)
+        anchors.append_after_commit(chain.record(mailbox=mailbox, event="paused", actor=actor))
     return new
 
 

@@ -13,6 +13,7 @@ from django.db.models.functions import Now
 from accounts.infra.compiled_sql import (
     Insert,
     Rows,
+    Select,
     Slot,
     Update,
     read_together,
@@ -20,12 +21,14 @@ from accounts.infra.compiled_sql import (
 )
 from accounts.infra.transactions import pipelined_transaction
 from accounts.models import Mailbox
-from approvals.audit import chain
+from approvals.audit import anchors, chain
 from approvals.core.signatures import verify_order
 from approvals.core.states import Status
 from approvals.decisions.records import approving, check_approvals, describe_approved
 from approvals.lifecycle.returns import return_unproven
-from approvals.models import Attempt, PendingAction
+from approvals.models import Attempt, AuditChain, PendingAction
+from approvals.models.audit import NO_MAILBOX
+from approvals.pauses import restored
 from approvals.rules.conditions import may_execute
 
 
@@ -55,6 +58,9 @@ _claim = Update(
 
 
 _mailbox = Rows(Mailbox, lambda: Mailbox.objects.filter(pk=slot(Mailbox, "id", "pk")).order_by())
+_end_of_server = Select(
+    lambda: AuditChain.objects.filter(pk=NO_MAILBOX).values_list("length", "head")
+)
 _attempt = Insert(Attempt, "action fence worker", started_at=Now())
 
 
@@ -75,6 +81,10 @@ class Claim:
 
 class _Unproven(Exception):
     """An approval that the claim counted has no valid signature."""
+
+
+class _Older(Exception):
+    """A chain of the audit is older than its anchored head."""
 
 
 def another_leaves(error: IntegrityError) -> bool:
@@ -99,7 +109,7 @@ def take_claim(action: PendingAction, worker: str) -> Claim | None:
     try:
         with pipelined_transaction():
             # The claim is for the round that was rechecked, not a later one.
-            claimed, approvals, mailbox, end = read_together(
+            claimed, approvals, mailbox, end, of_server = read_together(
                 (
                     _claim,
                     {
@@ -113,11 +123,15 @@ def take_claim(action: PendingAction, worker: str) -> Claim | None:
                 (approving, approved),
                 (_mailbox, {"pk": action.mailbox_id}),
                 (chain.end_of_chain, {"pk": action.mailbox_id}),
+                (_end_of_server, {}),
             )
             if not claimed:
                 return None
             if not all(check_approvals(approvals, approved).values()):
                 raise _Unproven
+            ends = ((action.mailbox_id, end), (NO_MAILBOX, of_server))
+            if not all(anchors.fits(each, *rows[0]) for each, rows in ends if rows):
+                raise _Older
             ((fence,),) = claimed
             _attempt(action=action.pk, fence=fence, worker=worker)
             chain.record(
@@ -130,6 +144,9 @@ def take_claim(action: PendingAction, worker: str) -> Claim | None:
             )
     except _Unproven:  # the claim was rolled back
         return_unproven(action)
+        return None
+    except _Older:  # undone approvals and pauses are lost with the newer database
+        restored.compare_everything()
         return None
     except IntegrityError as error:
         if another_leaves(error):

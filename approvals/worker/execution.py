@@ -75,6 +75,7 @@ def _find_held() -> QuerySet[PendingAction]:
         fence=slot(PendingAction, "fence"),
         status=Status.EXECUTING,
         lease_until__gt=Now(),
+        unreconciled=False,
     )
 
 
@@ -138,6 +139,10 @@ def execute(action_id: UUID, *, worker: str) -> bool:
     read = read_action(action_id)
     if read is None or read.action.status != Status.APPROVED:
         return False
+    # The checks below are for mail that may leave. Other mail must not leave without them.
+    if not _may_leave(pk=action_id):
+        return_if_void(action_id)
+        return False
     if not (_is_still_right(read) and _is_still_unsent(read, worker)):
         return False
     approved = read.action
@@ -180,8 +185,8 @@ def _is_still_right(read: Read) -> bool:
     """Let the kind recheck the action; any warning sends it back."""
     action = read.action
     kind = get_kind(action.kind)
-    if not isinstance(kind, Rechecks) or not _may_leave(pk=action.pk):
-        return True  # no recheck if it may not leave anyway: the claim refuses it
+    if not isinstance(kind, Rechecks):
+        return True
     try:
         warnings = kind.recheck(read.to_approved())
         warnings = filter_new_warnings(action, warnings) if warnings else ()
@@ -207,7 +212,7 @@ def _is_still_unsent(read: Read, worker: str) -> bool:
     since = action.created_at
     if action.fence:
         since = action.attempts.values_list("started_at", flat=True).get(fence=action.fence)
-    if not restored.is_from_before(since) or not _may_leave(pk=action.pk):
+    if not restored.is_from_before(since):
         return True
     try:
         found = find_in_sent(get_kind(action.kind), read.to_approved())

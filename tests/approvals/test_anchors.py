@@ -46,11 +46,15 @@ def lines() -> list[dict[str, Any]]:
 
 
 def cut(mailbox: Mailbox, length: int) -> None:
+    cut_chain(mailbox.pk, length)
+
+
+def cut_chain(chain: UUID, length: int) -> None:
     """Delete the end of a chain and reset its head, as an attacker with access to the database."""
     with guards.lift_guards(connection):
-        AuditEvent.objects.filter(chain=mailbox.pk, sequence__gt=length).delete()
-        last = AuditEvent.objects.get(chain=mailbox.pk, sequence=length)
-        AuditChain.objects.filter(pk=mailbox.pk).update(length=length, head=last.hash)
+        AuditEvent.objects.filter(chain=chain, sequence__gt=length).delete()
+        last = AuditEvent.objects.get(chain=chain, sequence=length)
+        AuditChain.objects.filter(pk=chain).update(length=length, head=last.hash)
 
 
 def say(mailbox: Mailbox, times: int = 1) -> None:

@@ -18,7 +18,8 @@ from approvals import guards
 from approvals.core.types import ApprovedAction, PreviewWarning
 from approvals.decisions import verdicts
 from approvals.models import ApprovalPolicy, Attempt, AuditEvent, Decision, PendingAction
-from approvals.worker import maintenance
+from approvals.worker import execution, maintenance
+from approvals.worker.claim import take_claim
 from approvals.worker.execution import execute
 from tests.approvals.conftest import approve
 from tests.approvals.kinds import NOT_NOW, Script
@@ -377,3 +378,23 @@ def test_approval_lasts_as_long_as_the_mailbox_says(
 
     assert action.not_before is not None
     assert action.approved_until == action.not_before + timedelta(minutes=15)
+
+
+def test_mail_that_may_not_leave_now_is_not_claimed_unchecked(
+    approved: Callable[..., PendingAction], script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Check a mailbox that is busy when the worker looks, and free a moment later."""
+    first, second = approved(), approved(subject="Second")
+    asked: list[ApprovedAction] = []
+
+    def seen(action: ApprovedAction) -> tuple[PreviewWarning, ...]:
+        asked.append(action)
+        return ()
+
+    script.seen = seen
+    assert take_claim(PendingAction.objects.select_related("mailbox").get(pk=first.pk), "another")
+    monkeypatch.setattr(execution, "take_claim", lambda *_: pytest.fail("claimed"))
+
+    assert not execute(second.pk, worker="test")
+
+    assert asked == []

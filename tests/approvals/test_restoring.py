@@ -7,7 +7,7 @@ from io import StringIO
 from uuid import UUID
 
 import pytest
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 from django.db import IntegrityError, transaction
 from django.db.models import F
 
@@ -155,6 +155,39 @@ def test_dead_lease_in_the_copy_needs_no_sweeper(
         execute(action.pk, worker="test")
 
     assert "1 not found in Sent" in after_restore()
+
+
+def test_restore_waits_for_mail_that_is_leaving(
+    approved: Callable[..., PendingAction], script: Script, server: MemoryServer
+) -> None:
+    refused: list[BaseException] = []
+
+    def restore(_: object) -> None:
+        with pytest.raises(CommandError, match="Mail is leaving now") as error:
+            after_restore()
+        refused.append(error.value)
+
+    script.before = restore
+    action = approved()
+    execute(action.pk, worker="test")
+
+    assert refused
+    action.refresh_from_db()
+    assert (action.status, action.restored_at) == ("succeeded", None)
+
+
+def test_claim_of_an_unreconciled_mail_sends_nothing(
+    approved: Callable[..., PendingAction], script: Script, server: MemoryServer
+) -> None:
+    def mark(_: object) -> None:
+        PendingAction.objects.update(unreconciled=True)
+
+    script.before = mark
+    action = approved()
+    execute(action.pk, worker="test")
+
+    assert server.ledger == []
+    assert action.attempts.get().verdict == "not_sent"
 
 
 def test_possibly_sent_mail_stays_unchanged(api: Api, reviewer: Reviewer, alice: User) -> None:

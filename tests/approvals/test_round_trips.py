@@ -35,7 +35,7 @@ LIMITS = {
     "propose": (6, 1),  # 6, 1
     "preview": (3, 0),  # 3, 0
     "approve": (9, 1),  # 8, 1
-    "execute and settle": (15, 3),  # 14, 3
+    "execute and settle": (16, 3),  # 14, 3
     "list_emails": (2, 0),  # 2, 0
     "search_emails": (2, 0),  # 2, 0
     "queue page": (7, 0),  # 8, 0

@@ -4,7 +4,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from approvals.core.states import OPEN, Status
+from approvals.core.states import OPEN
 from approvals.models import PendingAction
 from approvals.pauses import restored
 from approvals.worker import maintenance, restore
@@ -66,9 +66,9 @@ class Command(BaseCommand):
     def _begin_generation(self) -> None:
         restored.pause_for("operator")
         maintenance.end_dead_leases()
-        leaving = PendingAction.objects.filter(status=Status.EXECUTING).count()
-        if leaving:
+        try:
+            restored.begin_generation()
+        except restored.Leaving:
             raise CommandError(
-                f"{leaving} are leaving now or were when the copy was made. Run this again in a minute."
-            )
-        restored.begin_generation()
+                "Mail is leaving now, or was when the copy was made. Run this again in a minute."
+            ) from None

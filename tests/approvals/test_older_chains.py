@@ -1,0 +1,87 @@
+"""A copy of the database comes back under a running worker, and nothing was handed over since: the
+anchored heads show it at the claim.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from accounts.access.caller import Caller
+from accounts.models import Mailbox, User
+from approvals import guards
+from approvals.decisions import verdicts
+from approvals.models import AuditChain, Decision, Pause, PendingAction, Revision
+from approvals.models.audit import NO_MAILBOX
+from approvals.pauses import restored, switch
+from tests.approvals.test_anchors import cut, cut_chain, head_of
+from tests.approvals.test_restored import home
+from tests.support.work import work
+from tools.providers.memory import MemoryServer
+
+__all__ = ["home"]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+
+
+def columns_of(action: PendingAction) -> dict[str, Any]:
+    action.refresh_from_db()
+    names = [field.attname for field in PendingAction._meta.concrete_fields]
+    return {name: getattr(action, name) for name in names if name != "id"}
+
+
+def nothing_leaves(server: MemoryServer) -> None:
+    work()
+
+    assert server.ledger == []
+    assert restored.reason() == restored.REASONS["anchors"]
+
+
+@pytest.mark.parametrize("taken_back", ["undone", "cancelled"])
+def test_approval_that_was_taken_back_lets_nothing_leave(
+    approved: Callable[..., PendingAction],
+    server: MemoryServer,
+    mailbox: Mailbox,
+    alice: User,
+    settings: Any,
+    taken_back: str,
+) -> None:
+    restored.begin_journal()
+    settings.MAILHUB_UNDO_SECONDS = 3600
+    action = approved()
+    copy, length = columns_of(action), head_of(mailbox).length
+    if taken_back == "undone":
+        verdicts.undo(action_id=action.pk, person=alice)
+    else:
+        verdicts.cancel(action_id=action.pk, caller=Caller(user=alice, surface="web"))
+
+    cut(mailbox, length)
+    with guards.lift_guards(connection):
+        Revision.objects.filter(action=action, number__gt=1).delete()
+        long_ago = {"not_before": action.created_at, "undo_until": action.created_at}
+        PendingAction.objects.filter(pk=action.pk).update(**{**copy, **long_ago})
+    assert Decision.objects.filter(verdict="approved").exists()
+
+    nothing_leaves(server)
+
+
+@pytest.mark.parametrize("everything", [True, False])
+def test_lost_pause_lets_nothing_leave(
+    approved: Callable[..., PendingAction],
+    server: MemoryServer,
+    mailbox: Mailbox,
+    everything: bool,
+) -> None:
+    restored.begin_journal()
+    approved()
+    switch.resume(mailbox=None, actor="user:1")
+    switch.pause(mailbox=None, actor="user:1")  # so that both chains have an event in the copy
+    switch.resume(mailbox=None, actor="user:1")
+    chain = NO_MAILBOX if everything else mailbox.pk
+    length = AuditChain.objects.get(pk=chain).length
+    switch.pause(mailbox=None if everything else mailbox, actor="user:1")
+
+    cut_chain(chain, length)
+    Pause.objects.all().delete()
+
+    nothing_leaves(server)
