@@ -1,6 +1,8 @@
 """Authentication: which Caller a request comes from, by its token or its session."""
 
+import time
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, cast
 from uuid import UUID
@@ -21,8 +23,10 @@ from accounts.models import ApiToken, User, digest_of
 
 ACCESS_PREFIX = "mho_"  # of the access tokens that `accounts.oauth` gives out
 LAST_USED_EVERY = timedelta(minutes=1)
+FRESH_SECONDS = 1.0  # an ordinary call is answered within them and looks its caller up once
 # The key for the caller of a request, once it is known: in the WSGI environ, in the ASGI scope, and
-# in `request.META`. A client cannot set it: its headers arrive there with the prefix HTTP_.
+# in `request.META`. A client cannot set it: its headers arrive there with the prefix HTTP_. The
+# caller may have been found long before the end of the body.
 ADMITTED = "mailhub.caller"
 
 
@@ -84,6 +88,27 @@ def find_caller(user_id: int, token_id: UUID | None) -> Caller | None:
     return Caller(user=token.user, surface="rest", token=token, scopes=frozenset(token.scopes))
 
 
+def find_again(caller: Caller, *, seconds: float = FRESH_SECONDS) -> Caller:
+    """Return a program with the rights that it still has, if it was found this long ago or longer;
+    raise Problem `unauthenticated` if it has ended.
+
+    The same request continues, so it is not counted again.
+    """
+    is_program = caller.token is not None or caller.surface == "agent"
+    if not is_program or time.monotonic() - caller.found_at < seconds:
+        return caller
+    found = find_caller(caller.user.pk, caller.token.pk if caller.token else None)
+    if found is None:
+        raise audience.unauthenticated(caller.surface, has_token=True)
+    return replace(
+        caller,
+        user=found.user,
+        token=found.token,
+        scopes=caller.scopes & found.scopes,
+        found_at=found.found_at,
+    )
+
+
 def _good_tokens() -> QuerySet[ApiToken]:
     return ApiToken.objects.filter(
         Q(expires_at=None) | Q(expires_at__gt=Now()), revoked_at=None, user__is_active=True
@@ -119,10 +144,10 @@ _good_access = Select(
 
 def caller_of_bearer(request: HttpRequest, *, surface: Surface = "rest") -> Caller:
     """Return the caller by `Authorization: Bearer …` or `X-API-Key`; cookies are ignored."""
-    caller = caller_on(request)
-    if caller is None:
-        caller = caller_of_token(secret_of(request.headers), surface=surface)
-        request.META[ADMITTED] = caller
+    known = caller_on(request)
+    secret = secret_of(request.headers)
+    caller = find_again(known) if known else caller_of_token(secret, surface=surface)
+    request.META[ADMITTED] = caller
     return caller
 
 

@@ -1,5 +1,6 @@
 """The caller of a request, and the surface that the request came through."""
 
+import time
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, Self
 
@@ -16,7 +17,8 @@ class Caller:
     `scopes` limits a program; a person has no such limit. `name` is the name of the program.
     Together with the user it is the proposer, so a rotated token keeps its idempotency keys.
     A caller without `may_propose` cannot store anything for a person to decide. `usage` holds, by
-    name, the rest of each quota that this request has counted for.
+    name, the rest of each quota that this request has counted for. `found_at` says when its rights
+    were looked up, in seconds of the monotonic clock.
     """
 
     CHAT: ClassVar[str] = "chat"
@@ -27,6 +29,7 @@ class Caller:
     scopes: frozenset[str] = field(default_factory=frozenset)
     may_propose: bool = True
     usage: dict[str, Usage] = field(default_factory=dict, compare=False)
+    found_at: float = field(default_factory=time.monotonic, compare=False)
 
     @classmethod
     def chat_of(cls, person: User) -> Self:

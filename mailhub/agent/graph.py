@@ -27,6 +27,7 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.runtime import Runtime
 
+from accounts.access.auth import find_again
 from accounts.access.caller import Caller
 from accounts.infra.problems import Problem
 from accounts.infra.streams import in_thread
@@ -34,7 +35,7 @@ from mailhub.agent import stream, threads
 from mailhub.agent.checkpoints import DatabaseSaver
 from mailhub.agent.history import BUDGET, RESULT_CHARS, compact, cut, fit, rounds, size
 from mailhub.agent.models import Thread
-from mailhub.agent.policy import Mode, block_reason, proposes
+from mailhub.agent.policy import Mode, block_reason, check_may_chat, proposes
 from tools.catalog.calls import call_tool, tools_for
 from tools.catalog.entries import TOOLS, Tool
 from tools.catalog.tool_schema import published_parameters
@@ -253,7 +254,9 @@ def _answer(turn: Turn, name: str, arguments: Mapping[str, Any]) -> Any:
     if reason:
         raise Problem("policy_blocked", reason)
     may_propose = proposes(tool, turn.mode, allowed=settings.AGENT_WRITE_ALLOW)
-    return call_tool(replace(turn.caller, may_propose=may_propose), name, arguments), tool
+    caller = find_again(turn.caller, seconds=0)  # a turn takes minutes
+    check_may_chat(caller)
+    return call_tool(replace(caller, may_propose=may_propose), name, arguments), tool
 
 
 def _refuse(problem: Problem) -> Outcome:

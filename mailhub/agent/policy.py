@@ -1,4 +1,4 @@
-"""Modes of the chat: which tools each one offers, and why it blocks the others.
+"""The programs that may chat, and the modes: which tools each offers, why it blocks the others.
 
 In every mode, nothing is sent without a person's approval.
 """
@@ -6,10 +6,19 @@ In every mode, nothing is sent without a person's approval.
 from collections.abc import Collection
 from typing import Literal, get_args
 
+from accounts.access.audience import lacks_scope
+from accounts.access.caller import Caller
 from tools.catalog.entries import Tool
 
 Mode = Literal["readOnly", "default", "safeWrite"]
 MODES: tuple[Mode, ...] = get_args(Mode)
+CHAT_SCOPE = "agent:chat"
+
+
+def check_may_chat(caller: Caller) -> None:
+    """Raise Problem `forbidden` if a token may not chat, because the model costs money."""
+    if not caller.may(CHAT_SCOPE):
+        raise lacks_scope(caller.surface, held=caller.scopes, needed=CHAT_SCOPE)
 
 
 def block_reason(tool: Tool, mode: Mode, *, allowed: Collection[str]) -> str:

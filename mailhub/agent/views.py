@@ -19,7 +19,6 @@ from django.views.decorators.csrf import csrf_exempt
 from pydantic import BaseModel, Field, ValidationError
 
 from accounts.access import rate_limits
-from accounts.access.audience import lacks_scope
 from accounts.access.auth import caller_of_bearer
 from accounts.access.caller import Caller
 from accounts.access.signed_in import AuthenticatedRequest, signed_in_action, signed_in_page
@@ -32,12 +31,11 @@ from approvals.lifecycle import queries
 from approvals.pages import listing
 from mailhub.agent import stream, threads
 from mailhub.agent.models import Message, Thread
-from mailhub.agent.policy import MODES, Mode
+from mailhub.agent.policy import MODES, Mode, check_may_chat
 from tools.surfaces.api_answers import problem_response
 
 PROMPT_CHARS = 20_000
 SHOWN_THREADS = 30
-CHAT_SCOPE = "agent:chat"
 SHOWN_MESSAGES = 200
 EMPTY = "⚠️ The prompt is empty. Write what you would like to know."
 LONG = f"⚠️ The prompt has more than {PROMPT_CHARS:,} characters. Shorten it, or point to a mail or a file instead."
@@ -130,7 +128,9 @@ def _caller(request: HttpRequest) -> Caller:
     if request.method != "POST":
         raise Problem("invalid_input", "Use POST.", status=405)
     if "Authorization" in request.headers or "X-API-Key" in request.headers:
-        return _require_scope(caller_of_bearer(request, surface="agent"))
+        caller = caller_of_bearer(request, surface="agent")
+        check_may_chat(caller)
+        return caller
     refusal = CsrfViewMiddleware(lambda _: HttpResponse()).process_view(
         request, _not_exempt, (), {}
     )
@@ -139,15 +139,6 @@ def _caller(request: HttpRequest) -> Caller:
     if refusal is not None:
         raise Problem("forbidden", "The CSRF token is missing or wrong.")
     return Caller.chat_of(request.user)
-
-
-def _require_scope(caller: Caller) -> Caller:
-    """Return the caller if its token may chat, because the model costs money; raise Problem
-    `forbidden` otherwise.
-    """
-    if not caller.may(CHAT_SCOPE):
-        raise lacks_scope(caller.surface, held=caller.scopes, needed=CHAT_SCOPE)
-    return caller
 
 
 def _not_exempt(request: HttpRequest) -> HttpResponse:

@@ -34,9 +34,10 @@ def beside() -> Iterator[ThreadPoolExecutor]:
         yield threads
 
 
-def ask(url: str, secret: str, path: str, **headers: str) -> httpx2.Response:
+def ask(url: str, secret: str, path: str, body: bytes = b"", **headers: str) -> httpx2.Response:
     headers = {"Authorization": f"Bearer {secret}", **headers}
-    return httpx2.get(f"{url}/api/v1/actions/{path}", headers=headers, timeout=80)
+    address = f"{url}/api/v1/actions/{path}"
+    return httpx2.request("GET", address, headers=headers, content=body or None, timeout=80)
 
 
 def waiting(number: int = 1) -> None:
@@ -106,11 +107,12 @@ def test_wrong_wait_is_refused_at_once(url: str, api: Api, wait: str) -> None:
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid_input")
 
 
+@pytest.mark.parametrize("body", [b"", b"x"])
 def test_revoked_token_gets_no_answer_after_the_wait(
-    url: str, api: Api, reviewer: Reviewer, beside: ThreadPoolExecutor
+    url: str, api: Api, reviewer: Reviewer, beside: ThreadPoolExecutor, body: bytes
 ) -> None:
     action = api.propose()
-    answer = beside.submit(ask, url, api.secret, f"{action}?wait=60")
+    answer = beside.submit(ask, url, api.secret, f"{action}?wait=60", body)
     waiting()
     ApiToken.objects.all().delete()
     reviewer.decide(action, "reject")

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from accounts.access import keyed_calls, rate_limits, request_log, roles
 from accounts.access.audience import lacks_scope
+from accounts.access.auth import find_again
 from accounts.access.caller import Caller
 from accounts.infra.problems import Problem, invalid
 from tools.catalog.entries import TOOLS, AnyTool, MailboxTool, P, Result, Tool
@@ -38,7 +39,8 @@ def call_tool(
 ) -> Answer:
     """Call a tool of the catalogue.
 
-    1. Find the tool, and check that the caller's scopes cover it.
+    1. Look the caller up again if it was not found just now. Find the tool, and check that the
+       caller's scopes cover it.
     2. Check the idempotency key, from beside or inside the arguments, and the parameters; an
        unknown field is an error.
     3. Find the mailbox, by the one ownership check.
@@ -52,6 +54,7 @@ def call_tool(
     replayed = False
     about: dict[str, object] = {}
     try:
+        caller = find_again(caller)
         tool = _tool(caller, name)
         given = _with_one_key(tool, arguments, idempotency_key)
         parameters = _parameters(tool.parameters, given)

@@ -1,11 +1,14 @@
 """The chat of a signed-in person is a program: what it sees, withdraws and leaves in the audit."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.db.models.signals import post_save
+from django.utils import timezone
 
-from accounts.models import Mailbox, Membership, Role, User
+from accounts.models import SCOPES, ApiToken, Mailbox, Membership, Role, User
 from approvals.models import AuditEvent, PendingAction
 from mailhub.agent.models import ToolCall
 from tests.conftest import HELLO, Api, Reviewer
@@ -70,6 +73,39 @@ def test_chat_without_a_role_sees_no_action_of_its_own(
     person.ask("Write to Mira", mode="safeWrite")
     Membership.objects.filter(mailbox=mailbox, user=reviewer.user).delete()
     assert use(person, model, "list_actions")["items"] == []
+
+
+ALL = list(SCOPES)
+TAKERS: dict[str, Callable[[], Any]] = {
+    "revoked": lambda: ApiToken.objects.update(revoked_at=timezone.now()),
+    "expired": lambda: ApiToken.objects.update(expires_at=timezone.now()),
+    "narrowed": lambda: ApiToken.objects.update(scopes=["agent:chat"]),
+    "no chat": lambda: ApiToken.objects.update(scopes=[s for s in ALL if s != "agent:chat"]),
+    "closed": lambda: User.objects.update(is_active=False),
+}
+
+
+@pytest.mark.parametrize(("who", "how"), [*(("chat", how) for how in TAKERS), ("person", "closed")])
+def test_turn_reads_and_proposes_nothing_after_its_right_ended(
+    request: pytest.FixtureRequest, model: ModelServer, who: str, how: str
+) -> None:
+    def take(**_: Any) -> None:
+        TAKERS[how]()
+
+    chat: Chat = request.getfixturevalue(who)
+    tools = [("list_emails", {}), ("list_emails", {}), ("send_email", {**HELLO, "confirm": True})]
+    model.says(*(Says(calls=(call,)) for call in tools), Says(text="Done."))
+    post_save.connect(take, sender=ToolCall)  # after the first call
+    try:
+        chat.ask("Read, then write to Mira", mode="safeWrite")
+    finally:
+        post_save.disconnect(take, sender=ToolCall)
+
+    first, *others = map(json.loads, model.tool_results())
+    code = "forbidden" if how in ("narrowed", "no chat") else "unauthenticated"
+    assert "emails" in first
+    assert [answer.get("code") for answer in others] == [code, code]
+    assert not PendingAction.objects.exists()
 
 
 @pytest.mark.parametrize("tool", ["update_draft", "delete_draft"])
