@@ -6,8 +6,9 @@ thread. Without this, ten open answers would take all connections of a process.
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
+from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
-from weakref import WeakKeyDictionary
+from weakref import WeakSet
 
 from asgiref.sync import SyncToAsync, sync_to_async
 from django.db import close_old_connections
@@ -21,17 +22,33 @@ OF_PERSON = 20
 OF_PROCESS = 500
 BUFFER_BYTES = 32 * 1024  # uvicorn waits for the reader above 64 KB
 
-# The open streams, and whose they are. A stream that is never sent leaves with its last reference.
-_open: WeakKeyDictionary[AsyncGenerator[str, None], int] = WeakKeyDictionary()
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """The place of one stream. It is free again when the stream ends, or with its last reference,
+    if the stream never begins.
+    """
+
+    person_id: int
 
 
-def has_room(person_id: int) -> bool:
-    """Return True if this process may open one more stream for a person."""
-    return len(_open) < OF_PROCESS and list(_open.values()).count(person_id) < OF_PERSON
+_taken: WeakSet[Place] = WeakSet()
+
+
+def take_place(person_id: int) -> Place | None:
+    """Return a place for one more stream of a person; None if the person or the process has no
+    more.
+    """
+    people = [place.person_id for place in _taken]
+    if len(people) >= OF_PROCESS or people.count(person_id) >= OF_PERSON:
+        return None
+    place = Place(person_id)
+    _taken.add(place)
+    return place
 
 
 def stream(
-    person_id: int, pieces: AsyncGenerator[str, None], *, content_type: str
+    place: Place, pieces: AsyncGenerator[str, None], *, content_type: str
 ) -> StreamingHttpResponse:
     """Return an answer that is sent piece by piece, over ASGI.
 
@@ -44,10 +61,9 @@ def stream(
                 async for piece in pieces:
                     yield piece
         finally:
-            _open.pop(pieces, None)
+            _taken.discard(place)
 
     headers = {"X-Accel-Buffering": "no", "Content-Encoding": "identity"}
-    _open[pieces] = person_id
     return StreamingHttpResponse(send(), content_type=content_type, headers=headers)
 
 

@@ -9,8 +9,8 @@ from django.template.loader import render_to_string
 from django.views.decorators.http import require_GET
 
 from accounts.access.signed_in import AuthenticatedRequest, signed_in_action, signed_in_page
-from accounts.infra.streams import has_room
 from accounts.infra.streams import stream as open_stream
+from accounts.infra.streams import take_place
 from accounts.models import Mailbox
 from approvals.audit import feed
 from approvals.decisions import edits
@@ -31,7 +31,8 @@ async def stream(request: AuthenticatedRequest) -> HttpResponseBase:
     204: the browser does not ask again, and the page polls from time to time.
     """
     person = await request.auser()
-    if not isinstance(request, ASGIRequest) or not has_room(person.pk):
+    place = take_place(person.pk) if isinstance(request, ASGIRequest) else None
+    if place is None:
         return HttpResponse(status=204)
     mailboxes: list[Mailbox] = await sync_to_async(listing.mailboxes_of)(person)
     pieces = live.stream(
@@ -40,7 +41,7 @@ async def stream(request: AuthenticatedRequest) -> HttpResponseBase:
         since=live.read_mark(request.headers.get("Last-Event-ID") or request.GET.get("since", "")),
         now=await sync_to_async(feed.last_event)(),
     )
-    return open_stream(person.pk, pieces, content_type="text/event-stream")
+    return open_stream(place, pieces, content_type="text/event-stream")
 
 
 @signed_in_page

@@ -55,17 +55,17 @@ async def agent_stream(request: HttpRequest) -> HttpResponseBase:
     try:
         caller = await sync_to_async(_caller)(request)
         asked = _parse_request(request)
-        _check_room(caller)
+        place = _take_place(caller)
         await sync_to_async(rate_limits.count_chat)(caller)
         if text := _refusal_of(asked):
-            return _stream(caller, _stream_text(text))
+            return _stream(caller, place, _stream_text(text))
         thread = await sync_to_async(threads.open_thread)(caller, asked.threadId)
     except Problem as problem:
         return problem_response(request, problem)
     answering = await _load_answering()
     mode = asked.mode or settings.AGENT_DEFAULT_MODE
     answer = answering.agent_answer(caller=caller, thread=thread, prompt=asked.prompt, mode=mode)
-    response = _stream(caller, answer)
+    response = _stream(caller, place, answer)
     response["X-Thread-Id"] = thread.name
     return response
 
@@ -76,13 +76,13 @@ async def plain_stream(request: HttpRequest) -> HttpResponseBase:
     try:
         caller = await sync_to_async(_caller)(request)
         asked = _parse_request(request)
-        _check_room(caller)
+        place = _take_place(caller)
         await sync_to_async(rate_limits.count_chat)(caller)
     except Problem as problem:
         return problem_response(request, problem)
     if text := _refusal_of(asked):
-        return _stream(caller, _stream_text(text))
-    return _stream(caller, (await _load_answering()).plain_answer(asked.prompt))
+        return _stream(caller, place, _stream_text(text))
+    return _stream(caller, place, (await _load_answering()).plain_answer(asked.prompt))
 
 
 async def _load_answering() -> Any:
@@ -91,24 +91,28 @@ async def _load_answering() -> Any:
     return await asyncio.to_thread(import_module, "mailhub.agent.answering")
 
 
-def _stream(caller: Caller, pieces: AsyncGenerator[str, None]) -> StreamingHttpResponse:
+def _stream(
+    caller: Caller, place: streams.Place, pieces: AsyncGenerator[str, None]
+) -> StreamingHttpResponse:
     async def add_end() -> AsyncGenerator[str, None]:
         async with aclosing(pieces):  # the run stops when the reader disconnects
             async for piece in pieces:
                 yield piece
             yield stream.END
 
-    response = streams.stream(caller.user.pk, add_end(), content_type=stream.CONTENT_TYPE)
+    response = streams.stream(place, add_end(), content_type=stream.CONTENT_TYPE)
     for name, value in rate_limits.rate_limit_headers(caller).items():
         response[name] = value
     return response
 
 
-def _check_room(caller: Caller) -> None:
-    if not streams.has_room(caller.user.pk):
+def _take_place(caller: Caller) -> streams.Place:
+    place = streams.take_place(caller.user.pk)
+    if place is None:
         raise Problem(
             "rate_limited", "Too many answers are open. Close one, then ask again.", retry_after=10
         )
+    return place
 
 
 async def _stream_text(text: str) -> AsyncGenerator[str, None]:

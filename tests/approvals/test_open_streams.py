@@ -77,17 +77,31 @@ def test_open_streams_leave_connections_and_threads_to_others(
             assert door.raw("GET", path=path).status_code == 200, path
         assert door.raw("GET", path="/readyz").status_code in (200, 503)  # no worker runs here
         assert door.raw(body=asked).status_code == 200
-    until(lambda: not len(streams._open))
+    until(lambda: not len(streams._taken))
 
 
 def test_process_has_a_limit_of_streams() -> None:
     async def nothing() -> AsyncGenerator[str, None]:
         yield ""
 
-    held = [streams.stream(each, nothing(), content_type="text/plain") for each in range(500)]
-    assert not streams.has_room(1000)
+    places = filter(None, map(streams.take_place, range(500)))
+    held = [streams.stream(place, nothing(), content_type="text/plain") for place in places]
+    assert len(held) == 500
+    assert streams.take_place(1000) is None
     held.pop()
-    assert streams.has_room(1000)
+    assert streams.take_place(1000) is not None
+
+
+def test_streams_opened_at_the_same_time_have_a_limit(url: str, api: Api) -> None:
+    cookie = cookie_of(0)
+    with ExitStack() as stack:
+        clients = [
+            stack.enter_context(open_stream(url, cookie)) for _ in range(3 * streams.OF_PERSON)
+        ]
+        begun = [first_bytes(client, b"\r\n\r\n").split()[1] for client in clients]
+    assert begun.count(b"200") == streams.OF_PERSON
+    assert begun.count(b"204") == 2 * streams.OF_PERSON
+    until(lambda: not len(streams._taken))
 
 
 @pytest.mark.parametrize("reader", ["stranger", "member"])
