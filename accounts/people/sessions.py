@@ -3,8 +3,11 @@
 The tables hold `stored_key(key)`, a hash, instead of the key, so a copy of the database opens no
 session. The hash is longer than a key, so the two cannot be confused. `accounts.people.browsers`
 and the sign-in library name a session by its hash. The middleware accepts only a key from a cookie.
+
+The content is encrypted and bound to that hash, because it can hold a sign-in code or a new TOTP key.
 """
 
+import base64
 import hashlib
 import re
 import time
@@ -19,6 +22,8 @@ from django.contrib.sessions.middleware import SessionMiddleware as DjangosMiddl
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
+from accounts.infra.credentials import CannotDecrypt
+from accounts.infra.keys import decrypt_content, encrypt_content
 from accounts.people.devices import write_cookie
 from accounts.people.step_up import BEGAN
 
@@ -37,9 +42,24 @@ def stored_key(key: str) -> str:
 
 
 class SessionStore(db.SessionStore):
-    """Django's sessions in the database, found by the hash of their key."""
+    """Django's sessions in the database, encrypted, and found by the hash of their key."""
 
     expires_at: datetime | None = None
+
+    def encode(self, session_dict: dict[str, Any]) -> str:
+        plain = self.serializer().dumps(session_dict)
+        return base64.b64encode(encrypt_content(plain, bound_to=self._row())).decode()
+
+    def decode(self, session_data: bytes | str) -> dict[str, Any]:
+        """Return the content; empty if no configured key decrypts it, so the person signs in again."""
+        try:
+            plain = decrypt_content(base64.b64decode(session_data), bound_to=self._row())
+        except (CannotDecrypt, ValueError):  # ValueError: it is not base64
+            return {}
+        return cast(dict[str, Any], self.serializer().loads(plain))
+
+    def _row(self) -> str:
+        return f"django_session:session_data:{self._name()}"
 
     def _get_session_from_db(self) -> AbstractBaseSession | None:
         rows = self.model.objects.filter(session_key=self._name(), expire_date__gt=timezone.now())

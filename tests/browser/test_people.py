@@ -31,9 +31,11 @@ AUTHENTICATOR = {
 # Makes the sign-in look old.
 LONG_AGO = """
 from django.contrib.sessions.models import Session
-for session in Session.objects.all():
-    content = {**session.get_decoded(), "signed_in_at": 0}
-    Session.objects.filter(pk=session.pk).update(session_data=Session.objects.encode(content))
+from accounts.people.sessions import SessionStore
+for row in Session.objects.all():
+    session = SessionStore(row.pk)
+    content = {**session.load(), "signed_in_at": 0}
+    Session.objects.filter(pk=row.pk).update(session_data=session.encode(content))
 """
 
 

@@ -172,7 +172,7 @@ def test_old_mail_leaves_without_being_encrypted(
 
 
 def test_all_content_moves_to_the_first_key(
-    api: Api, reviewer: Reviewer, settings: Any, server: MemoryServer
+    api: Api, reviewer: Reviewer, alice: User, settings: Any, server: MemoryServer
 ) -> None:
     upload(api)
     action_id = api.propose(body=f"The {CANARY}.")
@@ -181,6 +181,7 @@ def test_all_content_moves_to_the_first_key(
     settings.MAILHUB_ENCRYPTION_KEYS = [NEW_KEY, *settings.MAILHUB_ENCRYPTION_KEYS]
     call_command("rotate_keys", verbosity=0)
     settings.MAILHUB_ENCRYPTION_KEYS = [NEW_KEY]
+    reviewer = Reviewer.signed_in(alice)
 
     for record in Blob.objects.values_list("content", flat=True):
         assert record is not None

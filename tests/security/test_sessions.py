@@ -1,5 +1,6 @@
 """The limits of a session: its key is only in the browser, and it ends by itself."""
 
+import base64
 import os
 import subprocess
 import sys
@@ -15,8 +16,10 @@ from django.core import serializers
 from django.test import Client
 from django.utils import timezone
 
+from accounts.infra.keys import is_encrypted
 from accounts.models import User
-from tests.support.people.browser import sign_in
+from accounts.people.sessions import stored_key
+from tests.support.people.browser import browser, sign_in
 
 pytestmark = pytest.mark.django_db(transaction=True)
 PASSWORD = "a long and quiet word"
@@ -53,6 +56,27 @@ def test_stored_session_keys_open_nothing(window: Client) -> None:
     tables = serializers.serialize("json", [*Session.objects.all(), *UserSession.objects.all()])
     assert window.cookies["sessionid"].value not in tables
     assert is_signed_in(holding(window.cookies["sessionid"].value))
+
+
+def test_stored_session_is_readable_only_with_a_key_in_its_row(alice: User, settings: Any) -> None:
+    window, other = browser(alice), browser(alice)
+    assert window.get("/account/factors/totp/activate/").status_code == 200
+    secret = window.session["mfa.totp.secret"]
+    rows = [
+        Session.objects.get(pk=stored_key(each.cookies["sessionid"].value))
+        for each in (window, other)
+    ]
+    record = base64.b64decode(rows[0].session_data)
+    assert is_encrypted(record)
+    assert secret.encode() not in record
+
+    Session.objects.filter(pk=rows[1].pk).update(session_data=rows[0].session_data)
+    assert not is_signed_in(other)
+    old, new = settings.MAILHUB_ENCRYPTION_KEYS, base64.b64encode(b"n" * 32).decode()
+    settings.MAILHUB_ENCRYPTION_KEYS = [new, *old]
+    assert is_signed_in(window)
+    settings.MAILHUB_ENCRYPTION_KEYS = [new]
+    assert not is_signed_in(window)
 
 
 def test_password_change_keeps_this_session_and_stores_no_key(window: Client) -> None:
