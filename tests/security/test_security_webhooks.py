@@ -73,6 +73,19 @@ def test_nobody_else_can_add_one(
     assert not Webhook.objects.exists()
 
 
+def test_token_neither_sees_nor_ends_one(staff: User, api: Api, listener: Listener) -> None:
+    """A thief of the token would end it, or read its address, which may be a secret."""
+    add(staff, listener)
+    own = listener.added(api)
+    assert [each["id"] for each in api.get("/webhooks").json()["items"]] == [own]
+    webhook = Webhook.objects.exclude(pk=own).get()
+    answer = api.client.delete(
+        f"/api/v1/webhooks/{webhook.pk}", headers={"Authorization": f"Bearer {api.secret}"}
+    )
+    assert answer.status_code == 404
+    assert Webhook.objects.filter(pk=webhook.pk).exists()
+
+
 @pytest.mark.parametrize("when", ["before it is gathered", "before it is delivered"])
 def test_former_staff_hears_nothing(staff: User, api: Api, listener: Listener, when: str) -> None:
     add(staff, listener)
