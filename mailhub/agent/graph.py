@@ -211,7 +211,6 @@ class Guard(AgentMiddleware[AgentState[Any], Any]):  # type: ignore[misc]  # see
         threads.store_call(
             self._turn.thread,
             tool=shown,
-            arguments=arguments,
             status=outcome.status,
             output=outcome.text,
             duration_ms=round((time.monotonic() - started) * 1000),

@@ -12,7 +12,6 @@ from django.utils import timezone
 from accounts.infra.fields import EncryptedBinaryField, EncryptedTextField
 
 TITLE_CHARS = 80
-INPUT_CHARS = 200
 
 
 class Thread(models.Model):
@@ -28,7 +27,7 @@ class Thread(models.Model):
     user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="+")
     caller_name = models.CharField(max_length=100, blank=True)
     name = models.CharField(max_length=100)
-    title = models.CharField(max_length=TITLE_CHARS, blank=True)
+    title = EncryptedTextField(blank=True, bound_by=["id"])
     created_at = models.DateTimeField(default=timezone.now)
     updated_at = models.DateTimeField(default=timezone.now)
     busy_until = models.DateTimeField(null=True)
@@ -76,15 +75,11 @@ class Message(models.Model):
 
 
 class ToolCall(models.Model):
-    """One call of a tool.
-
-    `input` is short, with its secrets masked. Of the output only a hash of its first 4 KB is kept.
-    """
+    """One call of a tool, without its input; of the output only a hash of the first 4 KB is kept."""
 
     thread = models.ForeignKey(Thread, models.CASCADE, related_name="tool_calls")
     at = models.DateTimeField(default=timezone.now)
     tool = models.CharField(max_length=64)
-    input = models.CharField(max_length=INPUT_CHARS)
     status = models.CharField(max_length=32)
     sha256 = models.CharField(max_length=64)
     duration_ms = models.PositiveIntegerField()

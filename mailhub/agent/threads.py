@@ -1,18 +1,14 @@
 """Threads for the adapters: found only for their owner, claimed for one run, and stored."""
 
 import hashlib
-import json
-from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any
 from uuid import UUID, uuid4
 
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from accounts.access.caller import Caller
-from mailhub.agent.models import INPUT_CHARS, TITLE_CHARS, Message, Thread, ToolCall
-from tools.mail.text.redaction import redact
+from mailhub.agent.models import TITLE_CHARS, Message, Thread, ToolCall
 
 RUN_SECONDS = 300
 TURNS_A_MINUTE = 20
@@ -59,9 +55,9 @@ def release(thread: Thread) -> None:
 
 def store_prompt(thread: Thread, prompt: str) -> None:
     Message.objects.create(thread=thread, author=Message.Author.PERSON, text=prompt)
-    Thread.objects.filter(pk=thread.pk, title="").update(
-        title=" ".join(prompt.split())[:TITLE_CHARS]
-    )
+    if not thread.title:
+        thread.title = " ".join(prompt.split())[:TITLE_CHARS]
+        thread.save(update_fields=["title"])
 
 
 def store_answer(thread: Thread, text: str) -> None:
@@ -73,7 +69,6 @@ def store_call(
     thread: Thread,
     *,
     tool: str,
-    arguments: Mapping[str, Any],
     status: str,
     output: str,
     duration_ms: int,
@@ -87,7 +82,6 @@ def store_call(
         status=status,
         duration_ms=duration_ms,
         mode=mode,
-        input=redact(json.dumps(arguments, ensure_ascii=False)[: 4 * INPUT_CHARS])[:INPUT_CHARS],
         sha256=hashlib.sha256(output.encode("utf-8", "replace")[:HASHED_BYTES]).hexdigest(),
     )
     Message.objects.create(

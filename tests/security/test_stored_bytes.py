@@ -21,8 +21,9 @@ from django.utils import timezone
 from accounts.models import User
 from mailhub import settings as production
 from mailhub.agent.answering import UNREADABLE
-from mailhub.agent.models import Checkpoint
+from mailhub.agent.models import Checkpoint, Thread, ToolCall
 from tests.mailhub.agent.conftest import Chat, agent_api, chat, door, model
+from tests.security.test_content_at_rest import everything
 from tests.support.servers.model import ModelServer, Says
 from tests.support.sources import ROOT, product
 
@@ -105,7 +106,13 @@ def test_altered_conversation_is_refused(chat: Chat, model: ModelServer, change:
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.timeout(120)
 def test_stored_conversation_is_unreadable_without_the_key(chat: Chat, model: ModelServer) -> None:
-    assert b"xylophone" not in stored(kept_conversation(chat, model))
+    body = "The xylophone costs 41 million."
+    mail = {"to": ["mira@northwind.example"], "subject": "Price", "body": body}
+    model.says(Says(calls=(("create_draft", mail),)), Says(text="The word is xylophone."))
+    chat.ask("Write about the xylophone.", mode="safeWrite")
+    assert ToolCall.objects.get().status == "ok"
+    assert Thread.objects.get().title == "Write about the xylophone."
+    assert b"xylophone" not in everything()
 
 
 def test_pickle_in_the_cache_is_not_loaded(
