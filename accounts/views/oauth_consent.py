@@ -101,7 +101,7 @@ def make_form(request: AuthenticatedRequest, asked: list[str]) -> ConsentForm:
     """Return the form with what a person can give; nothing beyond reading is ticked."""
     person = request.user
     return ConsentForm(
-        request.POST if request.method == "POST" else None,
+        request.POST if "answer" in request.POST else None,
         offered=grants.offered_scopes(person, [scope for scope in asked if scope in SCOPES]),
         mailboxes=grants.find_mailboxes(person),
     )
@@ -161,12 +161,13 @@ def _refuse(request: AuthenticatedRequest, reason: str, back: str = "") -> HttpR
 @signed_in_form
 def device(request: AuthenticatedRequest) -> HttpResponse:
     """Ask for the code that a program shows, then for what the program may do."""
-    typed = request.GET.get("code", "")
-    form = DeviceCodeForm({"code": typed} if typed else None)
+    posted = request.POST if request.method == "POST" else None
+    form = DeviceCodeForm(posted, initial={"code": request.GET.get("code", "")})
     waiting: Token | None = None
-    if typed:
+    # Any other page can make a browser read an address, so only a POST counts as a guess.
+    if form.is_valid():
         try:
-            waiting = devices.find(request.user, typed)
+            waiting = devices.find(request.user, form.cleaned_data["code"])
         except Problem as problem:
             form.add_error("code", problem.detail.localize())
         else:
@@ -183,11 +184,11 @@ def _decide(request: AuthenticatedRequest, waiting: Token, client: Client) -> Ht
     if not programs.is_allowed(client):
         return _refuse(request, _not_accepted())
     program = programs.describe(client, proven=False)
-    if request.method == "POST" and request.POST.get("answer") != "allow":
+    if request.POST.get("answer", "allow") != "allow":
         devices.answer(waiting, request.user, None)
         return render(request, "accounts/oauth_device_done.html", {"program": program})
     form = make_form(request, waiting.get_scopes())
-    if request.method == "POST" and form.is_valid():
+    if form.is_valid():
         with transaction.atomic():
             grant = _give(request.user, client, form, unproven=True)
             if not devices.answer(waiting, request.user, grant):
@@ -199,6 +200,6 @@ def _decide(request: AuthenticatedRequest, waiting: Token, client: Client) -> Ht
         "form": form,
         "program": program,
         "person": request.user,
-        "code": request.GET["code"],
+        "code": request.POST["code"],
     }
     return render(request, "accounts/oauth_consent.html", context)

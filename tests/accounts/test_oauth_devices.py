@@ -46,20 +46,20 @@ def polled(program: Program, code: dict[str, Any]) -> dict[str, Any]:
     return answer
 
 
-def page_of(code: dict[str, Any]) -> str:
-    return f"/oauth/device?code={code['user_code']}"
+def decide(person: User, code: dict[str, Any], *mailboxes: Mailbox, **fields: Any) -> Any:
+    return allow(person, "/oauth/device", *mailboxes, code=code["user_code"], **fields)
 
 
 def test_person_allows_a_device(program: Program, alice: User, mailbox: Mailbox) -> None:
     code = begun(program, scope="mail:read mail:propose")
-    assert code["verification_uri_complete"].endswith(page_of(code))
+    assert code["verification_uri_complete"].endswith(f"/oauth/device?code={code['user_code']}")
     assert polled(program, code)["error"] == "authorization_pending"
 
     typed = code["user_code"].lower().replace("-", " ")
-    page = browser(alice).get("/oauth/device", {"code": typed}).content.decode()
+    page = browser(alice).post("/oauth/device", {"code": typed}).content.decode()
     assert "Terminal" in page
     assert "Continue only if your own program shows this code." in page
-    done = allow(alice, page_of(code), mailbox, scopes="mail:read")
+    done = decide(alice, code, mailbox, scopes="mail:read")
     assert "You can close this page." in done.content.decode()
 
     tokens = polled(program, code)
@@ -71,7 +71,7 @@ def test_person_allows_a_device(program: Program, alice: User, mailbox: Mailbox)
 
 def test_person_refuses_a_device(program: Program, alice: User, mailbox: Mailbox) -> None:
     code = begun(program)
-    allow(alice, page_of(code), mailbox, answer="refuse")
+    decide(alice, code, mailbox, answer="refuse")
     assert polled(program, code)["error"] == "access_denied"
     assert not ApiToken.objects.exists()
 
@@ -80,7 +80,7 @@ def test_revoked_before_the_poll_gets_nothing(
     program: Program, alice: User, mailbox: Mailbox
 ) -> None:
     code = begun(program)
-    allow(alice, page_of(code), mailbox)
+    decide(alice, code, mailbox)
     browser(alice).post(f"/tokens/{ApiToken.objects.get().pk}/revoke/")
     assert polled(program, code)["error"] == "invalid_grant"
 
@@ -99,7 +99,7 @@ def test_old_device_code_is_refused(program: Program, alice: User, mailbox: Mail
     code = begun(program)
     Token.objects.update(expires_at=F("expires_at") - timedelta(minutes=11))
     assert polled(program, code)["error"] == "expired_token"
-    page = allow(alice, page_of(code), mailbox).content.decode()
+    page = decide(alice, code, mailbox).content.decode()
     assert "This code is unknown or too old." in page
     assert not ApiToken.objects.exists()
 
@@ -108,7 +108,7 @@ def test_device_code_belongs_to_its_program(
     program: Program, alice: User, mailbox: Mailbox
 ) -> None:
     code = begun(program)
-    allow(alice, page_of(code), mailbox)
+    decide(alice, code, mailbox)
     thief = Program.registered(name="Thief", grant_types=GRANTS)
     assert polled(thief, code)["error"] == "invalid_grant"
     assert "access_token" in polled(program, code)
@@ -118,10 +118,23 @@ def test_codes_cannot_be_guessed(program: Program, alice: User, mailbox: Mailbox
     code = begun(program)
     window = browser(alice)
     for _ in range(10):
-        window.get("/oauth/device", {"code": "BCDF-GHJK"})
-    page = window.get(page_of(code)).content.decode()
+        window.post("/oauth/device", {"code": "BCDF-GHJK"})
+    page = window.post("/oauth/device", {"code": code["user_code"]}).content.decode()
     assert "You have entered too many codes." in page
     assert "Terminal" not in page
+
+
+def test_link_with_a_code_spends_no_guess(program: Program, alice: User, mailbox: Mailbox) -> None:
+    """Any page that the person reads can open such an address in their browser."""
+    window = browser(alice)
+    link = begun(program)["verification_uri_complete"]
+    pages = [window.get(link).content.decode() for _ in range(11)]
+    code = link.partition("=")[2]
+    assert f'value="{code}"' in pages[10]
+    assert "Terminal" not in pages[10]
+    page = window.post(link, {"code": code}).content.decode()
+    assert "Terminal" in page
+    assert f'<input type="hidden" name="code" value="{code}">' in page
 
 
 @pytest.mark.parametrize("asked", [{}, {"grant_types": ["authorization_code"]}])
@@ -143,7 +156,8 @@ def test_page_of_a_code_shows_no_identity(alice: User, mailbox: Mailbox, known: 
         client.pk = "https://desk.northwind.example/program.json"
         client.data = {"cimd": True, "updated_at": time.time()}
         client.save()
-    page = browser(alice).get(page_of(begun(Program(client_id=client.pk)))).content.decode()
+    code = begun(Program(client_id=client.pk))["user_code"]
+    page = browser(alice).post("/oauth/device", {"code": code}).content.decode()
     assert "unverified" in page
     assert "Connect a device?" in page
     assert "desk.northwind.example" not in page

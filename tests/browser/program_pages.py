@@ -36,7 +36,6 @@ def connect_programs(alice: User, mailbox: Mailbox) -> dict[str, str]:
         "a program without PKCE": hosted.address(code_challenge=None),
         "an unknown program": Program(client_id="unknown").address(),
         "the page for devices": "/oauth/device",
-        "a wrong device code": "/oauth/device?code=AAAA-AAAA",
         "a limited token": f"/tokens/{grant.pk}/narrow/",
     }
 
@@ -62,6 +61,8 @@ def device(answer: str = "") -> Callable[[Page], None]:
         scopes = ["mail:read", "mail:propose"]
         code = devices.begin(client, scopes=scopes, resources=[])["user_code"]
         page.goto(f"/oauth/device?code={code}")
+        with page.expect_navigation():
+            page.locator("form[data-action=device] button").click()
         if answer:
             page.locator("input[name=mailboxes]").first.check()
             with page.expect_navigation():

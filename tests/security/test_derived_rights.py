@@ -221,7 +221,7 @@ def held(
     begun = program.http.post(
         "/oauth/device/code", {"client_id": program.client_id, "scope": ALL}
     ).json()
-    allow(alice, f"/oauth/device?code={begun['user_code']}", *both, scopes=ALL)
+    allow(alice, "/oauth/device", *both, scopes=ALL, code=begun["user_code"])
 
     message = EmailMessage()
     message["From"], message["To"], message["Subject"] = "m@x.example", mailbox.address, "File"
