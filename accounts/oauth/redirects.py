@@ -15,6 +15,8 @@ _UNSAFE_SCHEMES = frozenset(
 )
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*")
 _PLAIN = re.compile(r"[!-~]+")  # printable ASCII; a browser reads other letters in its own way
+_NAME = re.compile(r"[a-z0-9.-]+")
+_HOST = re.compile(rf"{_NAME.pattern}|[0-9a-f:.]+")  # a name, or an address of IPv4 or IPv6
 MAX_LENGTH = 500
 MAX_COUNT = 10
 
@@ -24,13 +26,15 @@ def check_redirect(uri: str) -> None:
 
     It is https, http on the person's own computer, or the scheme of an installed app (RFC 8252).
     """
-    if len(uri) > MAX_LENGTH or not _PLAIN.fullmatch(uri) or "\\" in uri or "*" in uri:
+    if len(uri) > MAX_LENGTH or not _PLAIN.fullmatch(uri) or "*" in uri:
         raise ValidationError("A redirect URI has characters that are not allowed, or is too long.")
     parts = _split(uri)
     if parts is None or "#" in uri or parts.username is not None:
         raise ValidationError("A redirect URI must be absolute, without a fragment and a user.")
     if parts.scheme in ("http", "https"):
-        if not parts.hostname or (parts.scheme == "http" and not is_loopback(uri)):
+        if not _HOST.fullmatch(parts.hostname or "") or (
+            parts.scheme == "http" and not is_loopback(uri)
+        ):
             raise ValidationError("A redirect URI must use https, or http on localhost.")
     elif not _SCHEME.fullmatch(parts.scheme) or parts.scheme in _UNSAFE_SCHEMES:
         raise ValidationError("A redirect URI has a scheme that is not allowed.")
@@ -85,7 +89,7 @@ def form_action_of(uri: str) -> str:
     if parts is None:
         return ""
     # The grammar of a policy has no IPv6 addresses: https://www.w3.org/TR/CSP3/#grammardef-host-part
-    if parts.scheme not in ("http", "https") or ":" in (parts.hostname or ""):
+    if parts.scheme not in ("http", "https") or not _NAME.fullmatch(parts.hostname or ""):
         return f"{parts.scheme}:"
     return f"{parts.scheme}://{parts.netloc}"
 

@@ -91,6 +91,19 @@ def test_consent_page_cannot_be_framed(program: Program, alice: User, mailbox: M
     assert "form-action 'self' http://127.0.0.1:5000" in directives
 
 
+def test_stored_odd_host_adds_nothing_to_the_policy(
+    program: Program, alice: User, mailbox: Mailbox
+) -> None:
+    """An earlier version registered such hosts."""
+    program.back = "https://a;sandbox/cb"
+    Registered.objects.update(redirect_uris=program.back)
+    page = browser(alice).get(program.address())
+    assert page.status_code == 200
+    directives = page["Content-Security-Policy"].split("; ")
+    assert "form-action 'self' https:" in directives
+    assert "sandbox" not in str(directives)
+
+
 def test_page_shows_who_asks_and_that_nobody_checked_it(alice: User, mailbox: Mailbox) -> None:
     program = Program.registered(name="Cl\u202eaude\n&", back="https://agent.example/cb")
     page = browser(alice).get(program.address()).content.decode()
@@ -108,6 +121,7 @@ def test_page_shows_who_asks_and_that_nobody_checked_it(alice: User, mailbox: Ma
         "http://evil.example/cb", "javascript:alert(1)", "data:text/html,x", "https://a.example/#x",
         "https://user@a.example/", "https://*.example/", "https://a.example\\@b.example/", "https://a.example\\.b.example/",
         "//a.example/", "https:///x", "file:///etc/passwd", "https://ä.example/",
+        "https://a;sandbox/cb", "https://a,b/cb", "https://a'b/cb", "https://[v1.a:;sandbox]/cb",
     ],
 )  # fmt: skip
 def test_unsafe_redirect_cannot_be_registered(db: None, back: str) -> None:
