@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
-from uuid import UUID
 
 from django.db import transaction
 from django.db.models import F, Q
@@ -51,10 +50,13 @@ class NoToken(Exception):
 
 
 def access_token(
-    mailbox_id: UUID, refresh: Refreshing, *, known: Secrets | None = None, rejected: str = ""
+    mailbox: Mailbox, refresh: Refreshing, *, known: Secrets | None = None, rejected: str = ""
 ) -> str:
     """Return a token that can be used now: from the secrets `known`, read a moment ago, or from the
     database or the provider.
+
+    Raises NoToken if the mailbox was disconnected or opens another account since `mailbox` was
+    read: an approved mail leaves only through the account of its claim.
 
     `refresh` gets the mailbox's secrets and returns all of them with a new `access_token` and
     `expires_at` (Unix time). If the provider names the permissions, it returns them as `granted`,
@@ -68,7 +70,7 @@ def access_token(
         return token
     give_up_at = time.monotonic() + WAIT_SECONDS
     while True:
-        mailbox = Mailbox.objects.get(pk=mailbox_id)
+        mailbox = _read_again(mailbox)
         secrets = _secrets(mailbox)
         token, left = _read_token(secrets, rejected)
         if left > EARLY_SECONDS:
@@ -83,6 +85,13 @@ def access_token(
         if time.monotonic() > give_up_at:
             raise NoToken
         time.sleep(POLL_SECONDS)
+
+
+def _read_again(mailbox: Mailbox) -> Mailbox:
+    row = Mailbox.objects.get(pk=mailbox.pk)
+    if row.generation != mailbox.generation:
+        raise NoToken
+    return row
 
 
 def _read_token(secrets: Secrets, rejected: str) -> tuple[str, float]:
@@ -108,7 +117,11 @@ def _begin(mailbox: Mailbox) -> int | None:
 
 
 def _refresh(mailbox: Mailbox, read_before: Secrets, number: int, refresh: Refreshing) -> str:
-    mailbox.refresh_from_db()
+    try:
+        mailbox = _read_again(mailbox)
+    except NoToken:
+        _end(mailbox, number)
+        raise
     secrets = _secrets(mailbox)
     if secrets.get("access_token") != read_before.get("access_token"):
         _end(mailbox, number)  # another worker refreshed between the read and the lease

@@ -87,6 +87,10 @@ class _Older(Exception):
     """A chain of the audit is older than its anchored head."""
 
 
+class _AnotherAccount(Exception):
+    """The mailbox that the claim read is of another generation than the approved one."""
+
+
 def another_leaves(error: IntegrityError) -> bool:
     return "action_one_leaving_a_mailbox" in str(
         error
@@ -127,6 +131,9 @@ def take_claim(action: PendingAction, worker: str) -> Claim | None:
             )
             if not claimed:
                 return None
+            (found,) = _mailbox.load(mailbox)
+            if found.generation != action.mailbox_generation:  # connected again since the UPDATE
+                raise _AnotherAccount
             if not all(check_approvals(approvals, approved).values()):
                 raise _Unproven
             ends = ((action.mailbox_id, end), (NO_MAILBOX, of_server))
@@ -142,6 +149,8 @@ def take_claim(action: PendingAction, worker: str) -> Claim | None:
                 end=chain.read_end(end),
                 fence=fence,
             )
+    except _AnotherAccount:
+        return None
     except _Unproven:  # the claim was rolled back
         return_unproven(action)
         return None
@@ -152,5 +161,5 @@ def take_claim(action: PendingAction, worker: str) -> Claim | None:
         if another_leaves(error):
             return None
         raise
-    (action.mailbox,) = _mailbox.load(mailbox)
+    action.mailbox = found
     return Claim(action_id=action.pk, fence=fence)

@@ -1,5 +1,6 @@
 """Between the approval and the claim of a worker nothing is changed, lost or doubled."""
 
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -12,7 +13,7 @@ from django.utils import timezone
 from accounts.models import ApiToken, Mailbox, Membership, Role, User
 from approvals import guards
 from approvals.core.queue import queue
-from approvals.models import Blob, PendingAction, Revision
+from approvals.models import Attempt, Blob, PendingAction, Revision
 from approvals.worker import maintenance
 from approvals.worker.execution import execute
 from tests.conftest import Api, Reviewer
@@ -21,6 +22,42 @@ from tests.support.work import work
 from tools.providers.memory import MemoryServer
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+
+
+CONNECTS = "UPDATE accounts_mailbox SET generation = generation + 1 WHERE id = NEW.mailbox_id;"
+CLAIMS = "AFTER UPDATE ON approvals_pendingaction FOR EACH ROW WHEN (NEW.status = 'executing')"
+
+
+@pytest.fixture
+def connected_in_the_claim() -> Iterator[None]:
+    """Give the mailbox another generation between the claim's UPDATE and the read of the mailbox."""
+    is_postgresql = connection.vendor == "postgresql"
+    with connection.cursor() as cursor:
+        if is_postgresql:
+            cursor.execute(
+                "CREATE FUNCTION connects() RETURNS trigger LANGUAGE plpgsql AS"
+                f" $$ BEGIN {CONNECTS} RETURN NULL; END $$"
+            )
+        act = "EXECUTE FUNCTION connects()" if is_postgresql else f"BEGIN {CONNECTS} END"
+        cursor.execute(f"CREATE TRIGGER connects {CLAIMS} {act}")
+    yield
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "DROP FUNCTION connects CASCADE" if is_postgresql else "DROP TRIGGER connects"
+        )
+
+
+def test_mailbox_connected_again_in_the_claim_sends_nothing(
+    api: Api, reviewer: Reviewer, server: MemoryServer, connected_in_the_claim: None
+) -> None:
+    action_id = api.propose()
+    reviewer.decide(action_id, "approve")
+
+    work()
+    assert execute(UUID(action_id), worker="test") is False
+
+    assert server.ledger == []
+    assert not Attempt.objects.exists()
 
 
 @pytest.mark.fault(17)

@@ -109,8 +109,8 @@ def test_refresh_asks_for_the_granted_scopes(alice: User, service: SignInService
     service.scope = FEW
     connect("--permissions", "Mail.Read", "Mail.Send")
     mailbox = Mailbox.objects.get()
-    token = access_token(mailbox.pk, microsoft.refresh)
-    assert access_token(mailbox.pk, microsoft.refresh, rejected=token) != token
+    token = access_token(mailbox, microsoft.refresh)
+    assert access_token(mailbox, microsoft.refresh, rejected=token) != token
     assert "Mail.ReadWrite" not in service.grants[-1]["scope"]
     assert len(service.grants) == 2
 
@@ -121,21 +121,21 @@ def test_withdrawn_permission_is_gone_and_mailbox_stays(
     connect()
     mailbox = Mailbox.objects.get()
     service.scope = FEW
-    token = access_token(mailbox.pk, microsoft.refresh)
-    token = access_token(mailbox.pk, microsoft.refresh, rejected=token)
+    token = access_token(mailbox, microsoft.refresh)
+    token = access_token(mailbox, microsoft.refresh, rejected=token)
     mailbox.refresh_from_db()
     assert (mailbox.scopes, mailbox.status) == (["Mail.Read", "Mail.Send"], "active")
 
     service.scope = (
         "Mail.ReadWrite Mail.Send User.Read Mail.Read"  # granted again: the next token has it
     )
-    token = access_token(mailbox.pk, microsoft.refresh, rejected=token)
+    token = access_token(mailbox, microsoft.refresh, rejected=token)
     mailbox.refresh_from_db()
     assert mailbox.scopes == ["Mail.Read", "Mail.ReadWrite", "Mail.Send"]
 
     service.scope = "User.Read"
     for _ in range(2):
-        token = access_token(mailbox.pk, microsoft.refresh, rejected=token)
+        token = access_token(mailbox, microsoft.refresh, rejected=token)
     mailbox.refresh_from_db()
     assert (mailbox.scopes, mailbox.status) == ([], "active")
 
@@ -143,10 +143,10 @@ def test_withdrawn_permission_is_gone_and_mailbox_stays(
 def test_consent_without_any_scope_left_ends_the_grant(alice: User, service: SignInService) -> None:
     connect()
     mailbox = Mailbox.objects.get()
-    token = access_token(mailbox.pk, microsoft.refresh)
+    token = access_token(mailbox, microsoft.refresh)
     service.scope = ""
     with pytest.raises(GrantEnded):
-        access_token(mailbox.pk, microsoft.refresh, rejected=token)
+        access_token(mailbox, microsoft.refresh, rejected=token)
     mailbox.refresh_from_db()
     assert mailbox.status == "needs_reauth"
 
@@ -196,8 +196,8 @@ def test_application_mailbox_is_renewed_without_a_person(
     assert graph.hits[-1].path == f"/v1.0/users/{ADA}/mailFolders/inbox"
     assert service.grants[-1]["scope"].endswith("/.default")
     assert secrets_of(mailbox)["application"] is True
-    before = access_token(mailbox.pk, microsoft.refresh)
-    assert access_token(mailbox.pk, microsoft.refresh, rejected=before) != before
+    before = access_token(mailbox, microsoft.refresh)
+    assert access_token(mailbox, microsoft.refresh, rejected=before) != before
     assert {grant["grant_type"] for grant in service.grants} == {"client_credentials"}
     mailbox.refresh_from_db()
     assert mailbox.scopes == ["Mail.ReadWrite", "Mail.Send"]
@@ -258,10 +258,10 @@ def test_only_errors_a_person_must_fix_end_the_grant(
 ) -> None:
     connect()
     mailbox = Mailbox.objects.get()
-    token = access_token(mailbox.pk, microsoft.refresh)
+    token = access_token(mailbox, microsoft.refresh)
     service.refuses = error
     with pytest.raises(raised):
-        access_token(mailbox.pk, microsoft.refresh, rejected=token)
+        access_token(mailbox, microsoft.refresh, rejected=token)
     mailbox.refresh_from_db()
     assert mailbox.status == ("needs_reauth" if raised is GrantEnded else "active")
     assert TokenRefresh.objects.get().lease_until is None

@@ -14,7 +14,7 @@ from django.core.management.base import CommandError
 from django.db import connection
 from django.utils import timezone
 
-from accounts.connect.connecting import connect_mailbox
+from accounts.connect.connecting import connect_mailbox, disconnect
 from accounts.connect.refreshing import GrantEnded, NoToken, access_token
 from accounts.infra import credentials
 from accounts.infra.credentials import CannotDecrypt, Secrets
@@ -69,7 +69,7 @@ class Provider:
 def test_long_valid_token_is_used_without_asking(alice: User) -> None:
     provider = Provider()
     mailbox = connected(alice, left=HOUR)
-    assert access_token(mailbox.pk, provider) == "token 0"
+    assert access_token(mailbox, provider) == "token 0"
     assert provider.asked == []
 
 
@@ -77,7 +77,7 @@ def test_long_valid_token_is_used_without_asking(alice: User) -> None:
 def test_eight_refreshes_at_once_become_one(alice: User) -> None:
     mailbox = connected(alice)
     provider = Provider()
-    tokens = all_at_once([lambda: access_token(mailbox.pk, provider)] * 8)
+    tokens = all_at_once([lambda: access_token(mailbox, provider)] * 8)
     assert tokens == ["token 1"] * 8
     assert provider.asked == ["refresh 0"]
     assert stored(mailbox)["refresh_token"] == "refresh 1"
@@ -86,8 +86,8 @@ def test_eight_refreshes_at_once_become_one(alice: User) -> None:
 def test_valid_token_is_used_while_another_refreshes(alice: User) -> None:
     mailbox = connected(alice, left=60)
     beside: list[str] = []
-    provider = Provider(lambda number: beside.append(access_token(mailbox.pk, provider)))
-    assert access_token(mailbox.pk, provider) == "token 1"
+    provider = Provider(lambda number: beside.append(access_token(mailbox, provider)))
+    assert access_token(mailbox, provider) == "token 1"
     assert beside == ["token 0"]
     assert len(provider.asked) == 1
 
@@ -110,14 +110,14 @@ def test_later_of_two_refreshes_is_kept(alice: User, first_to_come_back: int) ->
     provider = Provider(meanwhile)
 
     def outlives_its_lease() -> str:
-        token = access_token(mailbox.pk, provider)
+        token = access_token(mailbox, provider)
         back[1].set()
         return token
 
     def comes_after() -> str:
         assert begun[1].wait(SECONDS)
         TokenRefresh.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
-        token = access_token(mailbox.pk, provider)
+        token = access_token(mailbox, provider)
         back[2].set()
         return token
 
@@ -137,13 +137,13 @@ def test_ended_grant_is_asked_for_once(alice: User) -> None:
 
     for _ in range(3):
         with pytest.raises(GrantEnded):
-            access_token(mailbox.pk, ended)
+            access_token(mailbox, ended)
     assert len(asked) == 1
     assert Mailbox.objects.get().status == "needs_reauth"
 
     TokenRefresh.objects.update(try_again_at=timezone.now() - timedelta(seconds=1))
     with pytest.raises(GrantEnded):
-        access_token(mailbox.pk, ended)
+        access_token(mailbox, ended)
     assert len(asked) == 2
 
 
@@ -158,7 +158,7 @@ def test_failed_refresh_is_not_retried_at_once(alice: User) -> None:
     waits = []
     for _ in range(3):
         with pytest.raises(NoToken) as caught:
-            access_token(mailbox.pk, not_now)
+            access_token(mailbox, not_now)
         waits.append(caught.value.retry_after or 0)
     assert len(asked) == 1
     assert waits[0] == 120
@@ -169,17 +169,42 @@ def test_failed_refresh_is_not_retried_at_once(alice: User) -> None:
 def test_token_refused_by_the_provider_is_renewed_once(alice: User) -> None:
     mailbox = connected(alice, left=HOUR)
     provider = Provider()
-    assert access_token(mailbox.pk, provider, rejected="token 0") == "token 1"
-    assert access_token(mailbox.pk, provider, rejected="token 0") == "token 1"
+    assert access_token(mailbox, provider, rejected="token 0") == "token 1"
+    assert access_token(mailbox, provider, rejected="token 0") == "token 1"
     assert len(provider.asked) == 1
 
 
 def test_reconnected_mailbox_keeps_its_new_access(alice: User) -> None:
     mailbox = connected(alice)
     provider = Provider(lambda number: connected(alice, left=HOUR, token="of the new sign-in"))
-    access_token(mailbox.pk, provider)
+    access_token(mailbox, provider)
     assert stored(mailbox)["access_token"] == "of the new sign-in"
-    assert access_token(mailbox.pk, provider) == "of the new sign-in"
+    assert access_token(mailbox, provider) == "of the new sign-in"
+
+
+@pytest.mark.parametrize("meanwhile", ["before", "after the lease"])
+def test_no_token_of_an_account_connected_after_the_read(alice: User, meanwhile: str) -> None:
+    mailbox = connected(alice)
+    provider = Provider()
+
+    def connect_another() -> None:
+        disconnect(mailbox, person=alice)
+        connected(alice, left=HOUR, token="of another account")
+
+    def after_the_lease(execute: Any, sql: str, *more: Any) -> Any:
+        found = execute(sql, *more)
+        if armed and sql.startswith("SELECT") and 'FROM "accounts_tokenrefresh"' in sql:
+            armed.clear()
+            connect_another()
+        return found
+
+    armed = [meanwhile]
+    if meanwhile == "before":
+        connect_another()
+    with connection.execute_wrapper(after_the_lease), pytest.raises(NoToken):
+        access_token(mailbox, provider)
+    assert provider.asked == []
+    assert access_token(Mailbox.objects.get(), provider) == "of another account"
 
 
 def test_reconnecting_ends_the_wait_after_a_dead_grant(alice: User) -> None:
@@ -189,9 +214,9 @@ def test_reconnecting_ends_the_wait_after_a_dead_grant(alice: User) -> None:
         raise GrantEnded
 
     with pytest.raises(GrantEnded):
-        access_token(mailbox.pk, ended)
+        access_token(mailbox, ended)
     connected(alice)
-    assert access_token(mailbox.pk, Provider()) == "token 1"
+    assert access_token(mailbox, Provider()) == "token 1"
     assert Mailbox.objects.get().status == "active"
 
 
@@ -201,7 +226,7 @@ def test_keys_are_rotated_while_tokens_are_refreshed(alice: User, settings: Any)
     mailbox = connected(alice)
     settings.MAILHUB_ENCRYPTION_KEYS = [KEYS[1], KEYS[0]]
     provider = Provider(lambda number: call_command("rotate_keys", verbosity=0))
-    access_token(mailbox.pk, provider)
+    access_token(mailbox, provider)
     settings.MAILHUB_ENCRYPTION_KEYS = [KEYS[1]]
     assert stored(mailbox)["refresh_token"] == "refresh 1"
 
@@ -222,7 +247,7 @@ def test_old_key_is_not_needed_after_a_rotation(alice: User, settings: Any) -> N
 @pytest.mark.fault(58)
 def test_stored_token_is_unreadable_and_bound_to_its_row(alice: User) -> None:
     mailbox = connected(alice)
-    access_token(mailbox.pk, Provider())
+    access_token(mailbox, Provider())
     record = bytes(Mailbox.objects.get().credentials)
     for secret in (b"token 1", b"refresh 1"):
         assert secret not in record

@@ -224,7 +224,7 @@ def test_read_05_a_body_is_decoded(account: Account) -> None:
 
 
 def test_auth_01_a_stored_token_works(account: Account) -> None:
-    assert access_token(account.mailbox.pk, google.refresh)
+    assert access_token(account.mailbox, google.refresh)
     provider_for(account.mailbox).test()
 
 
@@ -232,7 +232,7 @@ def test_auth_02_expired_token_is_refreshed(account: Account) -> None:
     before = credentials.decrypt(bytes(account.mailbox.credentials), mailbox_id=account.mailbox.pk)
     record = credentials.encrypt({**before, "expires_at": 1.0}, mailbox_id=account.mailbox.pk)
     Mailbox.objects.filter(pk=account.mailbox.pk).update(credentials=record)
-    access_token(account.mailbox.pk, google.refresh)
+    access_token(account.mailbox, google.refresh)
     assert account.search("in:inbox", max_results=1)
 
 

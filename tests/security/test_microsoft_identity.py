@@ -51,8 +51,8 @@ def test_mailbox_connected_under_common_is_refreshed(
     settings.MICROSOFT_TENANT = "common"
     connect()  # by an operator's command
     mailbox = Mailbox.objects.get()
-    before = access_token(mailbox.pk, microsoft.refresh)
-    assert access_token(mailbox.pk, microsoft.refresh, rejected=before) != before
+    before = access_token(mailbox, microsoft.refresh)
+    assert access_token(mailbox, microsoft.refresh, rejected=before) != before
 
 
 @pytest.mark.parametrize(

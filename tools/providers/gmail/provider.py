@@ -84,7 +84,7 @@ def _token_of(mailbox: Mailbox) -> Callable[[str], str]:
 
     def token(rejected: str) -> str:
         try:
-            return access_token(mailbox.id, google.refresh, known=known, rejected=rejected)
+            return access_token(mailbox, google.refresh, known=known, rejected=rejected)
         except GrantEnded:
             raise NotAuthorized(
                 "auth_error",

@@ -45,7 +45,7 @@ class GraphProvider(ComposedProvider):
         mailbox_id = mailbox.id
 
         def token(rejected: str) -> str:
-            found = access_token(mailbox_id, microsoft.refresh, known=secrets, rejected=rejected)
+            found = access_token(mailbox, microsoft.refresh, known=secrets, rejected=rejected)
             if found != secrets.get("access_token"):  # a renewed token may have other permissions
                 provider.mailbox.scopes = frozenset(
                     Mailbox.objects.values_list("scopes", flat=True).get(pk=mailbox_id)
