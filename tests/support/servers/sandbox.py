@@ -149,6 +149,7 @@ class ImapTap(Listening):
         self._once_before: dict[bytes, Callable[[], None]] = {}
         self._refused: dict[bytes, bytes] = {}
         self.hidden_capability = b""
+        self.finds_everything = False  # every search is passed on as one for all messages
         self._upstream_port = upstream_port
 
     def count(self, command: bytes) -> int:
@@ -188,6 +189,8 @@ class ImapTap(Listening):
         with sock.makefile("rb") as lines:
             while line := lines.readline():
                 self.lines.append(line.rstrip(b"\r\n"))
+                if self.finds_everything and b" SEARCH " in line:
+                    line = line.partition(b" SEARCH ")[0] + b" SEARCH ALL\r\n"
                 if self._cuts_left and self._cut_word in line:
                     self._cuts_left -= 1
                     return

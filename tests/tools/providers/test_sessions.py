@@ -121,6 +121,22 @@ def test_saving_a_copy_is_not_repeated_automatically(
     assert sandbox.messages(ADA, "Sent") == []
 
 
+def test_loose_search_proves_no_send_and_names_no_draft(
+    provider: ImapProvider, tap: ImapTap, sandbox: SandboxServer
+) -> None:
+    tap.finds_everything = True
+    another = b"Message-ID: <another@b.example>\r\n" + MAIL
+    for source in (b"Message-ID: <ours@b.example>\r\n" + MAIL, another):
+        sandbox.deliver(ADA, source, folder="Sent")
+
+    assert provider.find_sent("<never@b.example>") is None
+    assert provider.find_sent("<ours@b.example>") == "<ours@b.example>"
+
+    tap.once_before(b"SEARCH", lambda: sandbox.deliver(ADA, another, folder="Drafts"))
+    source = b"Message-ID: <draft@b.example>\r\n" + MAIL
+    assert provider.read_draft(provider.save_draft(source).id).source == source
+
+
 def test_missing_server_is_unavailable(provider: ImapProvider, tap: ImapTap) -> None:
     assert subjects(provider) == ["one"]
     tap.down = True

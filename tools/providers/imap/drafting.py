@@ -78,9 +78,9 @@ class ImapDrafts:
             session.client.uid_expunge([uid])
 
     def _uid_by_message_id(self, session: Session, message_id: str) -> int:
-        found = []
+        found = None
         if SAFE_MESSAGE_ID.fullmatch(message_id):
-            found = session.client.search(["HEADER", "Message-ID", message_id, "UNDELETED"])
-        if not found:
+            found = self._mailbox.find_by_id(session, "Message-ID", message_id, "UNDELETED")
+        if found is None:
             raise NotFound(NOT_A_DRAFT)
-        return int(max(found))
+        return found[0]

@@ -43,6 +43,8 @@ USUAL_NAMES = {
 # so it must be an IMAP atom: without % * ( ) { } and the two characters that quote.
 SAFE_MESSAGE_ID = re.compile(r"<[!#$&'+-\[\]-z|~]{1,250}@[!#$&'+-\[\]-z|~]+>")
 NAMING = ("Message-ID", "In-Reply-To", "References")
+ID_HEADERS = ("Message-ID", *lenient.ORIGINAL_ID_HEADERS)
+COMPARED = 20  # of the newest that were found: a server may answer with the whole folder
 IDS_TOGETHER = 10  # in one search: some servers take lines of 8,000 bytes only
 UNSAFE_ARGUMENT = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
@@ -183,10 +185,26 @@ class ImapMailbox:
         """
         if not SAFE_MESSAGE_ID.fullmatch(message_id):
             raise Refused("invalid_message_id")
-        for header in ("Message-ID", *lenient.ORIGINAL_ID_HEADERS):
-            found = _search(session, ["HEADER", header, Text(message_id)])
+        for header in ID_HEADERS:
+            found = self.find_by_id(session, header, message_id)
             if found:
-                return self.read_message_id(session, max(found)) or message_id
+                return found[1] or message_id
+        return None
+
+    def find_by_id(
+        self, session: Session, header: str, message_id: str, *more: Criterion
+    ) -> tuple[int, str] | None:
+        """Return the UID of the newest message in the selected folder that has this id in the
+        header, and its Message-ID.
+
+        The headers are compared here, because a server may find messages without the id.
+        """
+        uids = sorted(_search(session, ["HEADER", header, Text(message_id), *more]))[-COMPARED:]
+        rows = session.client.fetch(uids, [f"BODY.PEEK[HEADER.FIELDS ({' '.join(ID_HEADERS)})]"])
+        for uid in reversed(uids):
+            block = lenient.headers(body_of(rows.get(uid, {})))
+            if lenient.decode_text(block[header]) == message_id:
+                return uid, lenient.decode_text(block["Message-ID"])
         return None
 
     def read_message_id(self, session: Session, uid: int) -> str:
