@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from approvals.worker.execution import execute
 from tests.conftest import Api, Reviewer, problem_of
 from tests.support.people.outlook import api, approved, graph, letter, mailbox, state
 from tests.support.servers.graph import GraphServer
@@ -157,6 +158,19 @@ def test_draft_changed_after_its_proposal_is_not_sent(
     work()
     assert state(action) == ("failed", "draft_changed")
     assert (graph.sends(), graph.ledger) == ([], [])
+
+
+def test_draft_edited_after_the_send_is_kept(
+    api: Api, reviewer: Reviewer, graph: GraphServer
+) -> None:
+    draft = api.tool("create_draft", to=[MIRA], subject="Hello", body="Hi.").json()
+    action = approved(reviewer, api.tool("send_draft", draft_id=draft["id"], confirm=True))
+    (item,) = graph.drafts(ADA)
+    assert execute(action.pk, worker="test")
+    graph.store.patch(item, {"subject": "Hello again"})
+    work()
+    assert (state(action), len(graph.ledger)) == (("succeeded", None), 1)
+    assert [kept.shown["subject"] for kept in graph.drafts(ADA)] == ["Hello again"]
 
 
 def test_refusal_names_the_missing_permission(api: Api, graph: GraphServer) -> None:

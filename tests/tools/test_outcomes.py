@@ -2,13 +2,17 @@
 
 import json
 import uuid
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.db import InterfaceError, connection
 
 from accounts.models import Mailbox
 from approvals.core.types import BEFORE_WIRE, ApprovedAction, Outcome
+from tools.m365 import runs
+from tools.providers import provider_for
 from tools.providers.base import Envelope, Handover, Receipt
 from tools.providers.errors import (
     Busy,
@@ -23,7 +27,8 @@ from tools.providers.errors import (
     Unavailable,
     Unsupported,
 )
-from tools.providers.memory import MemoryProvider
+from tools.providers.memory import MemoryProvider, MemoryServer, Stored
+from tools.sending.held_drafts import ChangeDraft
 from tools.sending.kinds import SendMail
 
 pytestmark = pytest.mark.django_db
@@ -126,6 +131,32 @@ def test_error_on_the_wire_without_a_proof_is_unknown(
     ERRORS.append(error)
     outcome = SendMail().execute(approved(mailbox))
     assert (outcome.verdict, outcome.proof) == ("unknown", None)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_lost_database_connection_leaves_an_acceptance(
+    mailbox: Mailbox, server: MemoryServer
+) -> None:
+    drafts = server.folder(mailbox.address, "drafts")
+    drafts.append(Stored(source=SOURCE, unread=False))
+    provider = provider_for(mailbox)
+    (card,) = provider.list_messages(folder="drafts", unread=None, limit=1, page_token=None).cards
+    named = {"id": card.id, "sha256": provider.read_draft(card.id).etag}
+    mailbox.status = Mailbox.Status.ERROR
+    sent = approved(mailbox)
+
+    def lost(execute: Any, sql: str, *more: Any) -> Any:
+        if sql.startswith("SELECT"):
+            return execute(sql, *more)
+        raise InterfaceError("the connection is closed")
+
+    with connection.execute_wrapper(lost):
+        outcomes = [
+            SendMail().execute(sent),
+            ChangeDraft().execute(replace(sent, payload={"draft": named, "change": "delete"})),
+        ]
+        runs.record_approved(sent.id, "m365 status", output="", outcome="ok", duration_ms=1)
+    assert [outcome.verdict for outcome in outcomes] == ["accepted", "accepted"]
 
 
 def test_every_class_of_error_is_in_the_table() -> None:

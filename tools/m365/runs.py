@@ -6,7 +6,7 @@ from uuid import UUID
 
 import structlog
 from django.conf import settings
-from django.db import DatabaseError
+from django.db import Error
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
@@ -52,7 +52,7 @@ def record_approved(
 def _record(**values: Any) -> None:
     try:
         CommandRun.objects.create(**values)
-    except DatabaseError:
+    except Error:
         log.exception("command_not_recorded")
 
 

@@ -4,11 +4,13 @@ decides.
 
 import hashlib
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import format_datetime
 from typing import Any
 from uuid import uuid4
 
+from django.db import Error
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
@@ -294,7 +296,8 @@ class ChangeDraft:
             ProviderError
         ) as error:  # a replacement has several steps, and it is unknown which of them happened
             return Outcome(verdict="unknown", code=error.code, detail=error.detail)
-        Draft.objects.filter(mailbox=mailbox, provider_id=draft["id"]).delete()
+        with suppress(Error):  # the draft stays changed even if this fails
+            Draft.objects.filter(mailbox=mailbox, provider_id=draft["id"]).delete()
         at = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
         return Outcome(
             verdict="accepted", receipt={"at": at, "recipient_count": 0, "provider": provider.name}

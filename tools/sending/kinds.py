@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from email.utils import format_datetime
 from typing import Any, ClassVar, Literal
 
-from django.db import DatabaseError
+from django.db import Error
 
 from accounts.connect import mailbox_status
 from accounts.infra.problems import Problem
@@ -122,7 +122,7 @@ class SendMail:
             if isinstance(error, NotSent) and not handover.on_wire:
                 error.proof = BEFORE_WIRE
             return _not_accepted(error, mailbox, provider)
-        with suppress(DatabaseError):  # the mail stays accepted even if this note fails
+        with suppress(Error):  # the mail stays accepted even if this note fails
             mailbox_status.mark_working(mailbox)
         return _accepted_outcome(
             provider.name, len(envelope.recipients), receipt.at, changed=receipt.changed
@@ -188,9 +188,13 @@ class SendMail:
             )
             provider.save_sent_copy(copy, approved.message_id, check_lease=approved.wire_started)
         if marks:
-            _ignore_gone(lambda: provider.mark(payload.original, marks))
+            with suppress(Refused):  # somebody has removed the original
+                provider.mark(payload.original, marks)
         if draft:
-            _ignore_gone(lambda: provider.delete_draft(draft.id))
+            # It stays if the mailbox owner has changed it since the send, because it is theirs.
+            with suppress(Refused):
+                if not _is_draft_changed(provider, payload):
+                    provider.delete_draft(draft.id)
             Draft.objects.filter(mailbox=approved.mailbox, provider_id=draft.id).delete()
 
     def compare_effect(self, approved: ApprovedAction) -> tuple[str, ...] | None:
@@ -333,11 +337,6 @@ def _not_accepted(
         retry_after=said.retry_after,
         pauses_mailbox=said.pauses,
     )
-
-
-def _ignore_gone(call: Callable[[], None]) -> None:
-    with suppress(Refused):  # somebody has removed it already, so nothing is left to do
-        call()
 
 
 def _accepted_outcome(
