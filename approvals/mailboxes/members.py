@@ -246,8 +246,9 @@ def change_role(
     had = may_approve.exists()
     held: dict[str, Any] = {"role": role, "starts_at": starts_at, "ends_at": ends_at}
     Membership.on_any_day.filter(pk=member.pk).update(**held)
-    if not (had and may_approve.exists()):
-        # Approvals rest on this row. With another row, none of them can ever count again.
+    if not role.covers(before) or not (had and may_approve.exists()):
+        # Approvals rest on this row. With another row, none of them can ever count again, also if
+        # the rules or the role change back.
         member.delete()
         Membership.objects.create(mailbox=mailbox, user_id=user_id, **held)
     lost = recount_approvals(mailbox, user_id)

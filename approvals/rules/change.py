@@ -5,6 +5,7 @@ from datetime import time
 from typing import Any
 
 from django.db import transaction
+from django.db.models import F
 
 from accounts.access.roles import has_role
 from accounts.infra.compiled_sql import database_now
@@ -14,9 +15,17 @@ from accounts.models import Mailbox, Role, User
 from approvals.audit import chain
 from approvals.core.states import Status
 from approvals.models import ApprovalPolicy, PendingAction
+from approvals.rules.conditions import are_approvers_lost
 from approvals.rules.policy import find_blocked, window_of
+from approvals.rules.quorum import number_that_counts
 
 LISTS = ("allowed", "refused")
+VERSIONED = (
+    *LISTS,
+    "approver_role",
+    "approvals_needed",
+    "self_approval",
+)  # an approval rests on them
 RULES = (
     "approver_role", "approvals_needed", "self_approval", "action_hours", "approval_minutes", "undo_seconds", "allowed",
     "refused", "daily_cap", "open_days", "open_from", "open_until", "time_zone", "notify_content", "notify_urgent",
@@ -46,11 +55,12 @@ def change_rules(*, mailbox: Mailbox, person: User, rules: Mapping[str, Any]) ->
     window = window_of(policy, now)
     policy.opens_at, policy.closes_at = window or (None, None)
     policy.window_set_at = now if window else None
-    if any(name in changed for name in LISTS):
-        policy.version += 1
+    is_newer = any(name in changed for name in VERSIONED)
+    policy.version += is_newer
     policy.save()
-    if any(name in changed for name in LISTS):
+    if is_newer:
         _keep_what_is_still_allowed(policy)
+        _void_lost_approvals(mailbox)
     told = {
         name: [_describe_value(name, before[name]), _describe_value(name, rules[name])]
         for name in changed
@@ -60,9 +70,12 @@ def change_rules(*, mailbox: Mailbox, person: User, rules: Mapping[str, Any]) ->
 
 
 def _keep_what_is_still_allowed(policy: ApprovalPolicy) -> None:
-    """Keep actions approved if the new lists allow all their recipients."""
+    """Keep actions approved if the new rules allow their recipients and enough approvals count."""
     for action in PendingAction.objects.filter(
-        mailbox=policy.mailbox_id, status=Status.APPROVED
+        ~are_approvers_lost(),
+        mailbox=policy.mailbox_id,
+        status=Status.APPROVED,
+        rules_version=policy.version - 1,  # what earlier rules made void stays void
     ).order_by("pk"):
         if not find_blocked(
             policy, [target["address"] for target in action.current.preview["targets"]]
@@ -70,6 +83,13 @@ def _keep_what_is_still_allowed(policy: ApprovalPolicy) -> None:
             PendingAction.objects.filter(
                 pk=action.pk, status=Status.APPROVED, approval_round=action.approval_round
             ).update(rules_version=policy.version)
+
+
+def _void_lost_approvals(mailbox: Mailbox) -> None:
+    """Begin a new round where an approval given no longer counts: it never counts again."""
+    PendingAction.objects.filter(
+        mailbox=mailbox, status=Status.PENDING, approvals_given__gt=number_that_counts()
+    ).update(approvals_given=0, approval_round=F("approval_round") + 1)
 
 
 def _describe_value(name: str, value: Any) -> Any:

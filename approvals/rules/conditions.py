@@ -150,9 +150,9 @@ def is_from_older_version() -> Q:
 
 
 def are_rules_changed() -> Q:
-    """Return the condition for recipient lists that changed since the approval.
+    """Return the condition for rules about recipients or approvers that changed since the approval.
 
-    If the new lists still allow the action, its `rules_version` follows them.
+    If the new rules still allow the action, its `rules_version` follows them.
     """
     newer = ApprovalPolicy.objects.filter(
         ~Q(version=OuterRef("rules_version")), mailbox=OuterRef("mailbox")
@@ -191,7 +191,7 @@ VOID = {
     "rules_changed": (
         are_rules_changed,
         translatable(
-            "The rules about recipients changed after the approval, and they no longer allow every recipient."
+            "The rules about recipients or approvers changed after the approval, so that it no longer counts."
         ),
     ),
     "approval_over": (

@@ -2,6 +2,7 @@
 longer count.
 """
 
+from contextlib import suppress
 from datetime import timedelta
 from io import StringIO
 from typing import Any
@@ -11,9 +12,14 @@ from django.core.management import call_command
 from django.test import Client
 from django.utils import timezone
 
+from accounts.infra.problems import Problem
 from accounts.models import Invitation, Mailbox, Membership, Role, User
+from approvals.mailboxes import members
 from approvals.models import ApprovalPolicy, AuditEvent, PendingAction
+from approvals.rules.change import RULES, change_rules
+from approvals.rules.policy import policy_of
 from approvals.worker import maintenance
+from tests.approvals.conftest import approve
 from tests.conftest import Api, Reviewer
 from tests.support.people.browser import browser
 from tests.support.work import work
@@ -205,18 +211,63 @@ def test_rejoining_does_not_restore_voided_approvals(
     assert action.returned["code"] == "approver_lost"  # type: ignore[index]
 
 
-@pytest.mark.parametrize("before", ["approver", "manager"])
-def test_role_change_keeps_earlier_decisions(
-    api: Api, alice: User, bob: User, mailbox: Mailbox, server: MemoryServer, before: str
+def test_raised_role_keeps_earlier_decisions(
+    api: Api, alice: User, bob: User, mailbox: Mailbox, server: MemoryServer
 ) -> None:
-    Membership.objects.filter(user=bob).update(role=before)
     Reviewer.signed_in(bob).decide(api.propose(), "approve")
-    other = "manager" if before == "approver" else "approver"
-    browser(alice).post(f"/mailboxes/{mailbox.pk}/members/{bob.pk}/role/", {"role": other})
+    browser(alice).post(f"/mailboxes/{mailbox.pk}/members/{bob.pk}/role/", {"role": "manager"})
 
     work()
 
     assert len(server.ledger) == 1
+
+
+@pytest.mark.both
+@pytest.mark.parametrize("needed", [1, 2])
+@pytest.mark.parametrize("change", ["role", "rule"])
+def test_approval_without_the_right_never_counts_again(
+    api: Api,
+    alice: User,
+    bob: User,
+    dora: User,
+    mailbox: Mailbox,
+    server: MemoryServer,
+    change: str,
+    needed: int,
+) -> None:
+    """Take the right to approve from a person and give it back, before the mail leaves."""
+
+    def set_role(role: Role) -> None:
+        members.change_role(mailbox=mailbox, person=alice, user_id=bob.pk, role=role)
+
+    def set_rule(role: Role) -> None:
+        rules = {name: getattr(policy_of(mailbox), name) for name in RULES}
+        change_rules(mailbox=mailbox, person=alice, rules={**rules, "approver_role": role})
+
+    set_role(Role.MANAGER if change == "role" else Role.APPROVER)
+    ApprovalPolicy.objects.create(
+        mailbox=mailbox,
+        approvals_needed=needed,
+        approver_role=Role.MANAGER if change == "role" else Role.APPROVER,
+    )
+    Membership.objects.filter(user=dora).update(role=Role.MANAGER)
+    action_id = api.propose()
+    approve(action_id, bob)
+
+    if change == "role":
+        set_role(Role.APPROVER)
+        set_role(Role.MANAGER)
+    else:
+        set_rule(Role.MANAGER)
+        set_rule(Role.APPROVER)
+
+    if needed == 2:
+        with suppress(Problem):  # it says first that a decision no longer counts
+            approve(action_id, dora)
+        approve(action_id, dora)
+    work()
+    maintenance.sweep()
+    assert (PendingAction.objects.get().status, server.ledger) == ("pending", [])
 
 
 def test_disconnecting_says_what_happens_to_waiting_mail(
