@@ -152,7 +152,7 @@ def ask_back(
         )
     with transaction.atomic():
         action = lock_action(action_id)
-        refusal = _refusal(action, person, digest, revision, editing=False)
+        refusal = _refusal(action, person, digest, revision)
         if refusal is None:
             following = action.approval_round + 1
             PendingAction.objects.filter(pk=action.pk).update(
@@ -244,12 +244,10 @@ def _refuse(action: PendingAction, person: User, digest: str, revision: int, *, 
     raise refusal
 
 
-def _refusal(
-    action: PendingAction, person: User, digest: str, revision: int, *, editing: bool = True
-) -> Problem | None:
+def _refusal(action: PendingAction, person: User, digest: str, revision: int) -> Problem | None:
     if not may_decide(person, action.mailbox):
         return Problem("forbidden", "You may not decide for this mailbox.")
-    return _refusal_of_state(action, digest, revision, editing=editing)
+    return _refusal_of_state(action, digest, revision)
 
 
 def _refusal_of_state(
@@ -257,7 +255,6 @@ def _refusal_of_state(
     digest: str,
     revision: int,
     *,
-    editing: bool = True,
     found: Sequence[tuple[Any, ...]] | None = None,
 ) -> Problem | None:
     if action.status != Status.PENDING:
@@ -270,10 +267,12 @@ def _refusal_of_state(
         return Problem("conflict", "It has expired.")
     if action.digest != digest or action.revision != revision:
         return Problem("conflict", STALE)
-    # The first content could still be found under its id and be taken for the edited one.
-    if editing and any(doubts):
+    # The first content could still be found under its id and be taken for the edited one, and the
+    # page of another proposal would not show the doubt.
+    if any(doubts):
         return Problem(
             "conflict",
-            "This may have left already, so it cannot be edited. Ask for another proposal.",
+            "This may have been sent already, so it cannot be changed. Look in Sent, then approve it as it is or"
+            " reject it.",
         )
     return None

@@ -18,7 +18,7 @@ from approvals.core.states import SENTENCES, Status
 from approvals.core.types import Outcome, PreviewWarning, Speaks
 from approvals.decisions.locked import lock_action
 from approvals.decisions.rights import check_approver, may_decide, refusal_to_approve
-from approvals.decisions.verdicts import count_approval, refusal_of_unfit
+from approvals.decisions.verdicts import STALE, count_approval, refusal_of_unfit
 from approvals.lifecycle.content import refuse_unseen
 from approvals.lifecycle.news import add_news
 from approvals.lifecycle.outcomes import record_outcome
@@ -35,11 +35,18 @@ ANOTHER_ATTEMPT = translatable(
 
 @retry_if_rolled_back
 def resolve(
-    *, action_id: UUID, person: User, ruling: Ruling, fence: int, method: str = ""
+    *,
+    action_id: UUID,
+    person: User,
+    ruling: Ruling,
+    fence: int,
+    restored: str = "",
+    method: str = "",
 ) -> PendingAction:
     """Rule on an unknown outcome; the caller has checked that the person is really there (step-up).
 
-    `fence` names the attempt that the ruling is about. sent: the action succeeded, and the receipt
+    `fence` names the attempt that the ruling is about, `restored` the restore that the page showed
+    (`mark_of_restore`). sent: the action succeeded, and the receipt
     says who ruled. not_sent: the ruling approves another copy, in a new round. It counts as an
     approval of this person, and the mail leaves with the same Message-ID if enough people have
     approved. Raises `forbidden`, and `conflict` if the outcome is known, if the attempt is another
@@ -51,6 +58,8 @@ def resolve(
         action = lock_action(action_id)
         policy = policy_of(action.mailbox)
         refusal = _refusal(action, person, policy, ruling, fence)
+        if refusal is None and mark_of_restore(action) != restored:
+            refusal = Problem("conflict", STALE)
         if refusal:
             chain.record(
                 mailbox=action.mailbox,
@@ -71,6 +80,11 @@ def resolve(
         raise refusal
     action.refresh_from_db()
     return action
+
+
+def mark_of_restore(action: PendingAction) -> str:
+    """Return a mark of the restore with which an action came back; empty if there was none."""
+    return action.restored_at.isoformat() if action.restored_at else ""
 
 
 def refusal_to_rule(action: PendingAction, person: User) -> Problem | None:

@@ -18,7 +18,7 @@ from approvals.core.digest import digest_of
 from approvals.core.risk import rank_risk
 from approvals.core.states import SENTENCES, Status
 from approvals.core.types import Proposal, Remarks
-from approvals.lifecycle import notes, queries
+from approvals.lifecycle import notes, queries, reconcile
 from approvals.lifecycle.revisions import insert_authors, insert_revision
 from approvals.lifecycle.standing import Standing, read_standing
 from approvals.models import ApprovalPolicy, IdempotencyRecord, PendingAction, Revision
@@ -259,7 +259,8 @@ def replaceable(*, caller: Caller, mailbox: Mailbox, action_id: str) -> PendingA
     """Return the caller's own action of this mailbox that a new proposal may replace, locked.
 
     Needs a transaction. Raises `not_found` for any other action. Raises `conflict` if it is
-    decided, or if a reviewer has edited it and has not asked for changes since.
+    decided, if it may have been sent, or if a reviewer has edited it and has not asked for changes
+    since.
     """
     found = queries.find(
         queries.of_caller(caller).filter(mailbox=mailbox, proposer=caller.user), action_id
@@ -271,6 +272,12 @@ def replaceable(*, caller: Caller, mailbox: Mailbox, action_id: str) -> PendingA
         raise Problem(
             "conflict",
             join(translatable("It cannot be replaced any more."), SENTENCES[Status(action.status)]),
+        )
+    # The page of another action would not show the doubt.
+    if reconcile.may_have_left(action):
+        raise Problem(
+            "conflict",
+            "It may have been sent already, so it cannot be replaced. Ask a person to look in Sent and decide.",
         )
     review = queries.review_of(action)
     if review is not None and review["verdict"] == "edited":

@@ -1,6 +1,7 @@
 """New revisions of a pending action: the row and its blobs; earlier decisions become void."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from accounts.infra.compiled_sql import Insert, database_now
@@ -62,9 +63,14 @@ def add_revision(
     """Replace the present content by new content, or add findings to the same content.
 
     The row is locked. Decisions count for the revision they name, so earlier ones are void. `more`
-    goes with the update.
+    goes with the update. New content keeps the findings that earlier revisions have told.
     """
     number, digest = action.revision + 1, digest_of(payload)
+    if digest != action.digest:
+        warnings = preview.get("warnings") or []
+        known = {warning["code"] for warning in warnings}
+        told = [w for code, w in _find_notices(action).items() if code not in known]
+        preview = {**preview, "warnings": [*warnings, *told]}
     Author.objects.get_or_create(action=action, person=author)
     Revision.objects.create(
         action=action,
@@ -86,6 +92,17 @@ def add_revision(
         **more,
     )
     action.refresh_from_db()
+
+
+def _find_notices(action: PendingAction) -> dict[str, Any]:
+    """Return the newest warning of each code that a revision with the same content has added."""
+    notices = {}
+    for before, after in pairwise(action.revisions.order_by("number")):
+        if before.digest == after.digest:
+            known = before.preview.get("warnings") or []
+            added = (w for w in after.preview.get("warnings") or [] if w not in known)
+            notices.update({warning["code"]: warning for warning in added})
+    return notices
 
 
 def add_notice(action: PendingAction, warnings: Sequence[PreviewWarning], **more: Any) -> None:

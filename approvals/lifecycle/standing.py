@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Exists, IntegerField, Subquery
+from django.db.models import Exists, IntegerField, Q, Subquery
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -30,7 +30,8 @@ class _CountRows(Subquery):
 class Standing:
     """The rules of the mailbox, and the other actions that matter for a new one.
 
-    `has_recent_twin`: an action with the same fingerprint was proposed within the window.
+    `has_recent_twin`: an action with the same fingerprint was proposed within the window, or is
+    leaving, or it is not known whether it left.
     `has_open_twin`: one is pending or approved, however old it is. `waiting` counts the pending
     proposals of the caller's person in this mailbox, up to the limit for a person.
     """
@@ -81,6 +82,7 @@ def _others(most: int) -> Select:
     def select() -> Any:
         of_mailbox = PendingAction.objects.filter(mailbox=slot(PendingAction, "mailbox")).order_by()
         twins = of_mailbox.filter(fingerprint=slot(PendingAction, "fingerprint"))
+        is_recent = Q(created_at__gt=slot(PendingAction, "created_at", "since"))
         waiting = of_mailbox.filter(
             status=Status.PENDING, proposer=slot(PendingAction, "proposer")
         ).values("pk")
@@ -89,7 +91,7 @@ def _others(most: int) -> Select:
             Mailbox.objects.filter(pk=slot(Mailbox, "id", "mailbox"))
             .order_by()
             .values_list(
-                Exists(twins.filter(created_at__gt=slot(PendingAction, "created_at", "since"))),
+                Exists(twins.filter(is_recent | Q(status__in=(Status.EXECUTING, Status.UNKNOWN)))),
                 Exists(twins.filter(status__in=(Status.PENDING, Status.APPROVED))),
                 _CountRows(waiting[:most]),
                 Now(),

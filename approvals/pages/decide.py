@@ -129,6 +129,7 @@ def resolve(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse:
             person=request.user,
             ruling=said["ruling"],
             fence=said["fence"],
+            restored=said["restored"],
             method=sign_in_method(request),
         )
     except Problem as problem:

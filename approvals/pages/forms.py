@@ -26,9 +26,10 @@ class RejectForm(CancelForm):
 
 
 class ResolveForm(forms.Form):
-    """A ruling, and the fence of its attempt."""
+    """A ruling, the fence of its attempt, and the mark of a restore that the page showed."""
 
     fence = forms.IntegerField(min_value=1)
+    restored = forms.CharField(required=False)
     ruling = forms.ChoiceField(choices=[("sent", "sent"), ("not_sent", "not_sent")])
 
 

@@ -190,6 +190,7 @@ def _about(
         "attempts": reads.attempts,
         "may_have_left": reconcile.may_have_left(action),
         "also_left": reconcile.find_unshown_send(action),
+        "restored": rulings.mark_of_restore(action),
         "not_again": rulings.may_order_again(action, person)
         if action.status == Status.UNKNOWN
         else None,

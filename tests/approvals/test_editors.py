@@ -2,13 +2,15 @@
 
 import pytest
 from django.db import IntegrityError, transaction
+from django.db.models.functions import Now
 from django.utils import timezone
 
 from accounts.infra.problems import Problem
-from accounts.models import Mailbox, Membership, Role, User
+from accounts.models import ApiToken, Mailbox, Membership, Role, User
+from approvals.core.risk import Risk
 from approvals.models import ApprovalPolicy, Decision, PendingAction
 from tests.approvals.conftest import approve
-from tests.approvals.revisions import edit
+from tests.approvals.revisions import ask_back, edit
 from tests.conftest import Api
 from tests.support.work import work
 from tools.providers.memory import MemoryServer
@@ -30,6 +32,21 @@ def test_edit_voids_earlier_decisions(api: Api, mailbox: Mailbox, bob: User, cha
     assert PendingAction.objects.get().status == "pending"
     approve(action_id, bob)
     assert PendingAction.objects.get().status == "approved"
+
+
+def test_edit_keeps_the_news_told_before(api: Api, alice: User, bob: User) -> None:
+    action_id = api.propose()
+    ApiToken.objects.update(revoked_at=Now())
+    with pytest.raises(Problem):
+        approve(action_id, alice)
+    ask_back(action_id, alice, "Say Friday, please.")
+
+    for subject in ("Changed", "Changed again"):
+        edit(action_id, bob, subject=subject)
+
+    action = PendingAction.objects.get()
+    told = [warning["code"] for warning in action.current.preview["warnings"]]
+    assert (action.risk, told[-2:]) == (Risk.RISK, ["token_revoked", "changes_requested"])
 
 
 @pytest.mark.fault(10)

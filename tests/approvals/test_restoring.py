@@ -20,8 +20,9 @@ from approvals.pauses import restored
 from approvals.worker.execution import execute
 from approvals.worker.restore import reconcile_after_restore
 from tests.approvals.kinds import NOT_NOW, Script, handed_over
+from tests.approvals.revisions import ask_back
 from tests.approvals.test_restored import home, lose
-from tests.conftest import Api, Reviewer
+from tests.conftest import HELLO, Api, Reviewer, problem_of
 from tools.providers.memory import MemoryServer
 from tools.sending.kinds import SendMail
 
@@ -126,7 +127,10 @@ def test_unknown_mail_says_that_a_later_attempt_may_be_lost(
     assert action.restored_at
     assert proof.verify() == []
     assert "restored from an older copy" in reviewer.page(str(action.pk)).content.decode()
-    rulings.resolve(action_id=action.pk, person=alice, ruling="not_sent", fence=1)
+    before = {"ruling": "not_sent", "fence": "1"}  # the form of a page from before the restore
+    assert reviewer.decide(str(action.pk), "resolve", **before).status_code == 409
+    now = {**before, "restored": rulings.mark_of_restore(action)}
+    assert reviewer.decide(str(action.pk), "resolve", **now).status_code == 302
     action = PendingAction.objects.get(pk=action.pk)
     assert "restored from an older copy" in warning_of(action)
 
@@ -138,6 +142,21 @@ def test_program_learns_that_restored_mail_may_have_left(api: Api) -> None:
     after_restore()
 
     assert api.tool("get_action", action_id=waiting).json()["may_have_been_sent_at"]
+
+
+@pytest.mark.both
+def test_mail_in_doubt_is_not_replaced(api: Api, alice: User) -> None:
+    """Refuse the replacement, because its page would not say that the mail may have left."""
+    waiting = api.propose()
+    after_restore()
+
+    with pytest.raises(Problem) as refused:
+        ask_back(waiting, alice, "Say Friday, please.")
+    assert "may have been sent already" in refused.value.detail
+    answer = api.tool("send_email", **{**HELLO, "confirm": True, "replaces": waiting})
+
+    assert (answer.status_code, problem_of(answer)["code"]) == (409, "conflict")
+    assert PendingAction.objects.get().status == "pending"
 
 
 def test_dead_lease_in_the_copy_needs_no_sweeper(
@@ -204,7 +223,7 @@ def test_possibly_sent_mail_stays_unchanged(api: Api, reviewer: Reviewer, alice:
             revision=waiting.revision,
             changes={"subject": "Another"},
         )
-    assert "may have left already" in refused.value.detail
+    assert "may have been sent already" in refused.value.detail
 
 
 # A worker that began after the approval looks in Sent first

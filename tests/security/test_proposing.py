@@ -2,6 +2,7 @@
 found again.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
@@ -17,9 +18,12 @@ from approvals.core.types import Preview, Proposal, Target
 from approvals.lifecycle import proposals
 from approvals.lifecycle.proposals import replaceable
 from approvals.models import ApprovalPolicy, IdempotencyRecord, PendingAction
-from tests.approvals.conftest import approve
+from approvals.worker.execution import execute
+from tests.approvals.conftest import approve, approved, script
+from tests.approvals.kinds import Script, handed_over
 from tests.conftest import HELLO, Api
 
+__all__ = ["approved", "script"]
 pytestmark = pytest.mark.django_db(transaction=True)
 PROPOSAL = Proposal(
     kind="mail.send",
@@ -68,6 +72,22 @@ def test_approved_duplicate_is_warned_about_at_any_age(api: Api, alice: User) ->
         PendingAction.objects.update(created_at=timezone.now() - timedelta(days=3))
     preview = api.tool("send_email", **HELLO).json()
     assert "possible_duplicate" in {warning["code"] for warning in preview["warnings"]}, preview
+
+
+@pytest.mark.both
+def test_twin_of_unknown_mail_has_a_warning(
+    api: Api, approved: Callable[..., PendingAction], script: Script
+) -> None:
+    script.instead = handed_over
+    execute(approved().pk, worker="test")
+    assert PendingAction.objects.get().status == "unknown"
+    with guards.lift_guards(connection):
+        PendingAction.objects.update(created_at=timezone.now() - timedelta(days=3))
+
+    again = PendingAction.objects.get(pk=api.propose())
+
+    codes = {warning["code"] for warning in again.current.preview["warnings"]}
+    assert "possible_duplicate" in codes
 
 
 def test_replacement_repeated_after_a_race_is_answered(

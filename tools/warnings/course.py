@@ -10,7 +10,9 @@ from tools.warnings.context import Context, Later
 
 def possible_duplicate(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
     if context.recent_duplicate:
-        text = translatable("The same recipients, subject and text were proposed moments ago.")
+        text = translatable(
+            "The same recipients, subject and text were proposed moments ago, or may have been sent."
+        )
     elif context.open_twin:
         text = translatable("The same recipients, subject and text are already waiting.")
     else:
