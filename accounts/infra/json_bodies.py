@@ -12,8 +12,8 @@ from accounts.infra.foreign_text import BROKEN, find_broken, load_json
 from accounts.infra.problems import FieldError, Problem
 from accounts.infra.texts import translatable
 
-# In an ASGI scope: an asynchronous function that reads the body within its limits and returns a
-# `receive` for it.
+# In an ASGI scope: an asynchronous function that reads the body of a person, given by id, within its
+# limits and returns a `receive` for it.
 READ_BODY = "mailhub.read_body"
 MAX_DEPTH = 50
 # The types that programs declare for JSON. The second line has the types that curl and `fetch` declare

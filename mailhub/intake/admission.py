@@ -20,12 +20,12 @@ from mailhub.intake.rules import Asked, Rule, rule_for, too_large
 
 @dataclass(frozen=True, kw_only=True)
 class Admitted:
-    """The size limit of an admitted body, whether the sender is known, and the caller if a token
-    named one.
+    """The size limit of an admitted body, the person who sends it if one is known, and the caller if
+    a token named one.
     """
 
     limit: int
-    known: bool = False
+    person_id: int | None = None
     caller: Caller | None = None
 
 
@@ -42,7 +42,10 @@ def admit(asked: Asked) -> Admitted:
     if asked.length is not None and asked.length > rule.known:
         raise too_large(rule.known)
     caller = _caller(asked, rule) if _needs_caller(asked, rule) else None
-    known = caller is not None or (_needs_caller(asked, rule) and _is_signed_in(asked.headers))
+    person_id = caller.user.pk if caller else None
+    if caller is None and _needs_caller(asked, rule):
+        person_id = _signed_in(asked.headers)
+    known = person_id is not None
     if not known and rule.admits in ("token", "token or person"):
         raise Problem("unauthenticated", "Sign in, or send a token.")
     if asked.is_multipart and not rule.multipart:
@@ -52,7 +55,7 @@ def admit(asked: Asked) -> Admitted:
     limit = rule.known if known or rule.admits == "itself" else rule.anonymous
     if asked.length is not None and asked.length > limit:
         raise too_large(limit)
-    return Admitted(limit=limit, known=known, caller=caller)
+    return Admitted(limit=limit, person_id=person_id, caller=caller)
 
 
 def _needs_caller(asked: Asked, rule: Rule) -> bool:
@@ -76,11 +79,11 @@ def _caller(asked: Asked, rule: Rule) -> Caller | None:
     )
 
 
-def _is_signed_in(headers: Mapping[str, str]) -> bool:
-    """Return True if the session cookie belongs to a signed-in person."""
+def _signed_in(headers: Mapping[str, str]) -> int | None:
+    """Return the id of the signed-in person to whom the session cookie belongs."""
     request = HttpRequest()
     request.COOKIES = parse_cookie(headers.get("Cookie", ""))
     if settings.SESSION_COOKIE_NAME not in request.COOKIES:
-        return False
+        return None
     SessionMiddleware(lambda _: HttpResponse()).process_request(request)
-    return get_user(request).is_authenticated
+    return get_user(request).pk

@@ -59,11 +59,11 @@ async def _with_body(
 ) -> None:
     try:
         admitted = await _admit_async(asked)
-        read = partial(_body, asked, admitted.limit, receive, stack)
+        read = partial(_body, admitted.limit, receive, stack)
         if is_asked_by_app(asked):
             scope, send = {**scope, READ_BODY: read}, _close_after_refusal(send)
         else:
-            receive = await read()
+            receive = await read(admitted.person_id)
     except Exception as error:
         problem = error if isinstance(error, Problem) else fault(error)
         await sync_to_async(close_old_connections)()
@@ -72,13 +72,15 @@ async def _with_body(
     await app({**scope, ADMITTED: admitted.caller}, receive, send)
 
 
-async def _body(asked: Asked, limit: int, receive: Receive, stack: AsyncExitStack) -> Receive:
-    """Read the body within the limits; return a `receive` that passes it on complete.
+async def _body(
+    limit: int, receive: Receive, stack: AsyncExitStack, person_id: int | None
+) -> Receive:
+    """Read a person's body within the limits; return a `receive` that passes it on complete.
 
     Raises Problem.
     """
-    stack.enter_context(room_for(limit if asked.length is None else asked.length))
-    return _replay(await _read(receive, limit), receive)
+    note = stack.enter_context(room_for(person_id))
+    return _replay(await _read(receive, limit, note), receive)
 
 
 def _close_after_refusal(send: Send) -> Send:
@@ -111,8 +113,8 @@ def _headers(scope: Any) -> Mapping[str, str]:
     return CaseInsensitiveMapping({name: ",".join(several) for name, several in values.items()})
 
 
-async def _read(receive: Receive, limit: int) -> bytes:
-    """Return the whole body; raise Problem 400, 408 or 413."""
+async def _read(receive: Receive, limit: int, note: Callable[[int], None]) -> bytes:
+    """Return the whole body; raise Problem 400, 408, 413 or 503."""
     clock = asyncio.get_running_loop()
     began, received, pieces, more = clock.time(), 0, list[bytes](), True
     while more:
@@ -129,6 +131,7 @@ async def _read(receive: Receive, limit: int) -> bytes:
         received += len(piece)
         if received > limit:
             raise too_large(limit)
+        note(received)
         pieces.append(piece)
     return b"".join(pieces)
 

@@ -61,8 +61,7 @@ def _with_body(app: App, asked: Asked, environ: Environ, start_response: Any) ->
     stack = ExitStack()
     try:
         admitted = admit(asked)
-        stack.enter_context(room_for(admitted.limit if asked.length is None else asked.length))
-        body = _read(environ, asked, admitted)
+        body = _read(environ, asked, admitted, stack.enter_context(room_for(admitted.person_id)))
     except Exception as error:
         stack.close()
         close_old_connections()
@@ -98,17 +97,25 @@ class _Held:
             self._stack.close()
 
 
-def _read(environ: Environ, asked: Asked, admitted: Admitted) -> bytes:
+def _read(environ: Environ, asked: Asked, admitted: Admitted, note: Callable[[int], None]) -> bytes:
     """Return the whole body; raise Problem 408, 413 or 503."""
     stream, client = environ["wsgi.input"], environ.get(SOCKET)
     if client is None:  # another server than gunicorn, whose socket we must not close
-        return _read_pieces(stream, asked.length, admitted.limit, lambda received: None)
+        return _read_pieces(stream, asked.length, admitted.limit, note)
     if asked.length is not None:
+        note(asked.length)
         whole = _read_at_once(stream, client, asked.length)
         if whole is not None:
             return whole
-    with _take_slow_slot(known=admitted.known), _cutter.watch(client) as watched:
-        body = _read_pieces(stream, asked.length, admitted.limit, watched.note)
+        note(0)
+
+    def arrive(received: int) -> None:
+        note(received)
+        watched.note(received)
+
+    known = admitted.person_id is not None
+    with _take_slow_slot(known=known), _cutter.watch(client) as watched:
+        body = _read_pieces(stream, asked.length, admitted.limit, arrive)
         if watched.cut:
             raise too_slow()
     stream.failed = False

@@ -89,7 +89,7 @@ async def _check_body(scope: Scope, receive: Receive, caller: Caller) -> Receive
     read_body = scope.get(READ_BODY)
     if read_body is None:
         return receive
-    replay: Receive = await read_body()
+    replay: Receive = await read_body(caller.user.pk)
     message = await replay()
     body = message.get("body", b"")
     check_json(body)
