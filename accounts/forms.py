@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from accounts.access.roles import connected_of
 from accounts.infra.idn import plain_address
-from accounts.models import SCOPES, STAFF_SCOPES, Mailbox, User
+from accounts.models import CHAT_NAME, SCOPES, Mailbox, User, allowed_scopes
 
 _PICK = _("Choose at least one.")
 LIFETIMES = (
@@ -90,11 +90,17 @@ class TokenForm(forms.Form):
         cast(forms.MultipleChoiceField, self.fields["scopes"]).choices = [
             (scope, words)
             for scope, words in SCOPES.items()
-            if owner.is_staff or scope not in STAFF_SCOPES
+            if scope in allowed_scopes(owner, SCOPES)
         ]
         cast(forms.ModelMultipleChoiceField, self.fields["mailboxes"]).queryset = connected_of(
             owner
         )
+
+    def clean_name(self) -> str:
+        name: str = self.cleaned_data["name"]
+        if name == CHAT_NAME:
+            raise forms.ValidationError(_("This is the name of the chat. Choose another name."))
+        return name
 
 
 class AccessForm(forms.Form):

@@ -351,5 +351,5 @@ class M365RunCommand(SendingParameters):
     command: str = Field(
         min_length=1,
         max_length=8000,
-        description='a line: m365 outlook message list --folderName "Inbox"',
+        description='a line: m365 teams channel list --teamName "Sales"',
     )

@@ -19,7 +19,7 @@ from accounts.access import audience, rate_limits
 from accounts.access.caller import Caller, Surface
 from accounts.access.signed_in import AuthenticatedRequest
 from accounts.infra.compiled_sql import Select, columns_of, instance, slot
-from accounts.models import ApiToken, User, digest_of
+from accounts.models import ApiToken, User, allowed_scopes, digest_of
 
 ACCESS_PREFIX = "mho_"  # of the access tokens that `accounts.oauth` gives out
 LAST_USED_EVERY = timedelta(minutes=1)
@@ -49,7 +49,7 @@ def caller_of_token(secret: str, *, surface: Surface) -> Caller:
     # Once a minute is exact enough for a person, and saves a write on each call.
     if token.last_used_at is None or token.last_used_at < now - LAST_USED_EVERY:
         ApiToken.objects.filter(pk=token.pk).update(last_used_at=now)
-    granted = frozenset(token.scopes)
+    granted = allowed_scopes(token.user, token.scopes)
     caller = Caller(
         user=token.user,
         surface=surface,
@@ -85,7 +85,8 @@ def find_caller(user_id: int, token_id: UUID | None) -> Caller | None:
     token = _good_tokens().select_related("user").filter(pk=token_id, user=user_id).first()
     if token is None:
         return None
-    return Caller(user=token.user, surface="rest", token=token, scopes=frozenset(token.scopes))
+    scopes = allowed_scopes(token.user, token.scopes)
+    return Caller(user=token.user, surface="rest", token=token, scopes=scopes)
 
 
 def find_again(caller: Caller, *, seconds: float = FRESH_SECONDS) -> Caller:

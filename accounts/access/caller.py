@@ -2,10 +2,10 @@
 
 import time
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal, Self
+from typing import Literal, Self
 
 from accounts.access.quotas import Usage
-from accounts.models import SCOPES, STAFF_SCOPES, ApiToken, User
+from accounts.models import CHAT_NAME, SCOPES, ApiToken, User, allowed_scopes
 
 Surface = Literal["rest", "mcp", "agent", "web", "command"]
 
@@ -21,8 +21,6 @@ class Caller:
     were looked up, in seconds of the monotonic clock.
     """
 
-    CHAT: ClassVar[str] = "chat"
-
     user: User
     surface: Surface
     token: ApiToken | None = None
@@ -36,14 +34,13 @@ class Caller:
         """Return the chat of a signed-in person. Its model reads what others wrote, so it is a
         program.
         """
-        scopes = frozenset(SCOPES) - (frozenset() if person.is_staff else STAFF_SCOPES)
-        return cls(user=person, surface="agent", scopes=scopes)
+        return cls(user=person, surface="agent", scopes=allowed_scopes(person, SCOPES))
 
     @property
     def name(self) -> str:
         if self.token:
             return self.token.name
-        return "" if self.is_person else self.CHAT
+        return "" if self.is_person else CHAT_NAME
 
     @property
     def actor(self) -> str:

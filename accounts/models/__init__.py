@@ -13,6 +13,7 @@ from accounts.models.people import (
     digest_of,
 )
 from accounts.models.tokens import (
+    CHAT_NAME,
     SCOPE_ROLES,
     SCOPES,
     STAFF_SCOPES,
@@ -20,9 +21,11 @@ from accounts.models.tokens import (
     ApiToken,
     QuotaUse,
     RequestRecord,
+    allowed_scopes,
 )
 
 __all__ = [
+    "CHAT_NAME",
     "SCOPES",
     "SCOPE_ROLES",
     "STAFF_SCOPES",
@@ -42,5 +45,6 @@ __all__ = [
     "TokenRefresh",
     "User",
     "UserManager",
+    "allowed_scopes",
     "digest_of",
 ]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import secrets
 import uuid
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 
 from django.db import models
-from django.db.models import F
+from django.db.models import F, Q
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
@@ -33,8 +34,15 @@ SCOPE_ROLES = {
 }
 # A program without a token of its own asks for these.
 USUAL_SCOPES = tuple(SCOPE_ROLES)
-# They reach beyond a token's mailboxes, so only staff can grant them on the page.
+# They reach beyond a token's mailboxes, so only staff can grant and use them.
 STAFF_SCOPES = frozenset({"m365:run"})
+# A program is found by its name, and this is the name of the chat.
+CHAT_NAME = "chat"
+
+
+def allowed_scopes(person: User, scopes: Iterable[str]) -> frozenset[str]:
+    """Return these scopes without the ones for staff, unless the person is staff now."""
+    return frozenset(scopes) - (frozenset() if person.is_staff else STAFF_SCOPES)
 
 
 class Tokens(models.QuerySet["ApiToken"]):
@@ -88,6 +96,7 @@ class ApiToken(models.Model):
             # Actions, keys and chats of a program are found by its name, so nothing takes the name
             # of a revoked token.
             models.UniqueConstraint(fields=["user", "name"], name="token_name_once_for_a_user"),
+            models.CheckConstraint(condition=~Q(name=CHAT_NAME), name="token_is_not_named_chat"),
         ]
 
     def __str__(self) -> str:

@@ -19,15 +19,16 @@ from django.utils import timezone
 from accounts.access.roles import connected_of
 from accounts.audit_hook import record_event
 from accounts.models import (
+    CHAT_NAME,
     SCOPE_ROLES,
     SCOPES,
-    STAFF_SCOPES,
     USUAL_SCOPES,
     ApiToken,
     Mailbox,
     Membership,
     Role,
     User,
+    allowed_scopes,
     digest_of,
 )
 from accounts.oauth.programs import name_of
@@ -54,8 +55,7 @@ def offered_scopes(person: User, asked: Collection[str]) -> list[str]:
     return [
         scope
         for scope in SCOPES
-        if scope in (asked or USUAL_SCOPES)
-        and (person.is_staff or scope not in STAFF_SCOPES)
+        if scope in allowed_scopes(person, asked or USUAL_SCOPES)
         and any(role.covers(SCOPE_ROLES.get(scope, Role.VIEWER)) for role in roles)
     ]
 
@@ -105,7 +105,7 @@ def _free_name(person: User, client: Client) -> str:
     """Return a name that nothing of this person has ever had: a proposer is found by its name, and
     a sign-in must not see the actions of another.
     """
-    taken = set(ApiToken.objects.filter(user=person).values_list("name", flat=True))
+    taken = {CHAT_NAME, *ApiToken.objects.filter(user=person).values_list("name", flat=True)}
     name, number = name_of(client)[:NAME_LENGTH], 1
     while name in taken:
         number += 1

@@ -49,7 +49,6 @@ def of_caller(caller: Caller) -> QuerySet[PendingAction]:
     return PendingAction.objects.filter(
         proposer=caller.user,
         proposer_name=caller.name,
-        token_id__isnull=not caller.token,  # a token may have the name of the chat
         mailbox__in=roles.mailboxes(caller),
     )
 

@@ -31,7 +31,7 @@ def open_thread(caller: Caller, name: str | None) -> Thread:
 
 
 def _owner(caller: Caller) -> str:
-    """Return the name of the token; empty for the person, also if a token is named as the chat."""
+    """Return the name of the token; empty for the chat of the person."""
     return caller.token.name if caller.token else ""
 
 

@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 from django.apps import apps
 from django.core.management import CommandError, call_command
-from django.db import connection
+from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 
 from accounts.access import request_log
@@ -70,7 +70,7 @@ def test_token_is_shown_once_with_the_lines_to_paste(alice: User, mailbox: Mailb
     [
         ({"name": ""}, "required"), ({"scopes": []}, "required"), ({"scopes": ["mail:approve"]}, "mail:approve"),
         ({"mailboxes": []}, "required"), ({"days": "9999"}, "9999"),
-        ({"name": "agent"}, "has or had this name"),
+        ({"name": "agent"}, "has or had this name"), ({"name": " chat "}, "This is the name of the chat"),
     ],
 )  # fmt: skip
 def test_senseless_token_is_refused_in_words(
@@ -91,6 +91,33 @@ def test_new_token_cannot_take_the_name_of_a_revoked_one(
     with pytest.raises(CommandError, match="has or had that name"):
         call_command("create_token", *named, "--mailboxes", mailbox.address)
     assert ApiToken.objects.count() == 1
+
+
+@pytest.mark.both
+def test_no_token_has_the_name_of_the_chat(
+    api: Api, alice: User, mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither from the command or any other code, nor after an upgrade."""
+    named = ["--user", alice.email, "--name", "chat", "--scopes", "mail:read"]
+    with pytest.raises(CommandError, match="This is the name of the chat"):
+        call_command("create_token", *named, "--mailboxes", mailbox.address)
+    with pytest.raises(IntegrityError), transaction.atomic():
+        ApiToken.objects.update(name="chat")
+
+    step = import_module("accounts.migrations.0020_name_of_the_chat")
+    (check,) = (each for each in ApiToken._meta.constraints if "named_chat" in each.name)
+    others = [each for each in ApiToken._meta.constraints if each is not check]
+    with monkeypatch.context() as earlier, connection.schema_editor() as editor:
+        earlier.setattr(ApiToken._meta, "constraints", others)  # SQLite makes the table of them
+        editor.remove_constraint(ApiToken, check)
+    try:
+        ApiToken.objects.update(name="chat")
+        step.rename_tokens(apps, None)
+    finally:
+        with connection.schema_editor() as editor:
+            editor.add_constraint(ApiToken, check)
+    renamed = ApiToken.objects.get()
+    assert renamed.name == f"chat {renamed.pk}"
 
 
 @pytest.mark.both
@@ -127,6 +154,13 @@ def test_only_staff_give_a_token_microsoft_365(alice: User, mailbox: Mailbox, st
     assert ('value="m365:run"' in offered) is staff
     assert ("m365:run is not one of the available choices" in answer) is not staff
     assert ApiToken.objects.exists() is staff
+    named = ["--user", alice.email, "--name", "second", "--scopes", "m365:run"]
+    if staff:
+        call_command("create_token", *named, "--mailboxes", mailbox.address)
+    else:
+        with pytest.raises(CommandError, match="Only a token of staff can have m365:run"):
+            call_command("create_token", *named, "--mailboxes", mailbox.address)
+    assert ApiToken.objects.count() == 2 * staff
 
 
 def test_token_for_a_foreign_mailbox_is_refused(

@@ -19,9 +19,8 @@ NEED_THE_ROW = {
     "_subjects",
     "record",  # the list of a token's requests
     "_refuse_when_full",
-    "of_caller",  # a token may have the name of the chat
-    "may_change",
-    "_owner",
+    "_owner",  # the threads of the chat have no name
+    "find_again",  # the chat is found by its person
     "_insert",  # the proposal keeps the token
     "refuse_callback",  # the webhooks of a token
     "issue",  # a link is bound to the token

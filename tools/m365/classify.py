@@ -1,5 +1,5 @@
-"""From a line of text to a command that may run: parsed, judged by the CLI's own list of commands,
-rewritten. Pure.
+"""From a line of text to a command that may run: parsed, and judged by the CLI's own list of
+commands. Pure.
 
 The line never reaches a shell of ours, and the line that runs is built again from its parts. The
 MCP server behind does use a shell (`dist/util.js`, `spawn(command, {shell: true})`). So each part
@@ -10,8 +10,7 @@ reason.
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass, field
 from enum import Enum
 
 from accounts.infra.texts import translatable
@@ -56,9 +55,26 @@ OPTION_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 # Refused by the server anywhere in the line, and NUL.
 SHELL_CHARACTERS = re.compile(r"[;&|`$<>\n\r\0]")
 
-MESSAGE_LIST = "outlook message list"
-WINDOW = timedelta(hours=2)
-UNLIMITING = frozenset({"top", "pagesize", "orderby"})
+# Mail has its own tools, which hide mailhub's own mail with its sign-in codes. So no command that
+# shows mail is run: of `outlook` only these are.
+OUTLOOK = (
+    "outlook calendar ", "outlook calendargroup ", "outlook event ", "outlook mail send ",
+    "outlook mailbox settings ", "outlook report ", "outlook room ", "outlook roomlist ",
+)  # fmt: skip
+# These find mail, or hold it: of a group, flagged as a task, reported, or as the input of a flow.
+SHOWS_MAIL = (
+    "search ", "entra m365group conversation ", "todo task get ", "todo task list ",
+    "purview threatassessment get ", "purview threatassessment list ", "flow run get ", "flow run list ",
+)  # fmt: skip
+# The CLI puts values into addresses unchanged, so `--id ../messages` would show mail too. Only for
+# SharePoint a value may be a path or an address, and only one of SharePoint.
+SHAREPOINT = frozenset({"spo", "spe", "spp", "file", "onedrive"})
+PATH = re.compile(r"[/\\?#%]")
+LEADS_AWAY = re.compile(
+    r"\.\.|%2e|[\x00-\x1f]|https?:(?!//[a-z0-9-]+\.sharepoint(-mil)?\.(com|us|cn|de)(/|$))",
+    re.IGNORECASE,
+)
+LOCAL = "query"  # the CLI filters its answer by it
 
 
 class Nature(Enum):
@@ -117,9 +133,6 @@ class Command:
         """Return the command as one line that a POSIX shell splits into `argv` again."""
         return shlex.join(self.argv)
 
-    def option(self, name: str) -> str | None:
-        return next((value for given, value in self.options if given == name), None)
-
 
 def classified(text: str, known: Mapping[str, CliCommand]) -> Command:
     """Parse a line and judge it; raise Refused.
@@ -154,23 +167,6 @@ def classified(text: str, known: Mapping[str, CliCommand]) -> Command:
     return Command(
         name=name, options=tuple(_options(words[start:], command)), nature=command.nature
     )
-
-
-def rewrite(command: Command, *, now: datetime) -> Command:
-    """Return the command as it is run.
-
-    A list of mails gets a time window and loses the options that would remove it; the output is
-    always JSON.
-    """
-    if command.name != MESSAGE_LIST:
-        return command
-    options = [(name, value) for name, value in command.options if name.lower() not in UNLIMITING]
-    end = command.option("endTime")
-    if command.option("startTime") is None:
-        options.append(("startTime", _moment(_parse_time(end) or now, minus=WINDOW)))
-    if end is None:
-        options.append(("endTime", _moment(now)))
-    return replace(command, options=tuple(options))
 
 
 def refuse_ambiguous(command: Command, known: Mapping[str, CliCommand]) -> None:
@@ -211,6 +207,11 @@ def _refuse_outright(words: list[str]) -> None:
                 reason=REFUSED_GROUPS[group],
             )
         )
+    name = " ".join([*words, ""]).lower()
+    if name.startswith(SHOWS_MAIL) or (group == "outlook" and not name.startswith(OUTLOOK)):
+        raise Refused(
+            translatable("Commands that show mail are never run here. Use the tools for mail.")
+        )
     if any("accesstoken" in word.lower() for word in words):
         raise Refused(translatable("Access tokens are never shown here."))
 
@@ -233,8 +234,6 @@ def _options(words: list[str], command: CliCommand) -> list[tuple[str, str | Non
             value_given = rest.pop(0)
         if given in DROPPED:
             continue
-        if command.name == MESSAGE_LIST and given.lower() in UNLIMITING:
-            continue  # the CLI has no such option there, but models ask for it
         name = _find_option(word, given, command)
         if value_given is None and name in command.valued:
             raise Refused(translatable("--%(name)s needs a value.", name=name))
@@ -280,20 +279,13 @@ def _check_value(name: str, value: str, command: CliCommand) -> None:
         )
     if value.startswith("-"):
         raise Refused(translatable("--%(name)s: a value cannot start with a dash.", name=name))
+    foreign = LEADS_AWAY if command.name.split()[0] in SHAREPOINT else PATH
+    if command.nature is Nature.READ and name != LOCAL and foreign.search(value):
+        raise Refused(
+            translatable(
+                "--%(name)s: this value could lead the command to other data, such as mail.",
+                name=name,
+            )
+        )
     if name in command.switches and value not in ("true", "false"):
         raise Refused(translatable("--%(name)s is a switch: true or false.", name=name))
-
-
-def _parse_time(text: str | None) -> datetime | None:
-    try:
-        moment = datetime.fromisoformat(text) if text else None
-    except ValueError:
-        raise Refused(translatable("--endTime is no ISO 8601 time.")) from None
-    return moment.replace(tzinfo=moment.tzinfo or UTC) if moment else None
-
-
-def _moment(moment: datetime, *, minus: timedelta = timedelta(0)) -> str:
-    """Return the time as JavaScript's `toISOString` writes it."""
-    return (
-        (moment - minus).astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    )

@@ -11,8 +11,6 @@ from tools.mail.text.redaction import redact
 
 MAX_CHARS = 4000
 MARK = " …[truncated]"
-NEWEST = 3
-PREVIEW_CHARS = 120
 STATUS_FIELDS = ("connectedAs", "cloudType", "authType", "connectionName", "appId", "appTenant")
 
 
@@ -42,31 +40,6 @@ def _status(data: Any) -> Any:
     )
 
 
-def _message_list(data: Any) -> Any:
-    """Return the newest three, independent of their order."""
-    if not isinstance(data, list):
-        return None
-    mails = sorted(
-        (mail for mail in data if isinstance(mail, dict)),
-        key=lambda mail: str(mail.get("receivedDateTime") or ""),
-        reverse=True,
-    )
-    return [_mail(mail) for mail in mails[:NEWEST]]
-
-
-def _mail(mail: Mapping[str, Any]) -> dict[str, Any]:
-    sender = _inside(_inside(mail.get("from")).get("emailAddress"))
-    members = {
-        "id": mail.get("id"),
-        "subject": str(mail.get("subject") or "")[:255],
-        "fromName": sender.get("name"),
-        "fromAddress": sender.get("address"),
-        "receivedDateTime": mail.get("receivedDateTime"),
-        "preview": str(mail.get("bodyPreview") or "")[:PREVIEW_CHARS],
-    }
-    return {name: value for name, value in members.items() if value is not None}
-
-
 def _event_add(data: Any) -> Any:
     if not isinstance(data, dict):
         return None
@@ -83,7 +56,6 @@ def _event_add(data: Any) -> Any:
 
 REDUCERS: Mapping[str, Callable[[Any], Any]] = {
     "status": _status,
-    "outlook message list": _message_list,
     "outlook event add": _event_add,
 }
 

@@ -5,7 +5,6 @@ approval.
 import hashlib
 import shlex
 import time
-from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
@@ -28,7 +27,6 @@ from tools.m365.classify import (
     Refused,
     classified,
     refuse_ambiguous,
-    rewrite,
     server_line,
 )
 from tools.m365.commands import known_commands
@@ -71,7 +69,7 @@ def run_command(caller: Caller, parameters: M365RunCommand) -> dict[str, Any] | 
             translatable("%(name)s is switched off on this server (MCP_M365_TOOLS).", name=NAME),
         )
     try:
-        command = rewrite(classified(parameters.command, known_commands()), now=datetime.now(UTC))
+        command = classified(parameters.command, known_commands())
         refuse_ambiguous(command, known_commands())
     except Refused as refusal:
         raise Problem("policy_blocked", str(refusal)) from None

@@ -7,7 +7,7 @@ from django.db import IntegrityError, transaction
 
 from accounts.audit_hook import record_event
 from accounts.management.lookup import find_mailbox, find_user
-from accounts.models import SCOPES, ApiToken, Membership
+from accounts.models import CHAT_NAME, SCOPES, ApiToken, Membership, allowed_scopes
 
 
 class Command(BaseCommand):
@@ -38,6 +38,12 @@ class Command(BaseCommand):
             raise CommandError(
                 f"Unknown scope: {', '.join(unknown) or 'none given'}. There are: {', '.join(SCOPES)}."
             )
+        if refused := set(wanted) - allowed_scopes(owner, wanted):
+            raise CommandError(
+                f"Only a token of staff can have {', '.join(refused)}. Leave it out, or make its owner staff."
+            )
+        if name == CHAT_NAME:
+            raise CommandError("This is the name of the chat. Choose another name.")
         bound = [find_mailbox(address) for address in mailboxes.split(",") if address.strip()]
         if (
             Membership.objects.filter(user=owner, mailbox__in=bound).count() != len(bound)

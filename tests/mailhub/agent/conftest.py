@@ -105,7 +105,7 @@ def door(transactional_db: None) -> Iterator[str]:
 
 @pytest.fixture
 def agent_api(alice: User, mailbox: Mailbox) -> Api:
-    return make_api(alice, mailbox, name="chat")
+    return make_api(alice, mailbox, name="assistant")
 
 
 @pytest.fixture

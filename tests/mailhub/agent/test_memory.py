@@ -52,7 +52,7 @@ def test_thread_belongs_to_its_first_caller(
     """Refuse the thread to other people, and also to the person's own token, which may have fewer
     permissions.
     """
-    stranger = make_api(charlie, foreign_mailbox, name="chat")
+    stranger = make_api(charlie, foreign_mailbox, name="agent")
     other = Chat(url=door, headers={"Authorization": f"Bearer {stranger.secret}"})
     person.ask("The secret word is xylophone.", threadId="t")
     for somebody in (chat, other):

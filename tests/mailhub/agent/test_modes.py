@@ -102,7 +102,7 @@ def test_safe_write_turn_ends_with_a_pending_action(
     assert f"/actions/{action.pk}/" in answer.text
     assert answer.text.endswith("Nothing has been sent.")
     assert len(model.requests) == 2, "the turn ends there"
-    assert action.proposer_name == "chat"
+    assert action.proposer_name == "assistant"
     work()
     assert server.ledger == []
 

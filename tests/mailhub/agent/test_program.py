@@ -14,6 +14,7 @@ from mailhub.agent.models import ToolCall
 from tests.conftest import HELLO, Api, Reviewer
 from tests.mailhub.agent.conftest import Chat
 from tests.support.people.browser import browser
+from tests.support.people.programs import Program
 from tests.support.servers.model import ModelServer, Says
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(90)]
@@ -30,7 +31,7 @@ def use(chat: Chat, model: ModelServer, tool: str, mode: str = "safeWrite", **gi
 def test_chat_sees_and_withdraws_only_what_it_proposed(
     person: Chat, model: ModelServer, agent_api: Api
 ) -> None:
-    """Also a token of the same person and of the same name is another program."""
+    """Also a token of the same person is another program."""
     foreign = agent_api.propose()
     model.says(Says(calls=(("send_email", {**HELLO, "subject": "Mine", "confirm": True}),)))
     person.ask("Write to Mira", mode="safeWrite")
@@ -42,6 +43,21 @@ def test_chat_sees_and_withdraws_only_what_it_proposed(
     assert use(person, model, "cancel_action", action_id=own)["state"] == "cancelled"
     assert agent_api.get(f"/actions/{foreign}").json()["state"] == "pending"
     assert agent_api.get(f"/actions/{own}").status_code == 404
+
+
+def test_program_named_as_the_chat_is_another_program(
+    person: Chat, model: ModelServer, alice: User, mailbox: Mailbox
+) -> None:
+    draft = use(person, model, "create_draft", **DRAFT)["id"]
+    given = {**HELLO, "confirm": True, "idempotency_key": "k"}
+    model.says(Says(calls=(("send_email", given),)))
+    person.ask("Write to Mira", mode="safeWrite")
+    own = str(PendingAction.objects.get().pk)
+    other = Program.registered(name="chat").api(alice, mailbox)
+
+    assert other.tool("delete_draft", draft_id=draft).status_code == 202
+    assert other.tool("send_email", **given).json()["action"]["id"] != own
+    assert other.get(f"/actions/{own}").status_code == 404
 
 
 def test_audit_and_pages_name_the_chat_as_the_actor(

@@ -1,7 +1,6 @@
 """Commands that may be run, commands that wait for a person, and commands that are blocked."""
 
 import shlex
-from datetime import UTC, datetime
 
 import pytest
 
@@ -11,17 +10,13 @@ from tools.m365.classify import (
     Refused,
     classified,
     refuse_ambiguous,
-    rewrite,
     server_line,
 )
 from tools.m365.commands import known_commands
 
-NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
-LIST = "m365 outlook message list"
-
 
 def run(line: str) -> str:
-    return server_line(rewrite(classified(line, known_commands()), now=NOW))
+    return server_line(classified(line, known_commands()))
 
 
 @pytest.mark.parametrize(
@@ -44,8 +39,8 @@ def run(line: str) -> str:
         ("m365 spo file checkin --webUrl https://c --url /f", Nature.WRITE),
         ("m365 teams team archive --id 1", Nature.WRITE),
         ("m365 outlook event add --subject Talk", Nature.WRITE),
-        ("m365 outlook message list remove", Nature.WRITE),
-        ("m365 outlook message", Nature.WRITE),
+        ("m365 teams team list remove", Nature.WRITE),
+        ("m365 teams team", Nature.WRITE),
         ("m365 something new list --any option", Nature.WRITE),
         ("m365 spo listitem add --contentType Item --webUrl https://c --Title x", Nature.WRITE),
         ("m365 spo list view set --webUrl https://c --listId 1 --id 2", Nature.WRITE),
@@ -134,26 +129,55 @@ def test_command_that_nobody_runs_is_refused_with_a_reason(line: str) -> None:
         classified(line, known_commands())
 
 
-def test_mail_list_always_has_a_two_hour_window() -> None:
-    window = "--startTime 2026-11-22T10:00:00.000Z --endTime 2026-11-22T12:00:00.000Z"
-    for unlimited in (
-        "",
-        " --top 500",
-        ' --pageSize "100" --orderby "receivedDateTime desc"',
-        " --TOP=9",
+@pytest.mark.parametrize(
+    "line",
+    [
+        "m365 outlook message list",
+        "m365 Outlook Message list",
+        "m365 outlook message move --id 1 --targetFolderName Archive",
+        "m365 outlook attachment list",
+        "m365 outlook mail list",
+        "m365 search --scopes message --queryText code",
+        "m365 entra m365group conversation list --groupName Sales",
+        "m365 entra m365group conversation post list --groupName Sales --threadId 1",
+        "m365 todo task list --listName Flagged",
+        "m365 purview threatassessment get --id 1 --withResults",
+        "m365 flow run get --name 1 --flowName 2 --environmentName 3 --withTrigger",
+    ],
+)
+def test_command_that_shows_mail_is_refused(line: str) -> None:
+    with pytest.raises(Refused, match="Use the tools for mail"):
+        classified(line, known_commands())
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "m365 outlook event get --userName a@b.example --id ../messages",
+        "m365 outlook event get --userName a@b.example --calendarId '..\\messages' --id 1",
+        "m365 outlook event get --userName 'a/messages?x=@b.example' --id 1",
+        "m365 outlook event get --userName a@b.example --id %2e%2e%2fmessages",
+        "m365 spo web get --url 'https://graph.microsoft.com/v1.0/me/messages#'",
+        "m365 spo web get --url HTTPS:graph.microsoft.com/v1.0/me/messages#",
+        "m365 spo web get --url https://c.sharepoint.com@graph.microsoft.com/v1.0/me/messages#",
+        "m365 file list --webUrl https://c.sharepoint.com --folderUrl '/.\t./../me/messages'",
+        "m365 file list --webUrl https://c.sharepoint.com --folderUrl /../me/messages",
+        "m365 file list --webUrl https://c.sharepoint.com --folderUrl /%2E./me/messages",
+    ],
+)
+def test_value_cannot_lead_a_reading_command_to_mail(line: str) -> None:
+    with pytest.raises(Refused, match="could lead the command"):
+        classified(line, known_commands())
+
+
+def test_other_commands_of_outlook_and_paths_still_run() -> None:
+    for line in (
+        "m365 outlook calendar list --userName a@b.example",
+        "m365 outlook event list --userName a@b.example --query '[?subject==1]'",
+        "m365 outlook report mailactivitycounts --period D7",
+        "m365 spo file get --webUrl https://contoso.sharepoint.com/sites/a --url '/sites/a/Q4 #1.txt'",
     ):
-        assert (
-            run(f"{LIST} --folderName Inbox{unlimited}")
-            == f"{LIST} --folderName Inbox {window} --output json"
-        )
-
-
-def test_window_is_completed_and_keeps_its_values() -> None:
-    assert run(f"{LIST} --endTime 2026-11-01T09:00:00Z") == (
-        f"{LIST} --endTime 2026-11-01T09:00:00Z --startTime 2026-11-01T07:00:00.000Z --output json"
-    )
-    assert run(f'{LIST} --startTime "2026-11-01T09:00:00Z"').count("--startTime") == 1
-    assert "--endTime 2026-11-22T12:00:00.000Z" in run(f'{LIST} --startTime "2026-11-01T09:00:00Z"')
+        assert classified(line, known_commands()).nature is Nature.READ
 
 
 def test_answer_is_always_json_and_hides_its_transport() -> None:
@@ -163,12 +187,12 @@ def test_answer_is_always_json_and_hides_its_transport() -> None:
 
 def test_any_value_reaches_the_program_unchanged() -> None:
     value = 'Q4 "plan" isn\'t *done* #1 (really) ~ !x \\ ü'
-    line = run(f"m365 teams team get --name {shlex.quote(value)}")
+    line = run(f"m365 teams team set --name {shlex.quote(value)}")
     assert shlex.split(line) == [
         "m365",
         "teams",
         "team",
-        "get",
+        "set",
         "--name",
         value,
         "--output",

@@ -27,6 +27,7 @@ EVENT = "m365 outlook event add --subject Talk"
 
 @pytest.fixture
 def runner(alice: User, mailbox: Mailbox) -> Api:
+    User.objects.filter(pk=alice.pk).update(is_staff=True)
     return make_api(alice, mailbox, name="runner", scopes=["m365:run", "mail:propose"])
 
 
@@ -40,7 +41,6 @@ def test_agent_gets_the_answer_to_its_approved_command(
     runner: Api, alice: User, reviewer: Reviewer, m365: M365, settings: Any
 ) -> None:
     settings.MCP_M365_STRICT_READONLY = False
-    User.objects.filter(pk=alice.pk).update(is_staff=True)
     m365.answers(outlook_event_add=ADDED)
     action_id = runner.tool("m365_run_command", command=EVENT, confirm=True).json()["action"]["id"]
     assert "result" not in runner.get(f"/actions/{action_id}").json()
@@ -65,13 +65,13 @@ def test_agent_gets_the_answer_to_its_approved_command(
 def test_reads_are_recorded_and_shown_to_their_person(
     runner: Api, alice: User, bob: User, m365: M365
 ) -> None:
-    m365.answers(outlook_message_list=[], teams_team_get={"exit": "no such team"})
-    runner.tool("m365_run_command", command="m365 outlook message list --top 100")
+    m365.answers(outlook_calendar_list=[], teams_team_get={"exit": "no such team"})
+    runner.tool("m365_run_command", command="m365 outlook calendar list --output csv")
     runner.tool("m365_run_command", command="m365 teams team get --id 1")
 
     mine = page(alice)
-    assert "m365 outlook message list --startTime" in mine
-    assert "--top" not in mine
+    assert "m365 outlook calendar list" in mine
+    assert "csv" not in mine
     assert "runner" in mine
     assert ">error<" in mine
     assert "outlook" not in page(bob)

@@ -5,6 +5,7 @@ blocked.
 import json
 import logging
 import os
+import re
 import signal
 import tarfile
 from collections.abc import Iterator
@@ -14,13 +15,16 @@ from typing import Any
 import pytest
 from mcp.client import Client
 
-from accounts.models import Mailbox, User
+from accounts.access.auth import find_caller
+from accounts.models import ApiToken, Mailbox, User
 from approvals.models import PendingAction
 from approvals.pauses import switch
 from approvals.worker import void
 from mailhub.asgi import application
 from tests.conformance.served import Door, served
 from tests.conftest import Api, Reviewer, make_api, problem_of
+from tests.support.people.browser import browser
+from tests.support.people.programs import Program
 from tests.support.processes.programs import until
 from tests.support.servers.m365 import M365, NPM_CLI, npm_folder
 from tests.support.work import work
@@ -28,54 +32,66 @@ from tools.m365.client import M365Client, Unreachable
 from tools.m365.commands import FILE, format_commands
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(120)]
-MAIL = {
-    "id": "1",
-    "subject": "Offer",
-    "receivedDateTime": "2026-11-22T10:00:00Z",
-    "bodyPreview": "p" * 500,
-}
+TEAM = {"id": "1", "displayName": "Offer", "description": "p" * 500}
 EVENT = "m365 outlook event add --subject Talk --attendees bob@lovelace.example,eve@out.example"
 
 
 @pytest.fixture
 def runner(alice: User, mailbox: Mailbox) -> Api:
+    User.objects.filter(pk=alice.pk).update(is_staff=True)
     return make_api(alice, mailbox, name="runner", scopes=["m365:run", "mail:propose"])
 
 
 @pytest.fixture
-def writes(settings: Any, alice: User) -> None:
+def writes(settings: Any) -> None:
     settings.MCP_M365_STRICT_READONLY = False
-    User.objects.filter(pk=alice.pk).update(is_staff=True)
 
 
 def run(api: Api, command: str, **more: Any) -> Any:
     return api.tool("m365_run_command", command=command, **more)
 
 
-def test_reading_command_gets_a_window_and_short_output(runner: Api, m365: M365) -> None:
-    m365.answers(outlook_message_list=[MAIL] * 50)
-    answer = run(runner, 'm365 outlook message list --folderName "Inbox" --top 100')
+def test_reading_command_runs_and_its_output_is_short(runner: Api, m365: M365) -> None:
+    m365.answers(teams_channel_list=[TEAM] * 50)
+    answer = run(runner, 'm365 teams channel list --teamName "Sales team"')
     assert answer.status_code == 200, answer.content
     result = answer.json()
-    assert len(json.loads(result["output"])) == 3
-    assert len(answer.content) < 4000
+    assert len(result["output"]) < 4100
     (call,) = m365.calls
-    assert call[:5] == ["outlook", "message", "list", "--folderName", "Inbox"]
-    assert {"--startTime", "--endTime"} < set(call)
-    assert "--top" not in call
-    assert result["command"].startswith("m365 outlook message list --folderName Inbox --startTime ")
+    assert call[:5] == ["teams", "channel", "list", "--teamName", "Sales team"]
+    assert result["command"] == "m365 teams channel list --teamName 'Sales team'"
+
+
+def test_token_of_former_staff_runs_no_command(
+    runner: Api, alice: User, m365: M365, mailbox: Mailbox
+) -> None:
+    """Neither as it is, nor with a new secret, nor as a sign-in of a program."""
+    m365.answers(status={"connectedAs": "ada@lovelace.example"})
+    alice.refresh_from_db()
+    connected = Program.registered().api(alice, mailbox, scope="m365:run", scopes="m365:run")
+    assert [run(each, "m365 status").status_code for each in (runner, connected)] == [200, 200]
+    User.objects.filter(pk=alice.pk).update(is_staff=False)
+    answer = browser(alice).post(f"/tokens/{ApiToken.objects.get(name='runner').pk}/rotate/")
+    rotated = Api(secret=re.findall(r"mh_[\w-]{43}", answer.content.decode())[0])
+
+    for each in (rotated, connected):
+        assert problem_of(run(each, "m365 status"))["code"] == "forbidden"
+    grants = ApiToken.objects.values_list("pk", flat=True)
+    found = [find_caller(alice.pk, token_id) for token_id in grants]
+    assert [caller and caller.may("m365:run") for caller in found] == [False, False]
+    assert len(m365.calls) == 2
 
 
 def test_log_has_only_size_and_hash_of_output(
     runner: Api, m365: M365, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    m365.answers(outlook_message_list=[MAIL] * 50)
-    run(runner, "m365 outlook message list")
+    m365.answers(teams_team_list=[TEAM] * 50)
+    run(runner, "m365 teams team list")
     line = next(record.msg for record in caplog.records if "m365_command" in str(record.msg))
     assert isinstance(line, dict)
     assert line["raw_bytes"] > 10_000
-    assert line["slim_bytes"] < 4000
+    assert line["slim_bytes"] < 4100
     assert len(line["sha256"]) == 64
     assert "Offer" not in caplog.text
     assert "ppp" not in caplog.text
@@ -110,6 +126,8 @@ def test_command_that_ends_with_an_error_is_a_problem(runner: Api, m365: M365) -
         "m365 login",
         "m365 request --url x",
         "m365 teams team get --id @/etc/passwd",
+        "m365 outlook message list --folderName Inbox",
+        "m365 outlook event get --id ../messages",
     ],
 )
 def test_blocked_command_is_not_run(runner: Api, m365: M365, command: str) -> None:
@@ -186,8 +204,8 @@ def test_server_death_in_a_write_is_unknown_and_not_repeated(
 def test_write_is_a_high_risk_that_only_staff_approve(
     runner: Api, reviewer: Reviewer, m365: M365
 ) -> None:
-    User.objects.filter(pk=reviewer.user.pk).update(is_staff=False)
     proposal = run(runner, EVENT, confirm=True).json()
+    User.objects.filter(pk=reviewer.user.pk).update(is_staff=False)
     action_id = proposal["action"]["id"]
     assert [warning["code"] for warning in proposal["warnings"]] == ["m365_write"]
     assert (
@@ -284,6 +302,7 @@ def test_missing_start_command_names_the_setting(runner: Api, settings: Any) -> 
 def test_tool_needs_its_scope_and_is_hidden_without_it(
     alice: User, mailbox: Mailbox, m365: M365, foreign_api: Api
 ) -> None:
+    User.objects.update(is_staff=True)
     reader = make_api(alice, mailbox, name="reader", scopes=["mail:read"])
     assert problem_of(run(reader, "m365 status"))["code"] == "forbidden"
     assert "m365" not in reader.get("/tools").content.decode()

@@ -46,7 +46,7 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "get_action": {"action_id": ID},
     "list_actions": {"state": "pending", "limit": 20},
     "cancel_action": {"action_id": ID},
-    "m365_run_command": {"command": "m365 outlook message list --folderName Inbox"},
+    "m365_run_command": {"command": "m365 teams team list"},
     "webhooks_create": {"url": "https://agent.example/hook", "events": ["action.succeeded"]},
 }
 
@@ -186,13 +186,13 @@ RESULTS: dict[str, dict[str, Any]] = {
         "preview": {
             "kind": "m365",
             "mailbox": _ALICE,
-            "command": "m365 outlook message remove --id 1",
+            "command": "m365 outlook event remove --id 1",
             "digest": _SHA256,
             "text": "Run in Microsoft 365. Nothing has been sent.",
         },
         "warnings": [],
     },
-    "CommandOutput": {"command": "m365 outlook message list", "output": "[]"},
+    "CommandOutput": {"command": "m365 teams team list", "output": "[]"},
     "ProposalResult": {
         "status": "pending",
         "action": _ACTION
