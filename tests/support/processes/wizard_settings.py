@@ -3,5 +3,7 @@ loopback.
 """
 
 from mailhub.settings import *  # noqa: F403
+from tests.support.loopback import EveryServer
 
-MAILHUB_LOOPBACK_FOR_PEOPLE = MAILHUB_LOOPBACK_SERVERS  # noqa: F405
+# The servers of a test begin after the process, on ports of their own.
+MAILHUB_LOOPBACK_SERVERS = MAILHUB_LOOPBACK_FOR_PEOPLE = EveryServer()
