@@ -105,6 +105,7 @@ def test_unknown_verb_counts_as_a_write() -> None:
         "m365 spo file checkin --webUrl --comment x",
         "m365 teams team get --id @/etc/passwd",
         "m365 teams team get --id=@/etc/passwd",
+        "m365 teams team get --id @secrets",
         "m365 teams team get --id '-x'",
         "m365 teams team get --id=-x",
         "m365 flow list --environmentName d --asAdmin maybe",
