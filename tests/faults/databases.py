@@ -47,7 +47,9 @@ class OnPostgres(DurablePostgres):
     environment: Mapping[str, object] = MappingProxyType({})
 
     def connect(self, url: str, *, writes: bool) -> Connection:
-        connection: Any = psycopg.connect(url, autocommit=True, connect_timeout=5)
+        # The proof writes also while the server takes no writes of the programs.
+        options = "-c default_transaction_read_only=off"
+        connection: Any = psycopg.connect(url, autocommit=True, connect_timeout=5, options=options)
         return connection  # type: ignore[no-any-return]
 
     def refusals(self) -> str:
