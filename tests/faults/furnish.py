@@ -65,7 +65,11 @@ def rule(action_ids: list[str]) -> dict[str, int]:
         _let_approve(bob, action.mailbox, manager=ada)
         fences[str(action.pk)] = action.fence
         ruled = rulings.resolve(
-            action_id=action.pk, person=ada, ruling="not_sent", fence=action.fence
+            action_id=action.pk,
+            person=ada,
+            ruling="not_sent",
+            fence=action.fence,
+            restored=rulings.mark_of_restore(action),
         )
         if ruled.status == Status.PENDING:
             verdicts.approve(

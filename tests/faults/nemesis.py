@@ -262,9 +262,14 @@ class Nemesis:
     def _hold_journal(self) -> bool:
         """Hold the journal for longer than a worker waits, as a frozen machine does."""
         file = self._plant.journal.open("ab")
-        fcntl.flock(file, fcntl.LOCK_EX)
-        self._after(HELD_SECONDS, file.close)
-        return True
+        deadline = time.monotonic() + LOOKS_SECONDS
+        while time.monotonic() < deadline:
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                self._after(HELD_SECONDS, file.close)
+                return True
+        file.close()  # an earlier blow holds it
+        return False
 
     def _freeze_holder(self) -> bool:
         """Freeze a process while it holds the journal."""

@@ -45,6 +45,29 @@ class Report:
     def states(self) -> Counter[str]:
         return Counter(action.status for action in self.tables.actions)
 
+    def tell(self, violation: Violation) -> str:
+        """Return the violation, and all that is known of its action, in each world."""
+        named = violation.about.partition(" ")[0].rstrip(",")
+        worlds = [*((restore.at, restore.lost) for restore in self.restores), ("end", self.tables)]
+        lines = [str(violation)]
+        for until, tables in worlds:
+            rows = [
+                *(each for each in tables.actions if each.id == named),
+                *(
+                    each
+                    for table in (tables.decisions, tables.attempts, tables.events)
+                    for each in table
+                    if each.action == named
+                ),
+            ]
+            lines += [f"  until {until}:", *(f"    {row}" for row in rows)]
+        ids = {
+            each.message_id for _, tables in worlds for each in tables.actions if each.id == named
+        }
+        lines += [f"  sent {entry.at}" for entry in self.ledger if entry.message_id in ids]
+        lines += [f"  restored {restore.at} to {restore.ended}" for restore in self.restores]
+        return "\n".join(lines)
+
 
 def prove(setup: Setup, plan: Plan, home: Path) -> Report:
     """Run the proof, and return its report.

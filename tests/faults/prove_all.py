@@ -50,7 +50,7 @@ def test_promise_is_kept_on_every_queue(tmp_path: Path, capsys: pytest.CaptureFi
             blows = sum(reports[-1].blows.values())
             ledger = len(reports[-1].ledger)
             print(f"\n{queue}, seed {SEED}: {ledger} in the ledger; {states}; {blows} blows")  # noqa: T201
-        broken = [str(violation) for violation in reports[-1].violations]
+        broken = [reports[-1].tell(violation) for violation in reports[-1].violations]
         assert not broken, "\n".join([f"{queue}, seed {SEED}", *broken])
         if len(QUEUES) == len(get_args(QueueKind)):
             write(PAGE, reports)
