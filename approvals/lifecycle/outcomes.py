@@ -10,12 +10,13 @@ from django.db.models import F
 from django.db.models.functions import Greatest, Now
 
 from accounts.infra.compiled_sql import Select, instance, read_together, slot
-from accounts.infra.texts import dump_texts
+from accounts.infra.texts import dump_texts, translatable
 from accounts.infra.transactions import pipelined_transaction
 from approvals.audit import chain
 from approvals.core.states import OPEN, Status
-from approvals.core.types import BEFORE_WIRE, Outcome
+from approvals.core.types import BEFORE_WIRE, Outcome, PreviewWarning
 from approvals.lifecycle import backoff
+from approvals.lifecycle.returns import return_with_warnings
 from approvals.models import Attempt, PendingAction, Rest
 
 log = structlog.get_logger(__name__)
@@ -29,6 +30,17 @@ LEFT_OPEN = {
     Attempt.Phase.PREPARED: (Attempt.Verdict.NOT_SENT, BEFORE_WIRE.kind),
     Attempt.Phase.WIRE_STARTED: (Attempt.Verdict.UNKNOWN, ""),
 }
+
+RESTORED = "may_have_been_sent"  # code of the notice that a restore left
+LATER_ATTEMPT = PreviewWarning(
+    code=RESTORED,
+    title=translatable("It may have been sent already."),
+    text=translatable(
+        "The attempt that this copy of the database knows sent nothing, but a later one may have. Look in"
+        " the Sent folder, or ask a recipient, before you approve it."
+    ),
+    severity="risk",
+)
 
 _locked = Select(
     lambda: PendingAction.objects.select_for_update(no_key=True).filter(
@@ -86,8 +98,33 @@ def record_outcome(
 
     A worker that lost its lease after the wire was started knows the truth: it may still turn
     `unknown` into it. An "accepted" that comes later still closes the action, whatever was ordered
-    meanwhile. `changes` go with the move.
+    meanwhile. An action of a restored copy that was not sent by this attempt goes to a person, because
+    the copy may not know a later one. `changes` go with the move.
     """
+    try:
+        return _record(action_id, fence, outcome, evidence, actor, changes)
+    except _CameBack:
+        with transaction.atomic():
+            moved = _record(action_id, fence, outcome, evidence, actor, changes, came_back=True)
+            if moved:
+                return_with_warnings(PendingAction.objects.get(pk=action_id), [LATER_ATTEMPT])
+        return moved
+
+
+class _CameBack(Exception):
+    """The action came back with an older copy, and would be sent again on its old approval."""
+
+
+def _record(
+    action_id: UUID,
+    fence: int,
+    outcome: Outcome,
+    evidence: str,
+    actor: str,
+    changes: dict[str, Any],
+    *,
+    came_back: bool = False,
+) -> bool:
     with pipelined_transaction():
         found, tried, end = read_together(
             (_locked, {"pk": action_id}),
@@ -106,6 +143,9 @@ def record_outcome(
         following = backoff.next_state(
             outcome, tries=action.attempts.count() if outcome.verdict == "not_sent" else 1
         )
+        doubted = source is Status.UNKNOWN and action.restored_at is not None
+        if doubted and following.status is Status.APPROVED and not came_back:
+            raise _CameBack
         _write(attempt, outcome, evidence)
         moved = action.start_move(
             source, following.status, **{**_changes(outcome, following), **changes}

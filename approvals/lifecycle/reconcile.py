@@ -14,14 +14,13 @@ from django.db.models.functions import Now
 from approvals.audit import chain
 from approvals.core.states import Status
 from approvals.core.types import ApprovedAction, Kind, Outcome, Prepares
-from approvals.lifecycle.outcomes import record_outcome
+from approvals.lifecycle.outcomes import RESTORED, record_outcome
 from approvals.models import Attempt, AuditEvent, PendingAction
 
 log = structlog.get_logger(__name__)
 
 DESTROYED = "draft_destroyed"  # code of an attempt whose order names no object any more
 PROOFS = ("outcome_accepted", "outcome_refused", "outcome_not_sent", "proven_unsent")
-RESTORED = "may_have_been_sent"  # code of the notice that a restore left
 
 
 class NotLookedAt(Exception):

@@ -14,8 +14,8 @@ from approvals.core.kinds import get_kind
 from approvals.core.states import Status
 from approvals.core.types import Outcome, PreviewWarning
 from approvals.lifecycle.load import load_approved
-from approvals.lifecycle.outcomes import close_as_sent, record_outcome
-from approvals.lifecycle.reconcile import RESTORED, NotLookedAt, find_in_sent
+from approvals.lifecycle.outcomes import RESTORED, close_as_sent, record_outcome
+from approvals.lifecycle.reconcile import NotLookedAt, find_in_sent
 from approvals.lifecycle.returns import return_with_warnings
 from approvals.lifecycle.revisions import add_notice
 from approvals.models import Attempt, PendingAction
@@ -113,7 +113,14 @@ def _warn(action: PendingAction, warning: PreviewWarning) -> None:
         return_with_warnings(current, [warning])
     elif current.status == Status.PENDING:
         add_notice(current, [warning], approval_round=current.approval_round + 1)
-        _record(current)
+        chain.record(
+            mailbox=current.mailbox_id,
+            event="noticed",
+            actor="command",
+            action_id=current.pk,
+            revision=current.revision,
+            code=RESTORED,
+        )
     elif current.status == Status.UNKNOWN:
         chain.record(  # it voids nothing
             mailbox=current.mailbox_id,
@@ -123,17 +130,6 @@ def _warn(action: PendingAction, warning: PreviewWarning) -> None:
             code=RESTORED,
         )
     PendingAction.objects.filter(pk=action.pk).update(unreconciled=False)
-
-
-def _record(action: PendingAction) -> None:
-    chain.record(
-        mailbox=action.mailbox_id,
-        event="noticed",
-        actor="command",
-        action_id=action.pk,
-        revision=action.revision,
-        code=RESTORED,
-    )
 
 
 def _warning(found: Found, line: journal.Entry | None) -> PreviewWarning:

@@ -15,6 +15,7 @@ from accounts.infra.problems import Problem
 from accounts.models import Mailbox, User
 from approvals.audit import proof
 from approvals.decisions import edits, rulings
+from approvals.lifecycle.outcomes import record_outcome
 from approvals.models import PendingAction
 from approvals.pauses import restored
 from approvals.worker.execution import execute
@@ -133,6 +134,27 @@ def test_unknown_mail_says_that_a_later_attempt_may_be_lost(
     assert reviewer.decide(str(action.pk), "resolve", **now).status_code == 302
     action = PendingAction.objects.get(pk=action.pk)
     assert "restored from an older copy" in warning_of(action)
+
+
+def test_proof_about_a_known_attempt_says_nothing_of_a_lost_one(
+    approved: Callable[..., PendingAction], script: Script
+) -> None:
+    """The lost database had proven that the first attempt sent nothing, and had begun another."""
+    script.instead = handed_over
+    action = approved()
+    execute(action.pk, worker="test")
+    after_restore()
+    script.instead = None
+
+    assert record_outcome(action.pk, 1, NOT_NOW, evidence="probe")
+
+    action.refresh_from_db()
+    assert (action.status, action.approvals_given) == ("pending", 0)
+    assert "a later one may have" in warning_of(action)
+    execute(action.pk, worker="test")
+    action.refresh_from_db()
+    assert action.status == "pending"
+    assert proof.verify() == []
 
 
 def test_program_learns_that_restored_mail_may_have_left(api: Api) -> None:

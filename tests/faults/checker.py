@@ -297,8 +297,11 @@ def not_the_truth(
     }
     for action in tables.actions:
         tried = [attempt for attempt in tables.attempts if attempt.action == action.id]
+        # Its copy in Sent, which mailhub made then, outlives a restore and is found there.
         by_person = any(
-            (attempt.verdict, attempt.evidence) == ("accepted", "person") for attempt in tried
+            (attempt.action, attempt.verdict, attempt.evidence) == (action.id, "accepted", "person")
+            for world in found
+            for attempt in world.tables.attempts
         )
         if action.status == "succeeded" and action.message_id not in sent and not by_person:
             yield Violation(invariant=3, name="said_sent_and_was_not", about=action.id)
