@@ -277,7 +277,7 @@ class Nemesis:
         deadline = time.monotonic() + LOOKS_SECONDS
         while inode and time.monotonic() < deadline:
             for line in LOCKS.read_text().splitlines():
-                if inode in line and "->" not in line:
+                if inode in line and "->" not in line and str(os.getpid()) != line.split()[4]:
                     pid = int(line.split()[4])
                     os.kill(pid, signal.SIGSTOP)
                     self._after(HELD_SECONDS, partial(_continue, pid))
