@@ -10,7 +10,7 @@ from django.db.models import F
 from django.db.models.functions import Greatest, Now
 
 from accounts.infra.compiled_sql import Select, instance, read_together, slot
-from accounts.infra.texts import dump_texts, translatable
+from accounts.infra.texts import Translatable, dump_texts, join, translatable
 from accounts.infra.transactions import pipelined_transaction
 from approvals.audit import chain
 from approvals.core.states import OPEN, Status
@@ -30,16 +30,10 @@ LEFT_OPEN = {
     Attempt.Phase.PREPARED: (Attempt.Verdict.NOT_SENT, BEFORE_WIRE.kind),
     Attempt.Phase.WIRE_STARTED: (Attempt.Verdict.UNKNOWN, ""),
 }
-
 RESTORED = "may_have_been_sent"  # code of the notice that a restore left
-LATER_ATTEMPT = PreviewWarning(
-    code=RESTORED,
-    title=translatable("It may have been sent already."),
-    text=translatable(
-        "The attempt that this copy of the database knows sent nothing, but a later one may have. Look in"
-        " the Sent folder, or ask a recipient, before you approve it."
-    ),
-    severity="risk",
+LOOK_FIRST = translatable("Look in the Sent folder, or ask a recipient, before you approve it.")
+LATER_ATTEMPT = translatable(
+    "The attempt that this copy of the database knows sent nothing, but a later one may have."
 )
 
 _locked = Select(
@@ -107,8 +101,20 @@ def record_outcome(
         with transaction.atomic():
             moved = _record(action_id, fence, outcome, evidence, actor, changes, came_back=True)
             if moved:
-                return_with_warnings(PendingAction.objects.get(pk=action_id), [LATER_ATTEMPT])
+                return_with_warnings(
+                    PendingAction.objects.get(pk=action_id), [warn_of_restore(LATER_ATTEMPT)]
+                )
         return moved
+
+
+def warn_of_restore(*said: Translatable) -> PreviewWarning:
+    """Return the warning about an action that came back with an older copy, with these reasons."""
+    return PreviewWarning(
+        code=RESTORED,
+        title=translatable("It may have been sent already."),
+        text=join(*said, LOOK_FIRST),
+        severity="risk",
+    )
 
 
 class _CameBack(Exception):

@@ -8,13 +8,18 @@ from uuid import UUID
 import structlog
 from django.db import transaction
 
-from accounts.infra.texts import Translatable, join, translatable
+from accounts.infra.texts import Translatable, translatable
 from approvals.audit import chain
 from approvals.core.kinds import get_kind
 from approvals.core.states import Status
 from approvals.core.types import Outcome, PreviewWarning
 from approvals.lifecycle.load import load_approved
-from approvals.lifecycle.outcomes import RESTORED, close_as_sent, record_outcome
+from approvals.lifecycle.outcomes import (
+    RESTORED,
+    close_as_sent,
+    record_outcome,
+    warn_of_restore,
+)
 from approvals.lifecycle.reconcile import NotLookedAt, find_in_sent
 from approvals.lifecycle.returns import return_with_warnings
 from approvals.lifecycle.revisions import add_notice
@@ -23,7 +28,6 @@ from approvals.pauses import journal
 
 log = structlog.get_logger(__name__)
 
-LOOK_FIRST = translatable("Look in the Sent folder, or ask a recipient, before you approve it.")
 Found = Literal["closed", "in_sent", "not_in_sent", "not_looked_at"]
 SAYINGS: dict[Found, Translatable] = {
     "in_sent": translatable("It is in Sent, so it was sent already."),
@@ -141,9 +145,4 @@ def _warning(found: Found, line: journal.Entry | None) -> PreviewWarning:
                 time=f"{line.at:%Y-%m-%d %H:%M}",
             )
         )
-    return PreviewWarning(
-        code=RESTORED,
-        title=translatable("It may have been sent already."),
-        text=join(*said, SAYINGS[found], LOOK_FIRST),
-        severity="risk",
-    )
+    return warn_of_restore(*said, SAYINGS[found])

@@ -262,14 +262,13 @@ class Nemesis:
     def _hold_journal(self) -> bool:
         """Hold the journal for longer than a worker waits, as a frozen machine does."""
         file = self._plant.journal.open("ab")
-        deadline = time.monotonic() + LOOKS_SECONDS
-        while time.monotonic() < deadline:
-            with contextlib.suppress(BlockingIOError):
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                self._after(HELD_SECONDS, file.close)
-                return True
-        file.close()  # an earlier blow holds it
-        return False
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:  # a worker or an earlier blow has it
+            file.close()
+            return False
+        self._after(HELD_SECONDS, file.close)
+        return True
 
     def _freeze_holder(self) -> bool:
         """Freeze a process while it holds the journal."""
@@ -277,8 +276,9 @@ class Nemesis:
         deadline = time.monotonic() + LOOKS_SECONDS
         while inode and time.monotonic() < deadline:
             for line in LOCKS.read_text().splitlines():
-                if inode in line and "->" not in line and str(os.getpid()) != line.split()[4]:
-                    pid = int(line.split()[4])
+                if inode not in line or "->" in line:
+                    continue
+                if (pid := int(line.split()[4])) != os.getpid():  # it may hold the journal itself
                     os.kill(pid, signal.SIGSTOP)
                     self._after(HELD_SECONDS, partial(_continue, pid))
                     return True

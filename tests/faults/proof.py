@@ -46,7 +46,7 @@ class Report:
         return Counter(action.status for action in self.tables.actions)
 
     def tell(self, violation: Violation) -> str:
-        """Return the violation, and all that is known of its action, in each world."""
+        """Return the violation, and if it names an action, all that each database knew of it."""
         named = violation.about.partition(" ")[0].rstrip(",")
         worlds = [*((restore.at, restore.lost) for restore in self.restores), ("end", self.tables)]
         lines = [str(violation)]
@@ -60,12 +60,14 @@ class Report:
                     if each.action == named
                 ),
             ]
-            lines += [f"  until {until}:", *(f"    {row}" for row in rows)]
+            if rows:
+                lines += [f"  until {until}:", *(f"    {row}" for row in rows)]
         ids = {
             each.message_id for _, tables in worlds for each in tables.actions if each.id == named
         }
         lines += [f"  sent {entry.at}" for entry in self.ledger if entry.message_id in ids]
-        lines += [f"  restored {restore.at} to {restore.ended}" for restore in self.restores]
+        if ids:
+            lines += [f"  restored {restore.at} to {restore.ended}" for restore in self.restores]
         return "\n".join(lines)
 
 

@@ -17,7 +17,7 @@ KILLS = {"worker killed": 1}
 
 def kept(report: Report) -> Report:
     """Assert that the promise was kept, and return the report."""
-    assert not report.violations, "\n".join(str(violation) for violation in report.violations)
+    assert not report.violations, "\n".join(map(report.tell, report.violations))
     assert set(report.states) <= {"succeeded", "failed", "unknown", "rejected", "cancelled"}
     return report
 
