@@ -266,7 +266,7 @@ def test_mailbox_moves_to_other_servers_only_with_proof(
     names.mail_of(
         "bigbank.example", host="localhost", imap=provider.imap.port, smtp=provider.outgoing.port
     )
-    connect(alice, provider.form(victim))
+    assert connect(alice, provider.form(victim)).status_code == 302
     names.records.clear()
     changes = {"username": "mallory@stranger.example"} if moved else {}
 

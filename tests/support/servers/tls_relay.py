@@ -2,14 +2,14 @@
 provider.
 """
 
+import asyncio
 import contextlib
 import socket
 import ssl
 import threading
+from asyncio import StreamReader, StreamWriter
 from types import TracebackType
 from typing import Self
-
-from tests.support.servers.listening import pass_on
 
 SECONDS = 60.0
 
@@ -17,6 +17,8 @@ SECONDS = 60.0
 class TlsRelay:
     """A relay that takes TLS connections and forwards the bytes in clear, both ways, until the
     block ends.
+
+    One thread serves all of them: OpenSSL loses connections that two threads use at once.
     """
 
     def __init__(self, context: ssl.SSLContext, target: tuple[str, int]) -> None:
@@ -24,23 +26,25 @@ class TlsRelay:
         self._target = target
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._listener.getsockname()[1])
-        self._sockets: list[socket.socket] = []
-        self._thread = threading.Thread(target=self._accept, daemon=True)
+        self._loop = asyncio.new_event_loop()
+        self._end = asyncio.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
 
-    def _accept(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                client, _ = self._listener.accept()
-                threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+    def _run(self) -> None:
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            runner.run(self._serve_until_the_end())
 
-    def _serve(self, client: socket.socket) -> None:
-        with contextlib.suppress(OSError):
-            client.settimeout(SECONDS)
-            inside = self._context.wrap_socket(client, server_side=True)
-            server = socket.create_connection(self._target, timeout=SECONDS)
-            self._sockets += [inside, server]
-            threading.Thread(target=pass_on, args=(server, inside), daemon=True).start()
-            pass_on(inside, server)
+    async def _serve_until_the_end(self) -> None:
+        async with await asyncio.start_server(
+            self._serve, sock=self._listener, ssl=self._context, ssl_shutdown_timeout=SECONDS
+        ):
+            await self._end.wait()
+
+    async def _serve(self, reader: StreamReader, writer: StreamWriter) -> None:
+        # The end of the block cancels what is still connected.
+        with contextlib.suppress(OSError, asyncio.CancelledError):
+            server_reader, server_writer = await asyncio.open_connection(*self._target)
+            await asyncio.gather(_pass_on(reader, server_writer), _pass_on(server_reader, writer))
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -52,10 +56,13 @@ class TlsRelay:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
+        self._loop.call_soon_threadsafe(self._end.set)
         self._thread.join(SECONDS)
-        for each in self._sockets:
-            with contextlib.suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-            each.close()
+
+
+async def _pass_on(source: StreamReader, sink: StreamWriter) -> None:
+    with contextlib.suppress(OSError):
+        while content := await source.read(65536):
+            sink.write(content)
+            await sink.drain()
+    sink.close()
