@@ -47,7 +47,7 @@ class Office:
         self._calm = calm
         self._random = Random(f"{plant.setup.seed} office {name}")
         self._links = [list(links[name * LINKS : (name + 1) * LINKS]) for links in plant.links]
-        self._people = [self._signed_in(links.pop()) for links in self._links]
+        self._people = [self._signed_in(links.pop()) or Person(plant.url) for links in self._links]
         self._pages: list[
             tuple[int, str, dict[str, Form]]
         ] = []  # pages of unknown mails, kept for a later ruling
@@ -59,9 +59,16 @@ class Office:
         self.rulings: list[Ruling] = []
         self.stop = threading.Event()
 
-    def _signed_in(self, link: str) -> Person:
-        person = Person(self._plant.url)
-        assert person.submit(f"/sign-in/{link}/", "sign-in").status == 302
+    def _signed_in(self, link: str) -> Person | None:
+        """Return None if the server answers that its database is away."""
+        person, path = Person(self._plant.url), f"/sign-in/{link}/"
+        page = person.get(path)
+        if page.status < 500:
+            address, fields = Forms(page.text).found["sign-in"]
+            page = person.post(address or path, fields)
+        if page.status >= 500:
+            return None
+        assert page.status == 302, f"{page.status}: {page.text}"
         return person
 
     def run(self, proposals: int) -> None:
@@ -156,7 +163,7 @@ class Office:
                 answer = self._noted(person.post(form[0], form[1] | changes))
                 self.found[f"{verdict}: {answer.status}"] += 1
                 if _asks_to_sign_in(answer) and self._links[number]:
-                    self._people[number] = self._signed_in(self._links[number].pop())
+                    self._people[number] = self._signed_in(self._links[number].pop()) or person
                     return  # and opens the page again, another time
         else:
             if (
