@@ -71,6 +71,17 @@ class Office:
         assert page.status == 302, f"{page.status}: {page.text}"
         return person
 
+    def _signs_in_again(self, number: int, answer: Answer) -> bool:
+        """Return True if the server had asked for a sign-in, and there was a link for it.
+
+        A restore can bring back a database that does not know the session.
+        """
+        if not (_asks_to_sign_in(answer) and self._links[number]):
+            return False
+        again = self._signed_in(self._links[number].pop())
+        self._people[number] = again or self._people[number]
+        return True
+
     def run(self, proposals: int) -> None:
         """Work until so many actions are proposed and decided, or until `stop` is set."""
         while not self.stop.is_set() and (self._proposals < proposals or self._open):
@@ -162,8 +173,7 @@ class Office:
             for _ in range(times):
                 answer = self._noted(person.post(form[0], form[1] | changes))
                 self.found[f"{verdict}: {answer.status}"] += 1
-                if _asks_to_sign_in(answer) and self._links[number]:
-                    self._people[number] = self._signed_in(self._links[number].pop()) or person
+                if self._signs_in_again(number, answer):
                     return  # and opens the page again, another time
         else:
             if (
@@ -322,6 +332,7 @@ class Office:
         try:
             page = self._people[0].get(f"/actions/{action}/")
             if page.status != 200:
+                self._signs_in_again(0, page)
                 return False
             form = Forms(page.text).found.get("reject")
             return (
