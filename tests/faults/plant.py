@@ -273,6 +273,8 @@ class Plant:
             self.journal.unlink(missing_ok=True)
             for home in self.homes:
                 home.empty()
+            if self.disk is not None:  # else a power cut would bring the files of the old one back
+                self.disk.begin()
         lost, at = self.tables(), datetime.now(UTC)
         self.environment["DATABASE_URL"] = self.server.restore(name)
         restore = Restore(at=at, ended=at, lost=lost, copy=self.tables())
