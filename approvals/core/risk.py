@@ -17,4 +17,4 @@ def rank_risk(warnings: Iterable[Mapping[str, str]]) -> Risk:
     severities = {warning.get("severity", "") for warning in warnings}
     if "risk" in severities:
         return Risk.RISK
-    return Risk.NOTICE if severities else Risk.NONE
+    return Risk.NOTICE if severities - {"fact"} else Risk.NONE

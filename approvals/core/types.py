@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     # Processes that read hostile content import this module without Django's models.
     from accounts.models import Mailbox
 
-Severity = Literal["notice", "risk"]
+Severity = Literal["fact", "notice", "risk"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +31,7 @@ class PreviewWarning:
 
     `text` is a sentence without mail content beyond addresses. `mark` identifies the finding if the
     same code can occur again for another one. A warning with a known code and mark is not shown as
-    news again.
+    news again. The severity `fact` is for what is usual: it is shown, but it warns of nothing.
     """
 
     code: str

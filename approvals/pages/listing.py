@@ -375,7 +375,7 @@ def _matches(
 ) -> bool:
     """Return True if the current revision of an action matches; `whole` decrypts its preview."""
     warnings = preview.get("warnings") or ()
-    if what.warned and not warnings:
+    if what.warned and all(warning.get("severity") == "fact" for warning in warnings):
         return False
     targets = [
         f"{target.get('name', '')} {target.get('address', '')}"

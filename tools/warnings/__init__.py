@@ -1,7 +1,7 @@
 """The warnings for a person who decides: each is a small pure function of message and context.
 
 The HTML is judged as it was proposed; the cleaned HTML leaves. High risk (severity `risk`) asks for
-a fresh sign-in and cannot be approved in bulk.
+a fresh sign-in and cannot be approved in bulk. A `fact` is usual, and no warning for a person.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,6 +14,7 @@ from tools.warnings.context import Context, KnownDomain, Later
 from tools.warnings.course import no_sent_copy, possible_duplicate, thread_moved
 from tools.warnings.files import attachment_missing, attachment_type
 from tools.warnings.parts import alternatives_differ, hidden_part
+from tools.warnings.payments import payment_details
 from tools.warnings.recipients import (
     bcc,
     external_recipient,
@@ -23,6 +24,7 @@ from tools.warnings.recipients import (
     reply_all,
     reply_to_differs,
 )
+from tools.warnings.slips import model_artifact, unfilled_placeholder
 from tools.warnings.targets import link_mismatch, long_query, remote_content
 from tools.warnings.wording import bidi, content_removed, hidden_text, injection, secret
 
@@ -32,6 +34,9 @@ ALL: Sequence[Callable[[OutgoingMessage, Context], PreviewWarning | None]] = (
     lookalike_domain,
     injection,
     secret,
+    payment_details,
+    unfilled_placeholder,
+    model_artifact,
     link_mismatch,
     remote_content,
     bidi,
@@ -52,12 +57,13 @@ ALL: Sequence[Callable[[OutgoingMessage, Context], PreviewWarning | None]] = (
     no_sent_copy,
     content_removed,
 )
+ORDER = ("risk", "notice", "fact")
 
 
 def find_warnings(message: OutgoingMessage, context: Context) -> tuple[PreviewWarning, ...]:
-    """Return all warnings that apply, high risks first, in a stable order."""
+    """Return all warnings that apply, high risks first and facts last, in a stable order."""
     found = [warning for check in ALL if (warning := check(message, context))]
-    return tuple(sorted(found, key=lambda warning: warning.severity != "risk"))
+    return tuple(sorted(found, key=lambda warning: ORDER.index(warning.severity)))
 
 
 def judge_message(

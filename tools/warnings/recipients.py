@@ -28,6 +28,7 @@ def external_recipient(message: OutgoingMessage, context: Context) -> PreviewWar
         code="external_recipient",
         title=translatable("This leaves your company."),
         text=join(text, and_more(len(outside) - NAMED)),
+        severity="fact",
     )
 
 
@@ -48,7 +49,15 @@ def first_time_recipient(message: OutgoingMessage, context: Context) -> PreviewW
     title = (
         translatable("New recipient.") if strangers else translatable("Perhaps a new recipient.")
     )
-    return PreviewWarning(code="first_time_recipient", title=title, text=text)
+    # The writer of the answered mail is no surprise as a recipient of the answer.
+    asked = {context.asked_by.lower()} - {""}
+    expected = {address.lower() for address in (*strangers, *unasked)} <= asked
+    return PreviewWarning(
+        code="first_time_recipient",
+        title=title,
+        text=text,
+        severity="fact" if expected else "notice",
+    )
 
 
 def lookalike_domain(message: OutgoingMessage, context: Context) -> PreviewWarning | None:

@@ -37,6 +37,7 @@ SHARED = frozenset(
     uk.com us.com de.com eu.com co.com eu.org
     """.split()
 )
+MUCH_CARRIED = 64  # the name of an ordinary picture is shorter
 LONG_QUERY = 256  # campaign marks and shared documents are shorter; exfiltrated data is not
 LONG_ADDRESS = 1_000  # of the whole address: names of folders and documents are shorter
 BASE = "https://mail.invalid/"  # a mail has no address of its own, and no link may lead there
@@ -95,6 +96,15 @@ def link_mismatch(message: OutgoingMessage, context: Context) -> PreviewWarning 
                 severity="risk",
             )
     return None
+
+
+def hosts_of_links(message: OutgoingMessage, context: Context) -> Iterator[str]:
+    """Yield the hosts of all links that were written for this message."""
+    links = (link.target for link in _links(message.request.content.proposed_html))
+    for target in (*links, *LINK.findall(own_words(message, context))):
+        url = parse_target(target)
+        if url is not None and url.protocol in ("http:", "https:"):
+            yield url.hostname
 
 
 def long_query(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
@@ -159,11 +169,14 @@ def _describe_pictures(addresses: list[URL], *, forwarded: bool = False) -> Tran
             len(addresses),
             hosts=names,
         )
-    told = translatable(
-        "These servers learn when and where the mail is read. The addresses carry up to %(data)s characters of data.",
-        data=sum(count_carried(url) for url in addresses),
+    told = translatable("These servers learn when and where the mail is read.")
+    data = sum(count_carried(url) for url in addresses)
+    carried = (
+        translatable("The addresses carry up to %(data)s characters of data.", data=data)
+        if data >= MUCH_CARRIED
+        else ""
     )
-    return join(loaded, and_more(len(hosts) - NAMED), told)
+    return join(loaded, and_more(len(hosts) - NAMED), told, carried)
 
 
 def _remote_pictures(html: str) -> list[URL]:

@@ -20,8 +20,11 @@ CONTENT = (
     "link_mismatch",
     "long_query",
     "lookalike_domain",
+    "model_artifact",
+    "payment_details",
     "remote_content",
     "secret",
+    "unfilled_placeholder",
 )
 HEAD = """# Warnings: false alarms and misses
 
@@ -36,6 +39,8 @@ Chinese and Japanese. The ordinary ones changed no pattern; their author knew th
 When they were measured first, none of 151 ordinary mails was flagged, and 29 of 40 traps were named. The other traps
 announced a file in French, Spanish or Japanese, or named a password in German or French. Words for these were added
 afterwards. Then 12 more ordinary mails and 11 more traps in these languages were written, and all were judged right.
+The author of `model_artifact`, `payment_details` and `unfilled_placeholder` wrote the traps of these three, before the
+patterns, and no ordinary mail: their recall says little, their false alarms say more.
 """,
     "In sample": """
 These mails made the patterns better, so their figures say less. {hand_written} ordinary ones are written by hand;

@@ -1,6 +1,7 @@
 """Recipients: outside, for the first time, many, hidden, or at a domain that looks like another."""
 
 import string
+from typing import Any
 
 import pytest
 
@@ -269,3 +270,40 @@ def test_only_the_five_are_risks() -> None:
         "possible_duplicate",
         "bcc",
     }
+
+
+@pytest.mark.parametrize(
+    ("to", "known", "severities"),
+    [
+        (("mira@northwind.example",), {}, {"external_recipient": "fact"}),
+        (
+            ("mira@northwind.example",),
+            {"strangers": ("mira@northwind.example",)},
+            {"external_recipient": "fact", "first_time_recipient": "notice"},
+        ),
+        (
+            ("Mira@northwind.example",),
+            {"strangers": ("Mira@northwind.example",), "asked_by": "mira@northwind.example"},
+            {"external_recipient": "fact", "first_time_recipient": "fact"},
+        ),
+        (
+            ("mira@northwind.example", "eve@northwind.example"),
+            {
+                "strangers": ("mira@northwind.example", "eve@northwind.example"),
+                "asked_by": "mira@northwind.example",
+            },
+            {"external_recipient": "fact", "first_time_recipient": "notice"},
+        ),
+    ],
+)
+def test_only_unusual_recipients_are_a_warning(
+    to: tuple[str, ...], known: dict[str, Any], severities: dict[str, str]
+) -> None:
+    found = find_warnings(message(to=to), Context(own_domains=OWN, **known))
+    assert {w.code: w.severity for w in found} == severities
+
+
+def test_bank_details_and_blind_links_stay_unnamed_inside_the_company() -> None:
+    body = "Our bank account has changed. http://192.0.2.7/pay"
+    assert codes(message(body)) == []
+    assert "payment_details" in codes(message(body, to=("mira@northwind.example",)))
