@@ -77,7 +77,7 @@ def changes(request: AuthenticatedRequest) -> JsonResponse:
                     "id": str(row.pk),
                     "here": row.status in asked.tab.statuses,
                     "html": render_to_string(
-                        "approvals/row.html", {**frame, "rows": [row]}, request
+                        "approvals/row.html", {**frame, "row": row}, request
                     ),
                 }
                 for row in rows

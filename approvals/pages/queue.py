@@ -17,7 +17,7 @@ from approvals.pages import listing, live
 from approvals.pages.frame import keys_are_on, leaving_from, read_frame
 from approvals.pages.orders import LABELS, NEWEST, OLDEST, Order
 
-PAGE = 50
+PAGE = 30
 
 
 @dataclass(frozen=True, kw_only=True)

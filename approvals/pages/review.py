@@ -1,6 +1,6 @@
 """The review page: exactly the content that will leave, and the possible decisions."""
 
-from typing import Any, cast
+from typing import Any, Literal, cast
 from uuid import UUID
 
 from allauth.mfa.models import Authenticator
@@ -170,7 +170,8 @@ def _about(
         "remarks": reads.remarks,
         "track_record": reads.track_record,
         "kind_template": f"approvals/previews/{action.kind}.html",
-        "aside_template": _aside_template(action) if content else None,
+        "aside_template": _template_of(action, "aside") if content else None,
+        "later_template": _template_of(action, "later") if content else None,
         **_discussion(action, reads, may_decide=may_decide),
         "view": view if view in VIEWS else "preview",
         "views": VIEWS,
@@ -178,6 +179,8 @@ def _about(
         "may_decide": may_decide,
         "may_approve": refusal is None,
         "refusal": refusal,
+        "is_risky": is_risky(action),
+        "is_seen": reads.seen == action.revision,
         "by_passkey": refusal is None
         and is_risky(action)
         and Authenticator.Type.WEBAUTHN in factors_that_count(request),
@@ -233,9 +236,11 @@ def _difference(action: PendingAction, revision: int | None) -> tuple[FieldChang
         return ()
 
 
-def _aside_template(action: PendingAction) -> str | None:
-    """Return the template that a kind shows beside the message, such as its conversation."""
-    name = f"approvals/previews/{action.kind}.aside.html"
+def _template_of(action: PendingAction, part: Literal["aside", "later"]) -> str | None:
+    """Return the template of a kind for what it shows beside the message, such as its conversation,
+    or after the text.
+    """
+    name = f"approvals/previews/{action.kind}.{part}.html"
     try:
         get_template(name)
     except TemplateDoesNotExist:

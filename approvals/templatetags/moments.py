@@ -21,6 +21,7 @@ Form = Literal["ago", "until", "moment", "moment_short", "clock"]
 ANY = datetime(2000, 1, 1, tzinfo=UTC)
 UNITS = (7 * 86_400, 86_400, 3600, 60)
 # A longer time is counted in months, whose length depends on the date.
+SOON = timedelta(hours=2)
 SHORTEST_MONTH = timedelta(days=28)
 
 
@@ -61,6 +62,11 @@ def _name_span(seconds: int, ahead: bool, language: str | None) -> str:
 def seconds_left(moment: datetime | None) -> int:
     """Return the whole seconds until then; 0 if it is past or missing."""
     return max(math.ceil((moment - timezone.now()).total_seconds()), 0) if moment else 0
+
+
+@register.filter
+def is_soon(moment: datetime) -> bool:
+    return moment - timezone.now() < SOON
 
 
 @register.filter

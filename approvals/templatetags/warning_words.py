@@ -1,9 +1,13 @@
-"""Short forms of warnings for the queue, where a row has room for a few words."""
+"""Warnings on pages: their short forms for the queue, and what is usual apart from the rest."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from django import template
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
+from accounts.infra.texts import load_texts
 from approvals.rules.conditions import VOID
 
 register = template.Library()
@@ -49,3 +53,33 @@ SHORT: dict[str, Promise] = {
 def short_form(code: str) -> str:
     """Return the short form of the warning with this code, or an empty text."""
     return str(SHORT.get(code, ""))
+
+
+@register.filter
+def short_name(warning: Mapping[str, Any]) -> str:
+    """Return the short form of a warning, or else its title."""
+    if short := short_form(warning.get("code", "")):
+        return short
+    found = load_texts(warning)
+    return found.get("title") or found.get("text") or ""
+
+
+@register.filter
+def unusual(warnings: Iterable[Mapping[str, Any]] | None) -> list[Mapping[str, Any]]:
+    """Return the warnings without the facts, which are usual."""
+    return [each for each in warnings or () if each.get("severity") != "fact"]
+
+
+@register.filter
+def facts(warnings: Iterable[Mapping[str, Any]] | None) -> list[Mapping[str, Any]]:
+    return [each for each in warnings or () if each.get("severity") == "fact"]
+
+
+@register.filter
+def risks(warnings: Iterable[Mapping[str, Any]] | None) -> list[Mapping[str, Any]]:
+    return [each for each in warnings or () if each.get("severity") == "risk"]
+
+
+@register.filter
+def domain(address: str) -> str:
+    return address.rpartition("@")[2]

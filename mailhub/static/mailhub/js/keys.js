@@ -50,16 +50,61 @@ function leave(target) {
   if (open) { open.open = false; open.querySelector("summary")?.focus(); } else target.blur?.();
 }
 
-// A key approves a mail only after it was in view for a second, so that a quick key press decides nothing.
-export class InView {
-  constructor() { this.since = null; }
-  begin() { this.since = document.visibilityState === "visible" ? performance.now() : null; }
-  end() { this.since = null; }
-  long() {
-    if (document.visibilityState !== "visible") return false;
-    if (this.since === null) { this.begin(); return false; }
-    return performance.now() - this.since >= 1000;
+const LOOK_MS = 1000;
+
+// A mail is approved only after the beginning of its text was in view for a second, in this revision. The server
+// keeps that it was. A root without a text, such as a page that shows its history, was not looked at.
+export class Look {
+  // `post` tells the server; it returns a promise of true.
+  constructor(root, { seen = false, post }) {
+    this.seen = seen;
+    this.root = root;
+    this.begin = root.querySelector("[data-begin]");
+    this.timer = null;
+    this.inView = false;
+    if (!this.begin) return;
+    this.observer = new IntersectionObserver(([entry]) => { this.inView = entry.isIntersecting; this.count(post); });
+    const frame = root.querySelector("iframe.frame");
+    const watch = () => this.observer.observe(this.begin);
+    // The frame of a page may be loaded before this runs, but never before the window is.
+    if (frame) (document.readyState === "complete" ? frame : window).addEventListener("load", watch, { once: true });
+    else watch();
+    this.changed = () => this.count(post);
+    document.addEventListener("visibilitychange", this.changed);
   }
+
+  count(post) {
+    clearTimeout(this.timer);
+    if (this.seen || !this.inView || document.visibilityState !== "visible") return;
+    this.timer = setTimeout(async () => {
+      if (!(await post())) return;
+      this.seen = true;
+      this.root.dataset.seen = "";
+    }, LOOK_MS);
+  }
+
+  end() {
+    clearTimeout(this.timer);
+    this.observer?.disconnect();
+    document.removeEventListener("visibilitychange", this.changed);
+  }
+
+  // Returns true if it may be approved now; otherwise shows the beginning of the text, and says so.
+  check() {
+    if (this.seen) return true;
+    (this.begin ?? this.root).scrollIntoView({ block: "center" });
+    say(word("look"));
+    return false;
+  }
+}
+
+// The second step of a mail with a serious warning: the bar opens first, and only its own button approves.
+export function approveIn(root, look) {
+  if (!look.check()) return;
+  const bar = root.querySelector('details[data-key="a"]');
+  const form = root.querySelector("form[data-action=approve-next]") ?? root.querySelector("form[data-action=approve]");
+  if (!bar) form?.requestSubmit();
+  else { bar.open = true; form?.querySelector("button").focus(); }
 }
 
 export function reveal(root, key) {

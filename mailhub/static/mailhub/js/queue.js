@@ -1,9 +1,9 @@
 // The list: one row is selected, and on a wide screen its whole message is shown beside it.
-import { InView, reveal } from "./keys.js";
+import { Look, approveIn, reveal } from "./keys.js";
 import { say, word } from "./words.js";
 
 const PLACE = "mailhub-place";
-const view = new InView();
+let look = null;
 let asked = 0;
 
 const rows = () => [...document.querySelectorAll("#rows > li:not(.left)")];
@@ -22,8 +22,10 @@ export function startQueue() {
     const all = rows();
     if (document.querySelector(".split")) select(all[Math.min(place, all.length - 1)], { focus: false });
     matchMedia("(min-width: 1120px)").addEventListener("change", () => show(at(), true));
-    document.addEventListener("visibilitychange", () => view.begin());
     count();
+  }
+  for (const each of document.querySelectorAll(".find select, .find input[type=checkbox]")) {
+    each.addEventListener("change", () => each.form.requestSubmit());
   }
   return { j: () => move(1), k: () => move(-1), Enter: open, a: approve, e: edit, c: () => answer("c"), r: () => answer("r"), x: pick };
 }
@@ -41,7 +43,8 @@ function select(row, { focus = true } = {}) {
 async function show(row, again = false) {
   if (!row || !beside() || (!again && pane().dataset.shown === row.dataset.id)) return;
   const mine = ++asked;
-  view.end();
+  look?.end();
+  look = null;
   pane().dataset.shown = row.dataset.id;
   pane().setAttribute("aria-busy", "true");
   let html = "";
@@ -52,22 +55,22 @@ async function show(row, again = false) {
   } catch { /* live.js shows that the connection is lost */ }
   if (mine !== asked) return;
   pane().innerHTML = html;
-  pane().scrollTop = 0;
   pane().removeAttribute("aria-busy");
   for (const field of pane().querySelectorAll("[data-query]")) field.value = document.body.dataset.query;
   for (const form of pane().querySelectorAll("form")) form.addEventListener("submit", remember);
-  const frame = pane().querySelector("iframe");
-  const begin = () => { view.begin(); setTimeout(report, 1_100, mine); };
-  if (frame) frame.addEventListener("load", begin, { once: true });
-  else if (html) begin();
+  const shown = pane().querySelector("[data-presence]");
+  if (!shown) return;
+  const current = new Look(shown, { seen: shown.dataset.seen !== undefined, post: () => report(shown.dataset) });
+  look = current;
+  for (const form of pane().querySelectorAll("form[data-action=approve]")) {
+    form.addEventListener("submit", (event) => { if (!current.check()) event.preventDefault(); });
+  }
 }
 
-// Several mails are approved together only if each was in view, here or on its page.
-function report(mine) {
-  const shown = pane().firstElementChild?.dataset;
-  if (mine !== asked || !view.long() || !shown) return;
+async function report(shown) {
   const token = document.querySelector("input[name=csrfmiddlewaretoken]")?.value ?? "";
-  fetch(shown.presence, { method: "POST", body: new URLSearchParams({ csrfmiddlewaretoken: token, revision: shown.revision }) });
+  const fields = new URLSearchParams({ csrfmiddlewaretoken: token, revision: shown.revision });
+  try { return (await fetch(shown.presence, { method: "POST", body: fields })).ok; } catch { return false; }
 }
 
 function remember() {
@@ -86,10 +89,9 @@ function open() {
 }
 
 function approve() {
-  const form = beside() && pane().dataset.shown === at()?.dataset.id && pane().querySelector("form[data-action=approve]");
-  if (!form) { say(word("openFirst")); return; }
-  if (!view.long()) { say(word("look")); return; }
-  form.requestSubmit();
+  if (!look || !beside() || pane().dataset.shown !== at()?.dataset.id) { say(word("openFirst")); return; }
+  if (!pane().querySelector("form[data-action=approve]")) { say(word("openFirst")); return; }
+  approveIn(pane(), look);
 }
 
 function edit() {

@@ -1,19 +1,20 @@
 // The page of one mail: its keys, and the other people who view it.
-import { InView, reveal } from "./keys.js";
+import { Look, approveIn, reveal } from "./keys.js";
 import { say, word } from "./words.js";
 
 const HERE_EVERY = 10_000;
-const view = new InView();
+let look;
 const inLine = document.body.dataset.line !== undefined;
 
 export function startReview() {
-  view.begin();
-  document.addEventListener("visibilitychange", () => { view.begin(); if (!document.hidden) here(); });
-  document.querySelector("iframe.frame")?.addEventListener("load", () => view.begin(), { once: true });
-  if (inLine) watchLine();
+  look = new Look(document.body, { seen: document.body.dataset.seen !== undefined, post: () => here({ revision: document.body.dataset.revision }) });
+  document.addEventListener("visibilitychange", () => { if (!document.hidden) here(); });
+  document.addEventListener("submit", (event) => {
+    if (event.target.dataset.action?.startsWith("approve") && !look.check()) event.preventDefault();
+  });
   here();
-  setInterval(here, HERE_EVERY);
-  document.body.addEventListener("rung", here);
+  setInterval(() => here(), HERE_EVERY);
+  document.body.addEventListener("rung", () => here());
   addEventListener("pagehide", () => navigator.sendBeacon(document.body.dataset.presence, form({ going: "1" })));
   return {
     a: approve,
@@ -25,26 +26,10 @@ export function startReview() {
   };
 }
 
-// In the line the button of the next mail comes where the last one was, so a second tap must decide nothing.
-function watchLine() {
-  document.addEventListener("submit", (event) => {
-    if (event.target.dataset.action !== "approve" || view.long()) return;
-    event.preventDefault();
-    say(word("look"));
-  });
-  const watch = setInterval(() => {
-    if (!view.long()) return;
-    clearInterval(watch);
-    document.body.dataset.line = "seen";
-  }, 100);
-}
-
 function approve() {
-  const next = document.querySelector("form[data-action=approve-next]") ?? document.querySelector("form[data-action=approve]");
-  if (!next) return;
+  if (!document.querySelector("form[data-action=approve]")) return;
   if (!document.querySelector("[data-changed]").hidden) { say(word("changed")); return; }
-  if (!view.long()) { say(word("look")); return; }
-  next.requestSubmit();
+  approveIn(document, look);
 }
 
 function form(fields) {
@@ -52,19 +37,21 @@ function form(fields) {
   return new URLSearchParams({ csrfmiddlewaretoken: token, ...fields });
 }
 
-async function here() {
-  if (document.hidden) return;
+// Says that this person is here, and shows what others do; `fields` may say that the text was in view.
+async function here(fields = {}) {
+  if (document.hidden) return false;
   const talk = document.querySelector("[data-comments]");
   const shown = talk?.querySelectorAll(".comments > li").length ?? "";
   let answer;
   try {
-    answer = await fetch(document.body.dataset.presence, { method: "POST", body: form({ revision: document.body.dataset.revision, comments: shown }) });
-    if (answer.redirected || !answer.ok) return;
-  } catch { return; }
+    answer = await fetch(document.body.dataset.presence, { method: "POST", body: form({ ...fields, comments: shown }) });
+    if (answer.redirected || !answer.ok) return false;
+  } catch { return false; }
   const found = await answer.json();
   const place = document.querySelector("[data-looking]");
   const names = found.others.join(", ");
   if (place) place.textContent = names ? ` · ${word(found.others.length > 1 ? "reviewingMany" : "reviewingOne", names)}` : "";
   if (found.comments) talk.innerHTML = found.comments; // the form below keeps what is typed
   if (found.mark !== document.body.dataset.mark) document.querySelector("[data-changed]").hidden = false;
+  return true;
 }
