@@ -1,7 +1,7 @@
 # The two commands for a fresh machine are "make run" and "make test"; each installs what it needs first.
 # ARGS is handed on: make test ARGS="-k approve", make lock ARGS=--upgrade.
 
-.PHONY: help run test test-all check bench faults fuzz docs messages lock clean
+.PHONY: help run link test test-all check bench faults fuzz docs messages lock clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -11,6 +11,9 @@ run: ## the web server, the worker and the sandbox mail server (PORT, HOST, MAIL
 	@bin/bootstrap agent
 	@# exec: no shell in between, so that a signal ends the program and make waits until it has ended.
 	@exec .venv/bin/python manage.py run
+
+link: ## a sign-in link for the person of the sandbox (MAILHUB_HOME)
+	@MAILHUB_HOME="$(or $(MAILHUB_HOME),var)" .venv/bin/python manage.py sign_in_link
 
 test: ## the test suite: each test once, on PostgreSQL or SQLite, and on both if they differ
 	@bin/bootstrap test

@@ -390,7 +390,9 @@ def prepare_home() -> None:
     path = env_file(home)
     before = dotenv_values(path)
     host, port = os.environ.get("HOST") or "127.0.0.1", os.environ.get("PORT") or "8000"
-    shown = "localhost" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host
+    # A passkey needs a name, and a browser makes none for a number.
+    named = host in ("0.0.0.0", "::") or is_loopback(host)
+    shown = "localhost" if named else f"[{host}]" if ":" in host else host
     values = {
         "SECRET_KEY": before.get("SECRET_KEY") or secrets.token_urlsafe(48),
         "MAILHUB_ENCRYPTION_KEYS": before.get("MAILHUB_ENCRYPTION_KEYS") or new_key(),

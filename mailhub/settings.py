@@ -179,6 +179,7 @@ MIDDLEWARE = [
     "django_structlog.middlewares.RequestMiddleware",
     "tools.surfaces.api_answers.answer_with_problems",
     "mailhub.broken_text.refuse_broken_text",
+    "mailhub.one_name.lead_to_one_name",
     "accounts.people.sessions.SessionMiddleware",
     "django.middleware.locale.LocaleMiddleware",
     "accounts.infra.time_zones.in_their_zone",

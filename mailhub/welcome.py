@@ -1,14 +1,17 @@
-"""The sandbox's first page for a person: the waiting mail, and the lines to connect a program."""
+"""The sandbox's first page for a person: five steps, and what is done of them."""
 
 from pathlib import Path
 from typing import Any
 
+from allauth.mfa.models import Authenticator
 from django.conf import settings
 from django.http import Http404, HttpResponse
 from django.shortcuts import render
 
 from accounts.access.signed_in import AuthenticatedRequest, signed_in_page
 from accounts.infra.foreign_text import load_json
+from approvals.lifecycle import queries
+from mailhub.first_run import TOKEN_NAME
 from mailhub.sandbox.state import SANDBOX
 
 
@@ -22,9 +25,15 @@ def welcome(request: AuthenticatedRequest) -> HttpResponse:
     prepared = _sandbox()
     if prepared.get("user") != request.user.email:
         raise Http404
+    person = request.user
     context = {
         "secret": prepared["api_token"],
         "mailbox": prepared["mailbox"],
+        "others": prepared["others"],
+        "has_way_in": person.has_usable_password()
+        or Authenticator.objects.filter(user=person).exists(),
+        "has_decided": queries.has_decided(person),
+        "has_proposed": queries.has_proposed(person, by=TOKEN_NAME),
     }
     return render(request, "welcome.html", context)
 

@@ -84,8 +84,12 @@ def by_link(request: HttpRequest, secret: str) -> HttpResponse:
         user = SignInLink.redeem(secret)
         if user is not None:
             back = request.session.get(AFTERWARDS) if request.user == user else None
+            begins = (
+                user.last_login is None and user.is_superuser and settings.MAILHUB_LOOPBACK_SERVERS
+            )
+            first = reverse("welcome" if begins else "queue")
             logout(request)
-            return perform_login(request, Login(user=user, redirect_url=back or reverse("queue")))
+            return perform_login(request, Login(user=user, redirect_url=back or first))
     usable = SignInLink.find_usable(secret).exists()
     return render(
         request, "accounts/sign_in_link.html", {"usable": usable}, status=200 if usable else 410

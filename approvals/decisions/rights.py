@@ -6,7 +6,14 @@ from accounts.infra.texts import translatable
 from accounts.models import Mailbox, Role, User
 from accounts.people.second_factor import FactorMissing, lacks_factor
 from approvals.models import ApprovalPolicy, PendingAction
-from approvals.rules.policy import asks_for_staff, may_approve_at_all, own_counts, policy_of
+from approvals.rules.policy import (
+    approvers_of,
+    asks_for_staff,
+    may_approve_at_all,
+    own_counts,
+    policy_of,
+)
+from approvals.rules.quorum import find_counted
 
 PROPOSED_IT = translatable(
     "You proposed this, so you cannot approve it. This mailbox asks for another person."
@@ -32,6 +39,20 @@ def check_reviewer(person: User, mailbox: Mailbox) -> None:
 
 def may_approve(person: User, action: PendingAction) -> bool:
     return refusal_to_approve(person, action, policy_of(action.mailbox)) is None
+
+
+def find_remaining_approvers(action: PendingAction, policy: ApprovalPolicy) -> list[User]:
+    """Return the people whose approval the action can still get, by name."""
+    people = User.objects.filter(
+        pk__in=approvers_of(policy).values("user"), is_active=True
+    ).exclude(pk__in=find_counted(action))
+    if asks_for_staff(action):
+        people = people.filter(is_staff=True)
+    if not own_counts(action, policy):
+        people = people.exclude(pk=action.proposer_id).exclude(
+            pk__in=action.authors.values("person")
+        )
+    return sorted(people, key=str)
 
 
 def check_approver(

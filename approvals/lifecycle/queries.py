@@ -33,6 +33,15 @@ log = structlog.get_logger(__name__)
 RULE_CHANGES = 20
 
 
+def has_decided(person: User) -> bool:
+    return Decision.objects.filter(person=person).exists()
+
+
+def has_proposed(person: User, *, by: str) -> bool:
+    """Return True if a program of this person with that name has proposed something."""
+    return PendingAction.objects.filter(proposer=person, proposer_name=by).exists()
+
+
 def visible_to(person: User | Slot) -> QuerySet[PendingAction]:
     """Return the actions of mailboxes that this person sees."""
     return PendingAction.objects.filter(mailbox__in=roles.held_mailboxes(person).values("pk"))

@@ -76,9 +76,7 @@ def changes(request: AuthenticatedRequest) -> JsonResponse:
                 {
                     "id": str(row.pk),
                     "here": row.status in asked.tab.statuses,
-                    "html": render_to_string(
-                        "approvals/row.html", {**frame, "row": row}, request
-                    ),
+                    "html": render_to_string("approvals/row.html", {**frame, "row": row}, request),
                 }
                 for row in rows
             ],

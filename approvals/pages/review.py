@@ -159,6 +159,14 @@ def _about(
     )
     if refusal is None and (content is None or current.sealed_preview is None):
         refusal = Problem("conflict", UNSEEN)
+    needed = count_needed(action, policy)
+    has_approved = any(
+        (each.person_id, each.verdict, each.revision, each.approval_round)
+        == (person.pk, "approved", action.revision, action.approval_round)
+        for each in reads.decisions
+    )
+    waits_for_others = action.status == Status.PENDING and (needed > 1 or refusal is not None)
+    remaining = rights.find_remaining_approvers(action, policy) if waits_for_others else []
     return {
         "action": action,
         "preview": current.preview,
@@ -177,7 +185,9 @@ def _about(
         "views": VIEWS,
         "domains": _domains(current.preview),
         "may_decide": may_decide,
-        "may_approve": refusal is None,
+        "may_approve": refusal is None and not has_approved,
+        "has_approved": has_approved,
+        "remaining": remaining,
         "refusal": refusal,
         "is_risky": is_risky(action),
         "is_seen": reads.seen == action.revision,
@@ -200,7 +210,7 @@ def _about(
         "undo_seconds": seconds_left(action),
         "paused": action.status == Status.APPROVED and switch.is_paused(action.mailbox),
         "undo_window": int(undo_of(policy).total_seconds()),
-        "needed": count_needed(action, policy),
+        "needed": needed,
         "four_eyes": not own_counts(action, policy),
         "mark": f"{action.status} {action.revision} {action.approval_round} {action.approvals_given}",
     }

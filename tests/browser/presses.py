@@ -9,6 +9,7 @@ from accounts.models import User
 from approvals.decisions import edits
 from approvals.models import PendingAction
 
+ROUNDS = 250  # of 20 ms
 # A form as another site would send it; a page of an old tab has the same result.
 UNSEALED = """() => { document.querySelector("[name=csrfmiddlewaretoken]").form.remove();
   const form = document.querySelector("main form"); form.querySelector("[name=csrfmiddlewaretoken]").value = "none";
@@ -95,3 +96,26 @@ def several_approved(page: Page) -> None:
         page.locator(".pick input").first.check()
         pressed(page, "bulk")
         pressed(page, "bulk-approve")
+
+
+def approve(page: Page) -> None:
+    """Approve as a person does: with scripts after the text was in view for a second, and a mail
+    with a serious warning by a second step.
+    """
+    if page.evaluate("matchMedia('(scripting: enabled)').matches"):
+        page.locator("body[data-seen]").wait_for()
+    step = page.locator("details[data-key=a] > summary")
+    if step.count():
+        step.click()
+    page.locator("form[data-action=approve] button").first.click()
+
+
+def read(page: Page) -> None:
+    """Let the second pass for which a text must be in view, in a page whose clock a test moves."""
+    seen = page.locator("[data-presence][data-seen]")
+    for _ in range(ROUNDS):
+        page.clock.run_for(1100)
+        if seen.count():
+            return
+        page.wait_for_timeout(20)  # the browser tells scripts of the view when it has drawn it
+    raise AssertionError("The text was not in view.")

@@ -11,6 +11,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.browser.conftest import PATIENCE_MS, picture
+from tests.browser.presses import approve
 from tests.browser.test_first_road import signed_in
 from tests.support.processes.mailhub import Mailhub
 from tests.support.processes.programs import until
@@ -126,7 +127,7 @@ def test_chat_streams_shows_tools_and_follows_proposals(
     review = window.new_page()
     href = page.get_by_role("link", name="Review", exact=True).get_attribute("href")
     review.goto(f"{mailhub.url}{href}")
-    review.locator("form[data-action=approve] button").click()
+    approve(review)
     until(lambda: len(mailhub.mail(MIRA, "INBOX", "It is Thursday")) == 1)
     review.close()
     expect(page.get_by_role("link", name="View", exact=True)).to_be_visible()

@@ -22,6 +22,7 @@ from tests.approvals.kinds import Script
 from tests.browser.conftest import PATIENCE_MS, Canary
 from tests.browser.hostile import HOSTILE
 from tests.browser.pages import View, Who, furnish
+from tests.browser.presses import approve
 from tests.conftest import Api
 from tests.support.people.browser import browser as browser_of
 from tests.support.stored import store_mail
@@ -325,7 +326,7 @@ def test_decisions_work_without_scripts(
     with signed_in(browser, live_server, alice, java_script_enabled=False) as window:
         page = window.new_page()
         page.goto(f"/actions/{ids['approve']}/")
-        page.locator("form[data-action=approve] button").click()
+        approve(page)
         page.locator("form[data-action=undo] button").first.click()
         expect(page.locator("form[data-action=approve]")).to_have_count(1)
 

@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.browser.conftest import PATIENCE_MS, Canary
+from tests.browser.presses import approve
 from tests.support.processes.mailhub import Mailhub
 from tests.support.processes.programs import until
 
@@ -47,7 +48,7 @@ def test_person_sees_approves_and_follows_a_waiting_mail(
     expect(page.get_by_text("northwind.example is not one of your domains")).to_be_visible()
     assert mailhub.mail(MIRA, "INBOX", subject) == []
 
-    page.locator("form[data-action=approve] button").click()
+    approve(page)
     expect(page.locator("form[data-action=undo] button")).to_be_visible()
     expect(page.locator("form[data-action=approve]")).to_have_count(0)
 

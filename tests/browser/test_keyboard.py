@@ -14,6 +14,7 @@ from approvals.models import PendingAction
 from approvals.worker.execution import execute
 from tests.approvals.conftest import approve
 from tests.approvals.kinds import Script, handed_over
+from tests.browser.presses import read
 from tests.browser.test_every_page import signed_in
 from tests.conftest import Api
 from tools.providers.memory import MemoryServer
@@ -105,7 +106,7 @@ def test_keyboard_is_enough_to_write_decide_undo_and_rule(
         page.keyboard.press("Control+Enter")
         page.wait_for_url(re.compile("/actions/"))
         mine = PendingAction.objects.get(status="pending").pk
-        window.clock.run_for(1100)
+        read(page)
         page.keyboard.press("a")
         arrived(page, page.get_by_role("heading", name="Approved"))
         page.keyboard.press("z")
@@ -133,7 +134,7 @@ def test_keyboard_is_enough_to_write_decide_undo_and_rule(
             with page.expect_response(f"**/actions/{each}/presence/"):
                 page.keyboard.press(key)
                 expect(page.locator(f"#pane [data-action-id='{each}']")).to_be_visible()
-                window.clock.run_for(1200)
+                read(page)
         page.keyboard.press("x")
         choose(page, "approve the selected")
         page.keyboard.press("Enter")

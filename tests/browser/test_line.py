@@ -14,7 +14,7 @@ from tests.conftest import Api
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 PHONE = {"width": 390, "height": 844}
-READ = "body[data-line=seen]"  # the mail was in view for a second
+READ = "body[data-seen]"  # the mail was in view for a second
 
 
 def states_of(ids: list[str]) -> list[str]:

@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.browser.conftest import PATIENCE_MS
+from tests.browser.presses import approve, read
 from tests.support.processes.mailhub import Mailhub
 from tests.support.processes.programs import manage
 
@@ -57,7 +58,7 @@ def test_mails_are_reviewed_without_a_mouse(browser: Browser, mailhub: Mailhub, 
         if decided == 0:
             page.keyboard.press("a")  # too early: only a message appears
             expect(page.locator("#said")).to_contain_text("Read it first")
-        window.clock.run_for(1100)
+        read(page)
         if decided % 13 == 5:
             page.keyboard.press("r")
             page.keyboard.type("Not like this")
@@ -65,7 +66,7 @@ def test_mails_are_reviewed_without_a_mouse(browser: Browser, mailhub: Mailhub, 
         elif decided % 13 == 7:
             page.keyboard.press("Enter")
             page.wait_for_url(re.compile(str(key)))
-            window.clock.run_for(1100)
+            read(page)
             page.keyboard.press("a")
             expect(page).not_to_have_url(re.compile(str(key)))
             page.goto(f"/?q={run}")
@@ -100,7 +101,7 @@ def test_rows_change_in_place_for_every_viewer(browser: Browser, mailhub: Mailhu
     expect(page.locator(f"#row-{ids[2]} [data-looking]")).to_contain_text(
         "Bob is reviewing", timeout=PATIENCE_MS
     )
-    other.locator("form[data-action=approve] button").click()
+    approve(other)
     expect(page.locator(f"#row-{ids[2]}.left")).to_be_visible()
     mailhub.propose(f"Fourth {run}")
     expect(page.locator("[data-new]")).to_have_text("1 new")
@@ -114,7 +115,7 @@ def test_rows_change_in_place_for_every_viewer(browser: Browser, mailhub: Mailhu
     other.get_by_text("Reject…").click()
     other.locator("form[data-action=reject] button").click()
     expect(page.locator("[data-changed]")).to_be_visible(timeout=PATIENCE_MS)
-    page.locator("form[data-action=approve] button").click()
+    approve(page)
     expect(page.get_by_role("alert")).to_contain_text("rejected")
     assert mailhub.action(ids[0])["state"] == "rejected"
 

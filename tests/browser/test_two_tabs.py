@@ -8,6 +8,7 @@ from pytest_django.live_server_helper import LiveServer
 
 from accounts.models import User
 from approvals.models import PendingAction
+from tests.browser.presses import approve
 from tests.browser.test_every_page import signed_in
 from tests.conftest import Api
 
@@ -28,14 +29,14 @@ def test_older_tab_approves_only_after_a_new_look(
         older, newer = window.new_page(), window.new_page()
         for tab in (older, newer):
             tab.goto(f"/actions/{action_id}/")
-        newer.locator("form[data-action=approve] button").click()
+        approve(newer)
         newer.locator("form[data-action=undo] button").first.click()
 
-        older.locator("form[data-action=approve] button").click()
+        approve(older)
 
         expect(older.get_by_text("This has changed since you opened it.")).to_be_visible()
         expect(older.get_by_text("Alice undid an approval of this.").first).to_be_visible()
         assert PendingAction.objects.get().status == "pending"
-        older.locator("form[data-action=approve] button").click()
+        approve(older)
         expect(older.locator("form[data-action=undo] button").first).to_be_visible()
     assert PendingAction.objects.get().status == "approved"

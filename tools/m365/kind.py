@@ -28,6 +28,7 @@ class RunCommand:
         "sort": _("command"),
         "question": _("Run this command in Microsoft 365?"),
         "approve": _("Approve and run"),
+        "approve_anyway": _("Approve and run anyway"),
         "sealed": _(
             "This digest covers the command and every option. mailhub checks it again just before "
             "the command runs. If anything differs, nothing runs."

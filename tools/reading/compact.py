@@ -181,6 +181,7 @@ def thread(
         {
             "id": each.id,
             "from": each.from_address,
+            **({"name": cut(each.from_name, NAME_BYTES)} if each.from_name else {}),
             "date": rfc3339(each.date) if each.date else "",
             "body": shown,
         }

@@ -200,6 +200,7 @@ class ChangeDraft:
         "sort": _("draft"),
         "question": _("Change this draft?"),
         "approve": _("Approve the change"),
+        "approve_anyway": _("Approve the change anyway"),
         "sealed": _(
             "This digest covers the draft as it is now and as it will be. mailhub checks both "
             "again before the change."

@@ -179,14 +179,22 @@ def conversation(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse
     except Problem as problem:
         context["problem"] = problem
     else:
-        context["messages_read"] = [_fold_quotes(message) for message in found["messages"]]
-        context["truncated"] = "truncated" in found
-        context["newer"] = any(
-            said["at"] is not None
-            and said["at"] > action.created_at
-            and said["from"] != action.mailbox.address
-            for said in context["messages_read"]
-        )
+        read = [_fold_quotes(message) for message in reversed(found["messages"])]
+        place = next((at for at, said in enumerate(read) if said["id"] == original), 0)
+        context |= {
+            "count": len(read),
+            "answered": read[place] if read else None,
+            "is_forward": action.kind == "mail.forward",
+            "later": read[:place],
+            "earlier": read[place + 1 :],
+            "truncated": "truncated" in found,
+            "newer": any(
+                said["at"] is not None
+                and said["at"] > action.created_at
+                and said["from"] != action.mailbox.address
+                for said in read
+            ),
+        }
     part = request.GET.get("part") == "1"
     return render(
         request, "tools/conversation_part.html" if part else "tools/conversation.html", context
@@ -204,7 +212,9 @@ def _fold_quotes(message: dict[str, Any]) -> dict[str, Any]:
         elif stretch.strip():
             stretches.append({"text": stretch.strip("\n")})
     return {
+        "id": message["id"],
         "from": message["from"],
+        "name": message.get("name", ""),
         "at": parse_datetime(message["date"] or ""),
         "stretches": stretches,
         "folded": sum(message.get("folded", {}).values()),

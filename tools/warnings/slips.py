@@ -23,7 +23,8 @@ PLACEHOLDERS = (
     r"\$\{[A-Za-z_][\w.]{0,40}\}",
     r"(?<![%\w])%[A-Z][A-Z_]{2,30}%",
     rf"(?xi)[\[［<]\s*(?:{FIELD})\s*[\]］>]",
-    r"(?i)[\[<](?:insert|enter|add|fill\sin|einfügen|hier\seinsetzen|insérer|insertar|请填写|填入|ここに)[^\[\]<>\n]{0,40}[\]>]",
+    r"(?i)[\[<](?:insert|enter|add|fill\sin|einfügen|hier\seinsetzen|insérer|insertar|请填写|填入|ここに)[^\[\]<>\n]{0,40}[\]>"
+    r"]",
     r"\b(?:TODO|FIXME)\b\s?[:(–—-]",
     r"[○〇◯]{2,}\s?(?:様|さん|株式会社)|\bXX+(?:先生|女士|经理|公司)",
     r"(?i)\blorem ipsum\b",
@@ -36,12 +37,16 @@ ARTIFACTS = (
     r"\bi(?:'m| am) (?:just )?an? (?:ai|large) (?:language )?(?:model|assistant)\b",
     r"\bi (?:can(?:no|')t|am unable to) (?:fulfil?l|comply with|assist with) (?:this|that|your) request\b",
     r"\bas of my (?:last |latest )?(?:knowledge|training) (?:cut-?off|update)\b",
-    r"\bhere(?:'s| is) (?:a|an|the|your) (?:\w+ ){0,3}(?:draft|version|rewrite) of (?:the|your|an?) (?:e-?mail|message|reply)\b",
-    r"\bhere(?:'s| is) (?:a|an|the|your) (?:draft|revised|polished|rewritten|suggested) (?:e-?mail|message|reply|response)\b",
+    r"\bhere(?:'s| is) (?:a|an|the|your) (?:\w+ ){0,3}(?:draft|version|rewrite) of "
+    r"(?:the|your|an?) (?:e-?mail|message|reply)\b",
+    r"\bhere(?:'s| is) (?:a|an|the|your) (?:draft|revised|polished|rewritten|suggested) "
+    r"(?:e-?mail|message|reply|response)\b",
     r"\bfeel free to (?:adjust|customi[sz]e|modify|tweak|edit) (?:this|the) (?:draft|e-?mail|message|reply|template)\b",
-    r"\blet me know if you(?:'d| would) like (?:me to (?:adjust|change|revise|rewrite|shorten) |any changes to )(?:this|the|it)\b",
+    r"\blet me know if you(?:'d| would) like (?:me to "
+    r"(?:adjust|change|revise|rewrite|shorten) |any changes to )(?:this|the|it)\b",
     r"\bals (?:ein )?(?:großes )?(?:ki[- ]?(?:sprachmodell|modell|assistent)|sprachmodell)\b",
-    r"\bhier ist (?:ein|der|dein|ihr) (?:überarbeitete[rn]? )?entwurf (?:der|einer|deiner|ihrer|für (?:die|eine|deine|ihre)) (?:e-?mail|nachricht|antwort)\b",
+    r"\bhier ist (?:ein|der|dein|ihr) (?:überarbeitete[rn]? )?entwurf "
+    r"(?:der|einer|deiner|ihrer|für (?:die|eine|deine|ihre)) (?:e-?mail|nachricht|antwort)\b",
     r"\ben tant qu(?:e |['’])(?:ia\b|intelligence artificielle|modèle de langage|assistant virtuel)",
     r"\bvoici (?:un|le|votre) (?:brouillon|projet) (?:d['’]e-?mail|de (?:courriel|réponse|message))",
     r"\bcomo (?:un )?(?:modelo de lenguaje|asistente de ia|inteligencia artificial)\b",

@@ -71,7 +71,7 @@ class Command(BaseCommand):
         if prepared:
             lines.append(f"sign in   {prepared['sign_in_url']}  (once)")
             lines.append(
-                f"try it    {settings.MAILHUB_PUBLIC_URL}/welcome/  (a token, and the lines to paste)"
+                f"try it    {settings.MAILHUB_PUBLIC_URL}/welcome/  (five steps; `make link` prints another link)"
             )
             lines.append(f"sandbox   {settings.MAILHUB_HOME / 'sandbox.json'}")
         else:

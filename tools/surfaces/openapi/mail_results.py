@@ -168,6 +168,7 @@ class Email(TypedDict):
 class ThreadMessage(TypedDict):
     id: str
     from_: Annotated[str, Field(alias="from")]
+    name: NotRequired[str]
     date: Date
     body: str
     hidden_text_removed: NotRequired[Literal[True]]

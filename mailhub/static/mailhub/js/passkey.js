@@ -18,3 +18,15 @@ export function askPasskeys() {
     form.submit();
   });
 }
+
+// The pages of allauth report their errors here; without this a button would do nothing.
+export function tellPasskeyErrors() {
+  document.addEventListener("allauth.error", (event) => {
+    const place = document.querySelector("[data-passkey-error]");
+    if (!place) return;
+    event.preventDefault();
+    const name = event.detail.exception?.name;
+    place.textContent = place.dataset[{ SecurityError: "address", NotAllowedError: "unused", InvalidStateError: "known" }[name]] ?? place.dataset.other;
+    place.hidden = false;
+  });
+}
