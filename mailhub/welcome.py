@@ -29,7 +29,6 @@ def welcome(request: AuthenticatedRequest) -> HttpResponse:
     context = {
         "secret": prepared["api_token"],
         "mailbox": prepared["mailbox"],
-        "others": prepared["others"],
         "has_way_in": person.has_usable_password()
         or Authenticator.objects.filter(user=person).exists(),
         "has_decided": queries.has_decided(person),

@@ -38,10 +38,10 @@ SHORTENERS = frozenset(
 
 
 def payment_details(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
-    """Return a warning, if the mail leaves the company, about bank details that are said to be new,
-    and about links to a bare number or through a shortener.
+    """Return a warning, if the mail leaves the company, about a change of bank details, and about
+    links to a bare number or through a shortener.
 
-    An IBAN on its own is none of them, because a company prints its own on every invoice.
+    An IBAN without such words is not one, because a company prints its own on every invoice.
     """
     if {domain_of(address) for address in message.recipients} <= context.own_domains:
         return None
