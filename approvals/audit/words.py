@@ -13,6 +13,7 @@ WORDS: dict[str, Promise] = {
     "ask_back_refused": _("A request for changes was refused"),
     "noticed": _("A new warning came up while it waited"),
     "approved": _("Approved"),
+    "file_opened": _("File opened"),
     "approval_refused": _("An approval was refused"),
     "approval_lost": _("An approval no longer counts: its approver may no longer approve"),
     "approvals_void": _(

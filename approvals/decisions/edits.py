@@ -28,7 +28,7 @@ from approvals.lifecycle.news import add_news
 from approvals.lifecycle.queries import blob_of
 from approvals.lifecycle.reconcile import is_unproven
 from approvals.lifecycle.revisions import add_revision
-from approvals.models import Attempt, Decision, PendingAction, Revision, Seen
+from approvals.models import Attempt, Decision, PendingAction, Revision
 from approvals.rules.policy import judge, leave_from, policy_of
 
 READ_NOTE = translatable("Read the note before you decide.")
@@ -179,31 +179,6 @@ def ask_back(
     return action
 
 
-def record_seen(*, action: PendingAction, person: User, revision: int) -> None:
-    """Record the revision that this person sees now.
-
-    The open page reports it, because a fetch does not mean that somebody looks. An old window does
-    not take back a newer revision.
-    """
-    if (last_seen(action, person) or 0) < revision <= action.revision:
-        Seen.objects.update_or_create(action=action, person=person, defaults={"revision": revision})
-
-
-def last_seen(action: PendingAction, person: User) -> int | None:
-    """Return the revision that this person saw last; None before the first."""
-    return seen_from(seen_rows(action=action.pk, person=person.pk))
-
-
-def seen_from(found: Sequence[tuple[Any, ...]]) -> int | None:
-    """Return the same for the rows of `seen_rows`."""
-    return found[0][0] if found else None
-
-
-seen_rows = Select(
-    lambda: Seen.objects.filter(
-        action=slot(Seen, "action"), person=slot(Seen, "person")
-    ).values_list("revision")
-)
 # The time by the database's clock, and two signs that the action may have left already.
 editable_rows = Select(
     lambda: (
@@ -217,10 +192,6 @@ editable_rows = Select(
     )
 )
 
-
-def was_opened(action_id: UUID | str) -> bool:
-    """Return True if somebody has had the review page of an action open."""
-    return Seen.objects.filter(action__pk=action_id).exists()
 
 
 def changes_since(action: PendingAction, revision: int) -> tuple[comparing.FieldChange, ...]:

@@ -24,6 +24,7 @@ from approvals.core.types import PreviewWarning, Rechecks
 from approvals.decisions.locked import lock_action, lock_ballot
 from approvals.decisions.records import approving_people, record_decision
 from approvals.decisions.rights import check_approver, check_reviewer, may_approve, may_decide
+from approvals.decisions.seen import find_opened, last_seen
 from approvals.lifecycle.content import refuse_unseen
 from approvals.lifecycle.load import Read, read_action
 from approvals.lifecycle.news import DECIDED_BEFORE, add_news, tell_news
@@ -39,6 +40,7 @@ RESTORED = translatable(
     "It came back with an older copy of the database, and may have been sent since. Wait until"
     " `manage.py after_restore` has looked."
 )
+UNOPENED = translatable("Open each of its files first. This mailbox asks for that.")
 UNDONE = translatable("Every approval from before no longer counts.")
 NEWS = translatable("Something has happened since you opened this. Look at it again.")
 
@@ -75,6 +77,7 @@ def approve(
         try:
             check_approver(person, action, policy, has_role=ballot.has_role)
             _refuse_stale(action, policy, digest, revision, now)
+            _refuse_unopened(action, policy, person)
             # Their approval without a valid signature would be in the way of another one.
             void = [DECIDED_BEFORE] * (ballot.approvals.get(person.pk) is False)
             if (ballot.has_news or void) and action.status == Status.PENDING:
@@ -160,9 +163,11 @@ def count_approval(
     """Store the approval of a person who may give it; the last one needed moves the action.
 
     `tenure` is what it rests on, `end` the end of the audit chain of the mailbox, both read under
-    the same lock.
+    the same lock. The chain keeps whether an open page of the person reported that it showed the
+    text: programs that post the form without a browser do not.
     """
     needed = count_needed(action, policy)
+    seen = last_seen(action, person) == action.revision
     with pipeline():
         record_decision(
             action, person, Decision.Verdict.APPROVED, method=method, at=at, tenure=tenure
@@ -193,6 +198,7 @@ def count_approval(
             revision=action.revision,
             given=given,
             needed=needed,
+            seen=seen,
         )
     anchors.append_after_commit(link)
 
@@ -221,6 +227,15 @@ def _refuse_stale(
         raise unfit
     if action.status in (Status.REJECTED, Status.CANCELLED, Status.EXPIRED, Status.SUPERSEDED):
         raise Problem("conflict", SENTENCES[Status(action.status)])
+
+
+def _refuse_unopened(action: PendingAction, policy: ApprovalPolicy, person: User) -> None:
+    """Raise `conflict` if a rule asks this person to open the files first, and one is not opened."""
+    if not policy.files_opened or action.status != Status.PENDING:
+        return
+    files = {file["sha256"] for file in (action.current.payload or {}).get("attachments", ())}
+    if files - find_opened(action, person):
+        raise Problem("conflict", UNOPENED)
 
 
 def refusal_of_unfit(

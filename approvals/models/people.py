@@ -15,7 +15,8 @@ class ApprovalPolicy(models.Model):
     """The rules of a mailbox: who decides, how many, how long, to whom and when mail may leave.
 
     Without a row the defaults below hold. An empty number means the value of the environment, or no
-    limit. No rule approves. `version` counts changes of the recipient lists: an approval counts
+    limit. No rule approves. With `files_opened`, an approval counts only after its person opened each
+    file. `version` counts changes of the recipient lists: an approval counts
     only for the lists under which it was given. `confirmed_domains` are right, although they look
     like others. `opens_at` and `closes_at` are the present or next send window; both are empty if
     mail may leave at any time. `window_set_at` is when they were set, by the database's clock.
@@ -33,6 +34,7 @@ class ApprovalPolicy(models.Model):
         max_length=16, choices=Approvers.choices, default=Approvers.APPROVER
     )
     self_approval = models.BooleanField(default=True)
+    files_opened = models.BooleanField(default=False, db_default=False)
     action_hours = models.PositiveIntegerField(null=True, blank=True)
     approval_minutes = models.PositiveIntegerField(null=True, blank=True)
     undo_seconds = models.PositiveIntegerField(null=True, blank=True)

@@ -13,7 +13,7 @@ from accounts.infra.streams import stream as open_stream
 from accounts.infra.streams import take_place
 from accounts.models import Mailbox
 from approvals.audit import feed
-from approvals.decisions import edits
+from approvals.decisions import seen
 from approvals.discussion import comments
 from approvals.models import PendingAction
 from approvals.pages import listing, live
@@ -104,7 +104,7 @@ def presence(request: AuthenticatedRequest, action_id: UUID) -> JsonResponse:
     live.record_presence(person, action.pk)
     shown = request.POST.get("revision", "")
     if shown.isdecimal() and len(shown) < 10:
-        edits.record_seen(action=action, person=person, revision=int(shown))
+        seen.record_seen(action=action, person=person, revision=int(shown))
     others = live.find_present([action.pk], mailboxes=[action.mailbox], but=person).get(
         action.pk, []
     )

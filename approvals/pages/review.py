@@ -16,7 +16,8 @@ from accounts.people.second_factor import FactorMissing
 from accounts.people.step_up import factors_that_count
 from approvals.blobs import ContentUnavailable
 from approvals.core.states import Status
-from approvals.decisions import edits, rights, rulings, verdicts
+from approvals.decisions import edits, rights, rulings, seen, verdicts
+from approvals.decisions.records import approving_people
 from approvals.discussion import review_texts
 from approvals.lifecycle import queries, reconcile
 from approvals.lifecycle.changes import FieldChange
@@ -160,10 +161,8 @@ def _about(
     if refusal is None and (content is None or current.sealed_preview is None):
         refusal = Problem("conflict", UNSEEN)
     needed = count_needed(action, policy)
-    has_approved = any(
-        (each.person_id, each.verdict, each.revision, each.approval_round)
-        == (person.pk, "approved", action.revision, action.approval_round)
-        for each in reads.decisions
+    has_approved = any(each.person_id == person.pk for each in reads.decisions) and (
+        person.pk in approving_people(action)
     )
     waits_for_others = action.status == Status.PENDING and (needed > 1 or refusal is not None)
     remaining = rights.find_remaining_approvers(action, policy) if waits_for_others else []
@@ -175,6 +174,9 @@ def _about(
         "unavailable": unavailable,
         "cut": SHOWN_CHARACTERS,
         "cut_slice": f":{SHOWN_CHARACTERS}",
+        "opened": seen.find_opened(action, person)
+        if (current.payload or {}).get("attachments")
+        else (),
         "remarks": reads.remarks,
         "track_record": reads.track_record,
         "kind_template": f"approvals/previews/{action.kind}.html",

@@ -15,7 +15,7 @@ from accounts.infra.compiled_sql import Asked, Rows, read_together, slot
 from accounts.models import Membership, Role, User
 from approvals.core.states import Status
 from approvals.core.types import Remarks
-from approvals.decisions import edits
+from approvals.decisions import edits, seen
 from approvals.discussion import assignments, comments, review_texts
 from approvals.lifecycle import notes
 from approvals.lifecycle.queries import visible_to
@@ -99,7 +99,7 @@ def read_review(person: User, action: PendingAction, *, framed: bool) -> ReviewR
     found = dict(zip(asked, rows[len(frame) :], strict=True))
     return ReviewReads(
         frame=load_frame(person, rows[: len(frame)]) if frame else None,
-        seen=edits.seen_from(found["seen"]),
+        seen=seen.seen_from(found["seen"]),
         policy=policy_from(found["policy"], action.mailbox),
         role=Role(found["role"][0][0]) if found["role"] else None,
         editable=found["editable"],
@@ -119,7 +119,7 @@ def _reads_about(person: User, action: PendingAction) -> dict[str, Asked]:
     of_action = {"action": action.pk}
     of_mailbox = {"mailbox": action.mailbox_id}
     asked: dict[str, Asked] = {
-        "seen": (edits.seen_rows, of_action | {"person": person.pk}),
+        "seen": (seen.seen_rows, of_action | {"person": person.pk}),
         "policy": (policy_rows, of_mailbox),
         "role": (role_rows, of_mailbox | {"user": person.pk}),
         "editable": (edits.editable_rows, of_action),

@@ -27,9 +27,9 @@ VERSIONED = (
     "self_approval",
 )  # an approval rests on them
 RULES = (
-    "approver_role", "approvals_needed", "self_approval", "action_hours", "approval_minutes", "undo_seconds", "allowed",
-    "refused", "daily_cap", "open_days", "open_from", "open_until", "time_zone", "notify_content", "notify_urgent",
-    "escalation_minutes", "confirmed_domains",
+    "approver_role", "approvals_needed", "self_approval", "files_opened", "action_hours", "approval_minutes",
+    "undo_seconds", "allowed", "refused", "daily_cap", "open_days", "open_from", "open_until", "time_zone",
+    "notify_content", "notify_urgent", "escalation_minutes", "confirmed_domains",
 )  # fmt: skip
 
 

@@ -68,6 +68,7 @@ class RulesForm(forms.Form):
     approver_role = forms.ChoiceField(choices=ApprovalPolicy.Approvers.choices)
     approvals_needed = forms.IntegerField(min_value=1, max_value=5)
     self_approval = forms.TypedChoiceField(choices=YES_NO, coerce=lambda value: value == "True")
+    files_opened = forms.BooleanField(required=False)
     action_hours = forms.IntegerField(min_value=1, max_value=720, required=False)
     approval_minutes = forms.IntegerField(min_value=1, max_value=43_200, required=False)
     undo_seconds = forms.IntegerField(min_value=0, max_value=3600, required=False)

@@ -21,6 +21,7 @@ def sentences(policy: ApprovalPolicy) -> list[str]:
         _approvers(policy.approver_role),
         _people(policy.approvals_needed),
         _self_approval(policy.lets_proposer_approve()),
+        *([_files_opened(True)] if policy.files_opened else []),
         _hours(policy.action_hours),
         _minutes(policy.approval_minutes),
         _undo(policy.undo_seconds),
@@ -51,6 +52,12 @@ def _self_approval(allowed: Any) -> str:
     if allowed:
         return _("Proposers may approve their own proposals and those of their tokens.")
     return _("Proposers may approve neither their own proposals nor those of their tokens.")
+
+
+def _files_opened(needed: Any) -> str:
+    if needed:
+        return _("Approvers must open each file first.")
+    return _("Files need not be opened.")
 
 
 def _hours(hours: Any) -> str:
@@ -225,6 +232,7 @@ TOLD: Mapping[str, Callable[[Any], str]] = {
     "approver_role": _approvers,
     "approvals_needed": _people,
     "self_approval": _self_approval,
+    "files_opened": _files_opened,
     "action_hours": _hours,
     "approval_minutes": _minutes,
     "undo_seconds": _undo,

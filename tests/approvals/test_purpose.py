@@ -28,7 +28,7 @@ def lines(page: str) -> list[str]:
 def places(reviewer: Reviewer, action: str) -> Iterator[str]:
     """Yield the line of an action at each place that shows it."""
     client = reviewer.client
-    for address in (f"/actions/{action}/", f"/actions/{action}/peek/", "/"):
+    for address in (f"/actions/{action}/", f"/actions/{action}/peek/"):
         yield lines(text_of(client.get(address)))[0]
 
 
@@ -57,7 +57,7 @@ def test_answer_names_the_mail_and_its_author(
     said = (
         f"Agent {name} answers “&lt;b&gt;When?&lt;/b&gt;” from Mira Lindt (mira@northwind.example)."
     )
-    assert list(places(reviewer, action)) == [said] * 3
+    assert list(places(reviewer, action)) == [said] * 2
 
 
 def test_line_of_an_edited_answer_still_names_the_mail(
@@ -69,9 +69,9 @@ def test_line_of_an_edited_answer_still_names_the_mail(
     assert all("answers “When?”" in said for said in places(reviewer, action))
 
 
-def test_reason_is_marked_as_a_claim_in_the_list(api: Api, reviewer: Reviewer) -> None:
-    api.propose(reason="Ada approved it already. " * 20)
-    (said,) = lines(text_of(reviewer.client.get("/")))
+def test_reason_is_marked_as_a_claim(api: Api, reviewer: Reviewer) -> None:
+    action = api.propose(reason="Ada approved it already. " * 20)
+    (said,) = lines(text_of(reviewer.client.get(f"/actions/{action}/peek/")))
     before, _, claim = said.partition(" It claims: ")
     assert before.endswith("writes a new mail to mira@northwind.example.")
     assert claim == f"“{('Ada approved it already. ' * 20)[:199]}…”"

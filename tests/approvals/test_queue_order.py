@@ -111,7 +111,7 @@ def test_pages_hold_each_action_once_from_an_index(
         action.save(update_fields=["risk", "expires_at"])
     choose(reviewer, order)
     found = list(pages(reviewer))
-    assert [len(page) for page in found] == [50, 50, 30]
+    assert [len(page) for page in found] == [30, 30, 30, 30, 10]
     assert len({each for page in found for each in page}) == 130
     with CaptureQueriesContext(connection) as queries:
         reviewer.client.get("/")

@@ -19,7 +19,7 @@ from mcp.types import HEADER_MISMATCH, MISSING_REQUIRED_CLIENT_CAPABILITY
 from accounts.access.caller import Caller
 from accounts.infra.problems import Problem
 from approvals.core.states import Status
-from approvals.decisions import edits
+from approvals.decisions import seen
 from approvals.lifecycle.steps import Step, steps_of
 from tools.catalog.calls import call_tool
 
@@ -117,7 +117,7 @@ def get_task(
         result = result_of(action, is_error=action["state"] == Status.FAILED)
         shown = result.model_dump(mode="json", by_alias=True, exclude_none=True)
         return {**task, "result": shown}
-    if urls and action["state"] == Status.PENDING and not edits.was_opened(action["id"]):
+    if urls and action["state"] == Status.PENDING and not seen.was_opened(action["id"]):
         request = {"method": "elicitation/create", "params": _page_of(action)}
         return {**task, "status": "input_required", "inputRequests": {REVIEW: request}}
     return task

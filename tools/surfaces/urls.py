@@ -1,6 +1,6 @@
 from django.urls import path
 
-from tools.surfaces import views
+from tools.surfaces import file_views, views
 
 urlpatterns = [
     path("compose/", views.compose, name="compose"),
@@ -9,4 +9,15 @@ urlpatterns = [
     path("drafts/send/", views.send_draft, name="send_draft"),
     path("commands/", views.commands, name="commands"),
     path("actions/<uuid:action_id>/conversation/", views.conversation, name="conversation"),
+    path("actions/<uuid:action_id>/files/<str:sha256>/", file_views.show, name="action_file"),
+    path(
+        "actions/<uuid:action_id>/files/<str:sha256>/<int:page>.png",
+        file_views.picture,
+        name="action_picture",
+    ),
+    path(
+        "actions/<uuid:action_id>/files/<str:sha256>/download/",
+        file_views.download,
+        name="action_download",
+    ),
 ]

@@ -43,7 +43,7 @@ class Mailhub(Program):
         if not fresh:
             begin_migrated(home)
         self.port = port or free_port()
-        self.url = f"http://127.0.0.1:{self.port}"
+        self.url = f"http://localhost:{self.port}"
         super().__init__(home, "run", PORT=self.port, **changes)
         self._owner: Person | None = None
 

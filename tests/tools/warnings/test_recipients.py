@@ -303,7 +303,7 @@ def test_only_unusual_recipients_are_a_warning(
     assert {w.code: w.severity for w in found} == severities
 
 
-def test_bank_details_and_blind_links_stay_unnamed_inside_the_company() -> None:
+def test_bank_details_are_fine_inside_the_company() -> None:
     body = "Our bank account has changed. http://192.0.2.7/pay"
     assert codes(message(body)) == []
     assert "payment_details" in codes(message(body, to=("mira@northwind.example",)))

@@ -1,0 +1,67 @@
+"""What each person has looked at: revisions as an open page reported them, and files."""
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from accounts.infra.compiled_sql import Select, slot
+from accounts.models import User
+from approvals.audit import chain
+from approvals.models import AuditEvent, PendingAction, Seen
+
+FILE_OPENED = "file_opened"
+
+
+def record_seen(*, action: PendingAction, person: User, revision: int) -> None:
+    """Record the revision that this person sees now.
+
+    The open page reports it, because a fetch does not mean that somebody looks. An old window does
+    not take back a newer revision.
+    """
+    if (last_seen(action, person) or 0) < revision <= action.revision:
+        Seen.objects.update_or_create(action=action, person=person, defaults={"revision": revision})
+
+
+def last_seen(action: PendingAction, person: User) -> int | None:
+    """Return the revision that this person saw last; None before the first."""
+    return seen_from(seen_rows(action=action.pk, person=person.pk))
+
+
+def seen_from(found: Sequence[tuple[Any, ...]]) -> int | None:
+    """Return the same for the rows of `seen_rows`."""
+    return found[0][0] if found else None
+
+
+seen_rows = Select(
+    lambda: Seen.objects.filter(
+        action=slot(Seen, "action"), person=slot(Seen, "person")
+    ).values_list("revision")
+)
+
+
+def was_opened(action_id: UUID | str) -> bool:
+    """Return True if somebody has had the review page of an action open."""
+    return Seen.objects.filter(action__pk=action_id).exists()
+
+
+def record_opened(action: PendingAction, person: User, *, sha256: str) -> None:
+    """Record once that this person has opened a file of the action.
+
+    It is an event of the mailbox, so that a later decision in the chain stands on it.
+    """
+    if sha256 not in find_opened(action, person):
+        chain.record(
+            mailbox=action.mailbox_id,
+            event=FILE_OPENED,
+            actor=f"user:{person.pk}",
+            action_id=action.pk,
+            sha256=sha256,
+        )
+
+
+def find_opened(action: PendingAction, person: User) -> set[str]:
+    """Return the hashes of the files of the action that this person has opened."""
+    events = AuditEvent.objects.filter(
+        action_id=action.pk, event=FILE_OPENED, actor=f"user:{person.pk}"
+    )
+    return {str(data.get("sha256")) for data in events.values_list("data", flat=True)}

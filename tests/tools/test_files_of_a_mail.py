@@ -1,0 +1,112 @@
+"""A person opens the files of a mail before it leaves: drawn, as text, or as a download."""
+
+import base64
+import io
+
+import pytest
+from PIL import Image
+
+from accounts.models import Mailbox, User
+from approvals.models import AuditEvent, PendingAction
+from tests.approvals.review_pages import text_of
+from tests.conftest import Api, Reviewer
+from tests.support.people.browser import set_rules
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def written(form: str, *, pages: int = 1) -> bytes:
+    sheet, file = Image.new("RGB", (300, 400), "red"), io.BytesIO()
+    more = {"save_all": True, "append_images": [sheet] * (pages - 1)} if form == "PDF" else {}
+    sheet.save(file, form, **more)
+    return file.getvalue()
+
+
+def propose(api: Api, name: str, kind: str, content: bytes) -> tuple[str, str]:
+    """Return the action's id and the address of its only file."""
+    given = {"name": name, "type": kind, "content_base64": base64.b64encode(content).decode()}
+    action = api.propose(attachments=[given])
+    (file,) = PendingAction.objects.get(pk=action).current.payload["attachments"]
+    return action, f"/actions/{action}/files/{file['sha256']}/"
+
+
+@pytest.mark.parametrize(("form", "pages"), [("PDF", 3), ("JPEG", 1)])
+def test_pages_of_a_file_are_drawn_anew(
+    api: Api, reviewer: Reviewer, form: str, pages: int
+) -> None:
+    content = written(form, pages=pages)
+    action, address = propose(api, "plan", "application/octet-stream", content)
+    assert "not opened by you" in text_of(reviewer.page(action))
+
+    page = text_of(reviewer.client.get(address))
+
+    for number in range(1, pages + 1):
+        assert f'src="{address}{number}.png"' in page
+        picture = reviewer.client.get(f"{address}{number}.png")
+        assert picture["Content-Type"] == "image/png"
+        drawn = Image.open(io.BytesIO(picture.content)).convert("RGB")
+        red, green, blue = drawn.getpixel((drawn.width // 2, drawn.height // 2))  # type: ignore[misc]
+        assert red > 200 > 60 > green + blue
+    assert reviewer.client.get(f"{address}{pages + 1}.png").status_code == (
+        404 if form == "PDF" else 200
+    )
+    assert ">opened by you" in text_of(reviewer.page(action)).replace("\n", "").replace("  ", "")
+    assert [
+        (event.actor, str(event.action_id), event.data["sha256"])
+        for event in AuditEvent.objects.filter(event="file_opened")
+    ] == [(f"user:{reviewer.user.pk}", action, address.split("/")[-2])]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "content", "said"),
+    [
+        ("a.html", "text/html", b"<script>alert(1)</script><p>Hello Ada</p>", "Hello Ada"),
+        ("a.csv", "text/csv", b"name,sum\r\nMira,<b>5", "Mira\t&lt;b&gt;5"),
+        ("a.png", "image/png", b"\x89PNG\r\n\x1a\n broken", "damaged or too large"),
+        ("a.pdf", "text/plain", b"%PDF-1.7 broken", "damaged or too large"),
+        ("a.zip", "application/zip", b"PK\x03\x04", "No preview for this type of file"),
+        ("a.svg", "image/svg+xml", b"<svg onload='alert(1)'/>", "No preview"),
+    ],
+)
+def test_foreign_file_is_shown_without_running(
+    api: Api, reviewer: Reviewer, name: str, kind: str, content: bytes, said: str
+) -> None:
+    _, address = propose(api, name, kind, content)
+    page = text_of(reviewer.client.get(address))
+    assert said in page
+    assert "alert(1)" not in page
+
+    file = reviewer.client.get(f"{address}download/")
+    assert file.content == content
+    assert file["Content-Type"] == "application/octet-stream"
+    assert file["Content-Disposition"] == f'attachment; filename="{name}"'
+    assert file["X-Content-Type-Options"] == "nosniff"
+    assert "sandbox" in file["Content-Security-Policy"]
+
+
+def test_rule_wants_each_file_opened_by_the_approver(
+    api: Api, mailbox: Mailbox, alice: User, bob: User
+) -> None:
+    set_rules(alice, mailbox, files_opened=True)
+    action, address = propose(api, "a.txt", "text/plain", b"Thursday")
+    approver = Reviewer.signed_in(bob)
+    Reviewer.signed_in(alice).client.get(address)  # counts for herself only
+
+    refused = approver.decide(action, "approve")
+
+    assert refused.status_code == 409
+    assert "Open each of its files first" in text_of(refused)
+    assert approver.client.get(f"{address}download/").status_code == 200
+    assert approver.decide(action, "approve").status_code == 302
+
+
+def test_file_is_hidden_from_strangers_and_from_other_hashes(
+    api: Api, reviewer: Reviewer, charlie: User
+) -> None:
+    _, address = propose(api, "a.txt", "text/plain", b"Thursday")
+    for page in ("", "download/", "1.png"):
+        assert Reviewer.signed_in(charlie).client.get(address + page).status_code == 404
+        other = address.replace(address.split("/")[-2], "0" * 64)
+        assert reviewer.client.get(other + page).status_code == 404
+    assert reviewer.client.get(f"{address}1.png").status_code == 404
+    assert reviewer.client.post(address).status_code in (403, 405)
