@@ -193,7 +193,6 @@ editable_rows = Select(
 )
 
 
-
 def changes_since(action: PendingAction, revision: int) -> tuple[comparing.FieldChange, ...]:
     """Return how the present content differs from an earlier revision; 1 is the proposal."""
     return edited.find_changes(action, revision, action.revision)

@@ -29,6 +29,7 @@ from approvals.notifications.channels.port import (
 )
 from approvals.notifications.digest import summarize
 from approvals.notifications.outbox import URGENT, Stage
+from approvals.rules.quorum import waits_for_others
 
 MOST_WAITING = 100
 PREVIEW_LENGTH = 200
@@ -173,6 +174,6 @@ def count_waiting(person: int) -> int:
     """Return how many actions wait in mailboxes where this person decides, up to a limit."""
     mine = Membership.objects.filter(user=person, role__in=Role.at_least(Role.APPROVER))
     waiting = PendingAction.objects.filter(
-        mailbox__in=mine.values("mailbox"), status=Status.PENDING
+        ~waits_for_others(person), mailbox__in=mine.values("mailbox"), status=Status.PENDING
     )
     return waiting.order_by()[:MOST_WAITING].count()

@@ -142,7 +142,10 @@ def redirect_onward(request: AuthenticatedRequest, action: PendingAction) -> Htt
     match request.POST.get("then"):
         case "next":
             following = listing.next_after(
-                listing.mailboxes_of(request.user), action, order=order_of(request.user)
+                listing.mailboxes_of(request.user),
+                action,
+                order=order_of(request.user),
+                where=listing.mine(request.user),
             )
             return redirect("review", following.pk) if following else redirect("queue")
         case "line":

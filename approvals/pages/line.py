@@ -9,7 +9,7 @@ from accounts.access.signed_in import AuthenticatedRequest, signed_in_page
 from accounts.models import User
 from approvals.core.states import Status
 from approvals.decisions import rights
-from approvals.models import Decision, PendingAction
+from approvals.models import PendingAction
 from approvals.pages import listing
 from approvals.pages.frame import find_leaving
 from approvals.pages.orders import order_of, value_of
@@ -31,7 +31,7 @@ def advance(request: AuthenticatedRequest) -> HttpResponse:
         return redirect("line_at", following.pk)
     mailboxes = listing.mailboxes_of(request.user)
     context = {
-        "waiting": listing.count(mailboxes, (Status.PENDING,)),
+        "waiting": listing.count_pending(mailboxes, listing.mine(request.user)),
         "some_left": after is not None and _find_next(request.user, None) is not None,
         "toast": find_leaving(request.user),
         "in_line": True,
@@ -61,23 +61,18 @@ def _find_next(person: User, after: PendingAction | None) -> PendingAction | Non
     mailboxes, order = listing.mailboxes_of(person), order_of(person)
     cursor = order.write_cursor(value_of(after, order)) if after else None
     for _ in range(PAGES):
-        listed = listing.page(mailboxes, (Status.PENDING,), cursor=cursor, limit=PAGE, order=order)
+        listed = listing.page(
+            mailboxes,
+            (Status.PENDING,),
+            cursor=cursor,
+            limit=PAGE,
+            order=order,
+            where=listing.mine(person),
+        )
         for row in listed.rows:
-            if (after is None or row.pk != after.pk) and _needs(person, row):
+            if (after is None or row.pk != after.pk) and rights.may_approve(person, row):
                 return row
         cursor = listed.next_cursor
         if cursor is None:
             break
     return None
-
-
-def _needs(person: User, action: PendingAction) -> bool:
-    """Return True if this person may approve the mail, and has not approved this version of it."""
-    given = Decision.objects.filter(
-        action=action,
-        person=person,
-        verdict=Decision.Verdict.APPROVED,
-        approval_round=action.approval_round,
-        revision=action.revision,
-    )
-    return rights.may_approve(person, action) and not given.exists()

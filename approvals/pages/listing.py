@@ -28,9 +28,11 @@ from approvals.lifecycle.queries import open_preview, open_shown, with_preview
 from approvals.lifecycle.reconcile import is_unproven
 from approvals.models import ApprovalPolicy, Attempt, Comment, PendingAction, ProposerNote
 from approvals.pages.orders import BY_MAILBOX, OLDEST, Order, value_of
+from approvals.rules.quorum import waits_for_others
 
 WINDOW = 2000
 COUNTED = 100  # of each mailbox and state
+ALL = Q()
 TERM = re.compile(r'(?:(from|to|warning|for):)?(?:"([^"]*)"|(\S+))')
 
 
@@ -110,15 +112,16 @@ def page(
     limit: int,
     order: Order,
     what: Wanted | None = None,
+    where: Q = ALL,
 ) -> Listed:
-    """Return one page, with `shown` on each row.
+    """Return one page, with `shown` on each row. `where` is a condition beside the states.
 
     Raises `invalid_input` for a cursor that no list has given.
     """
     what = what or Wanted()
     take = WINDOW if what.anything else limit + 1
     after = order.read_cursor(cursor) if cursor else None
-    keys = _keys(mailboxes, statuses, after=after, order=order, take=take)
+    keys = _keys(mailboxes, statuses, where, after=after, order=order, take=take)
     if not keys:
         return Listed(rows=[], next_cursor=None)
     found = _filter_matching([key[-1] for key in keys], what, at_most=limit + 1, order=order)
@@ -145,19 +148,23 @@ def find_by_ids(
     return sorted(rows, key=lambda row: value_of(row, OLDEST))
 
 
-def count(mailboxes: Sequence[Mailbox], statuses: Sequence[Status]) -> int:
-    """Return the number of actions in these states, as `count_by_status` counts them."""
-    return count_by_status(mailboxes, statuses).total()
+def mine(person: User) -> Q:
+    """Return the condition of actions that wait for nobody but others. Those are in a list of their
+    own; all else is in the list of this person.
+    """
+    return ~waits_for_others(person.pk)
 
 
-def count_by_status(mailboxes: Sequence[Mailbox], statuses: Sequence[Status]) -> Counter[str]:
+def count_by_status(
+    mailboxes: Sequence[Mailbox], statuses: Sequence[Status], where: Q = ALL
+) -> Counter[str]:
     """Return the number of actions in each state, counted up to `COUNTED` in each mailbox.
 
     Nobody needs the exact number of 48,113 pending actions.
     """
     keys = _by_mailbox(mailboxes, statuses)
     return count_first(
-        PendingAction.objects.all(),
+        PendingAction.objects.filter(where),
         keys=keys,
         order=("created_at", "id"),
         take=COUNTED,
@@ -166,16 +173,23 @@ def count_by_status(mailboxes: Sequence[Mailbox], statuses: Sequence[Status]) ->
 
 
 def count_waiting(person: User) -> int:
-    """Return how many actions wait for a decision, up to the limit of `count`."""
-    return count(mailboxes_of(person), (Status.PENDING,))
+    """Return how many actions wait for a decision of this person, counted as in their list."""
+    return count_pending(mailboxes_of(person), mine(person))
+
+
+def count_pending(mailboxes: Sequence[Mailbox], where: Q) -> int:
+    """Return the number of pending actions with this condition, up to `COUNTED` in each mailbox."""
+    return count_by_status(mailboxes, (Status.PENDING,), where).total()
 
 
 def next_after(
-    mailboxes: Sequence[Mailbox], action: PendingAction, *, order: Order
+    mailboxes: Sequence[Mailbox], action: PendingAction, *, order: Order, where: Q
 ) -> PendingAction | None:
     """Return the next pending action: one after this in the order, else one from before it."""
     for cursor in (order.write_cursor(value_of(action, order)), None):
-        listed = page(mailboxes, (Status.PENDING,), cursor=cursor, limit=2, order=order)
+        listed = page(
+            mailboxes, (Status.PENDING,), cursor=cursor, limit=2, order=order, where=where
+        )
         for row in listed.rows:
             if row.pk != action.pk:
                 return row
@@ -183,10 +197,15 @@ def next_after(
 
 
 def place_of(
-    mailboxes: Sequence[Mailbox], action: PendingAction, *, order: Order, at_most: int = 99
+    mailboxes: Sequence[Mailbox],
+    action: PendingAction,
+    *,
+    order: Order,
+    where: Q,
+    at_most: int = 99,
 ) -> int:
     """Return its place among the pending actions, 1 for the first; 0 if it is too far down."""
-    keys = _keys(mailboxes, (Status.PENDING,), after=None, order=order, take=at_most)
+    keys = _keys(mailboxes, (Status.PENDING,), where, after=None, order=order, take=at_most)
     return next((number for number, key in enumerate(keys, start=1) if key[-1] == action.pk), 0)
 
 
@@ -268,6 +287,7 @@ def _read_rows(ids: Sequence[UUID], mailboxes: Iterable[Mailbox]) -> list[Pendin
 def _keys(
     mailboxes: Sequence[Mailbox],
     statuses: Sequence[Status],
+    where: Q,
     *,
     after: Sequence[Any] | None,
     order: Order,
@@ -275,8 +295,8 @@ def _keys(
 ) -> list[tuple[Any, ...]]:
     """Return the values of the order's fields for the first `take` rows after these values."""
     if order is BY_MAILBOX:
-        return _keys_by_mailbox(mailboxes, statuses, after=after, take=take)
-    actions = PendingAction.objects.filter(order.follow(after) if after else Q())
+        return _keys_by_mailbox(mailboxes, statuses, where, after=after, take=take)
+    actions = PendingAction.objects.filter(where, order.follow(after) if after else ALL)
     keys = _by_mailbox(mailboxes, statuses)
     if order.fields[0] not in ("created_at", "-created_at"):
         # The indexes of these orders hold the pending actions only.
@@ -289,6 +309,7 @@ def _keys(
 def _keys_by_mailbox(
     mailboxes: Sequence[Mailbox],
     statuses: Sequence[Status],
+    where: Q,
     *,
     after: Sequence[Any] | None,
     take: int,
@@ -298,7 +319,7 @@ def _keys_by_mailbox(
     One statement counts how many mailboxes fill the page. All but the last are read as a whole.
     """
     ids = [each.pk for each in mailboxes]
-    actions = PendingAction.objects.all()
+    actions = PendingAction.objects.filter(where)
     if after is not None:
         here, *place = after
         if here not in ids:

@@ -57,7 +57,14 @@ def changes(request: AuthenticatedRequest) -> JsonResponse:
         found.actions,
         what=listing.parse_search(asked.text, warned=asked.warned),
     )
-    counts = tab_counts(mailboxes)
+    belonging = set(
+        PendingAction.objects.filter(
+            asked.tab.where(person), pk__in=found.actions, status__in=asked.tab.statuses
+        ).values_list("pk", flat=True)
+    )
+    for row in rows:
+        row.left = row.pk not in belonging  # type: ignore[attr-defined]
+    counts = tab_counts(mailboxes, person)
     shown = [UUID(each) for each in request.GET.getlist("shown")[: 2 * PAGE] if _is_uuid(each)]
     looking = live.find_present(shown, mailboxes=mailboxes, but=person)
     frame = {
@@ -75,7 +82,7 @@ def changes(request: AuthenticatedRequest) -> JsonResponse:
             "rows": [
                 {
                     "id": str(row.pk),
-                    "here": row.status in asked.tab.statuses,
+                    "here": row.pk in belonging,
                     "html": render_to_string("approvals/row.html", {**frame, "row": row}, request),
                 }
                 for row in rows

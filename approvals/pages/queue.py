@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
+from django.db.models import Q
 from django.http import HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.utils.functional import Promise
@@ -11,11 +12,12 @@ from django.utils.translation import gettext_lazy as _
 
 from accounts.access.signed_in import AuthenticatedRequest, signed_in_page
 from accounts.infra.problems import Problem
-from accounts.models import Mailbox, Role
+from accounts.models import Mailbox, Role, User
 from approvals.core.states import Status
 from approvals.pages import listing, live
 from approvals.pages.frame import keys_are_on, leaving_from, read_frame
 from approvals.pages.orders import LABELS, NEWEST, OLDEST, Order
+from approvals.rules.quorum import waits_for_others
 
 PAGE = 30
 
@@ -25,6 +27,7 @@ class Tab:
     """A tab of the queue.
 
     `oldest_first` is for tabs that people work through, `counted` for tabs whose number is useful.
+    `of_others` is for what waits for others than the person.
     """
 
     key: str
@@ -32,6 +35,13 @@ class Tab:
     statuses: tuple[Status, ...]
     oldest_first: bool = False
     counted: bool = False
+    of_others: bool = False
+
+    def where(self, person: User) -> Q:
+        """Return the condition of its actions, beside the states."""
+        if self.statuses != (Status.PENDING,):
+            return listing.ALL
+        return waits_for_others(person.pk) if self.of_others else listing.mine(person)
 
 
 TABS = (
@@ -41,6 +51,14 @@ TABS = (
         statuses=(Status.PENDING,),
         oldest_first=True,
         counted=True,
+    ),
+    Tab(
+        key="others",
+        label=_("Waiting for others"),
+        statuses=(Status.PENDING,),
+        oldest_first=True,
+        counted=True,
+        of_others=True,
     ),
     Tab(
         key="leaving",
@@ -121,10 +139,11 @@ def index(request: AuthenticatedRequest) -> HttpResponse:
             limit=PAGE,
             order=order,
             what=listing.parse_search(asked.text, warned=asked.warned),
+            where=asked.tab.where(person),
         )
     except Problem:  # an address that somebody typed or cut: show the first page
         return redirect(f"{request.path}?{asked.query}")
-    counts = tab_counts(mailboxes)
+    counts = tab_counts(mailboxes, person)
     looking = live.find_present((row.pk for row in listed.rows), mailboxes=mailboxes, but=person)
     for row in listed.rows:
         row.looking = looking.get(row.pk, [])  # type: ignore[attr-defined]
@@ -135,7 +154,7 @@ def index(request: AuthenticatedRequest) -> HttpResponse:
         "rows": listed.rows,
         "asked": asked,
         "tab": asked.tab,
-        "tabs": tabs_with(counts),
+        "tabs": tabs_with(counts, asked.tab),
         "waiting": counts["pending"],
         "mailboxes": mailboxes,
         "several": len(mailboxes) > 1,
@@ -157,14 +176,28 @@ def order_of_tab(tab: Tab, chosen: Order) -> Order:
     return OLDEST if tab.oldest_first else NEWEST
 
 
-def tab_counts(mailboxes: list[Mailbox]) -> dict[str, int]:
-    """Return the numbers of the counted tabs, from one query."""
-    counted = [tab for tab in TABS if tab.counted]
-    found = listing.count_by_status(mailboxes, [each for tab in counted for each in tab.statuses])
-    return {tab.key: sum(found[each] for each in tab.statuses) for tab in counted}
+def tab_counts(mailboxes: list[Mailbox], person: User) -> dict[str, int]:
+    """Return the numbers of the counted tabs."""
+    counted = [tab for tab in TABS if tab.counted and not tab.of_others]
+    found = listing.count_by_status(
+        mailboxes,
+        [each for tab in counted for each in tab.statuses],
+        ~Q(status=Status.PENDING) | listing.mine(person),
+    )
+    others = listing.count_pending(mailboxes, waits_for_others(person.pk))
+    return {"others": others} | {
+        tab.key: sum(found[each] for each in tab.statuses) for tab in counted
+    }
 
 
-def tabs_with(counts: dict[str, int]) -> list[tuple[Tab, int]]:
-    """Return the tabs with their numbers; unknown comes first if it is not empty."""
-    found: list[tuple[Any, int]] = [(tab, counts.get(tab.key, 0)) for tab in TABS]
+def tabs_with(counts: dict[str, int], shown: Tab) -> list[tuple[Tab, int]]:
+    """Return the tabs with their numbers; unknown comes first if it is not empty.
+
+    What waits for others has a tab only where there is any.
+    """
+    found: list[tuple[Any, int]] = [
+        (tab, counts.get(tab.key, 0))
+        for tab in TABS
+        if counts.get(tab.key) or not tab.of_others or tab == shown
+    ]
     return sorted(found, key=lambda each: not (each[0].key == "unknown" and each[1]))

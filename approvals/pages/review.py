@@ -94,9 +94,11 @@ def render_review(
         known = shown[1]
     context = {
         **_about(request, action, reads),
-        "waiting": listing.count(mailboxes, (Status.PENDING,)),
+        "waiting": listing.count_pending(mailboxes, listing.mine(request.user)),
         "several": len(mailboxes) > 1,
-        "place": listing.place_of(mailboxes, action, order=frame.order)
+        "place": listing.place_of(
+            mailboxes, action, order=frame.order, where=listing.mine(request.user)
+        )
         if action.status == Status.PENDING
         else None,
         "others": reads.others,

@@ -60,6 +60,29 @@ def find_approvals() -> QuerySet[Decision]:
     )
 
 
+def waits_for_others(person: int) -> Q:
+    """Return the condition of pending actions that others must approve: the approval of this
+    person counts already, or would not count.
+    """
+    counts = Exists(_filter_counting(find_approvals().filter(person=person)))
+    wrote = Q(proposer=person) | Q(
+        Exists(Author.objects.filter(action=OuterRef("pk"), person=person))
+    )
+    rules = ApprovalPolicy.objects.filter(mailbox=OuterRef("mailbox"))
+    four_eyes = Q(approvals_needed__gt=1) | Q(
+        Exists(rules.filter(Q(self_approval=False) | Q(approvals_needed__gt=1)))
+    )
+    manages = Exists(
+        Membership.objects.filter(mailbox=OuterRef("mailbox"), user=person, role=Role.MANAGER)
+    )
+    managers_only = Exists(rules.filter(approver_role=ApprovalPolicy.Approvers.MANAGER))
+    return (
+        (Q(approvals_given__gt=0) & Q(counts))
+        | (wrote & four_eyes)
+        | (Q(managers_only) & ~Q(manages))
+    )
+
+
 def _filter_counting(approvals: QuerySet[Any, Any]) -> QuerySet[Any, Any]:
     """Return those of the approvals whose person may still approve.
 

@@ -14,6 +14,7 @@ from approvals.decisions import verdicts
 from approvals.models import PendingAction
 from tests.approvals.review_pages import filled, seal_of, text_of
 from tests.conftest import Api, Reviewer, make_api, make_mailbox
+from tests.support.people.browser import set_rules
 from tests.support.plans import plan_of
 from tools.providers.memory import MemoryServer
 
@@ -195,3 +196,34 @@ def test_row_shows_text_and_never_markup(
         for shown in ("subject", "body", "mailbox"):
             assert f"&lt;i&gt;{shown}&lt;/i&gt;" in html, shown
         assert "&lt;i&gt;subject&lt;/i&gt; &amp; %(name)s {}" in html
+
+
+@pytest.mark.parametrize("why", ["approved", "proposed", "edited", "managers only"])
+def test_mail_that_waits_for_others_has_its_own_list(
+    api: Api, alice: User, bob: User, mailbox: Mailbox, why: str
+) -> None:
+    rules = {"approver_role": "manager"} if why == "managers only" else {"approvals_needed": 2}
+    set_rules(alice, mailbox, **{"self_approval": False} if why == "edited" else rules)
+    person = Reviewer.signed_in(alice if why == "proposed" else bob)
+    carol = User.objects.create_user("carol@lovelace.example")
+    Membership.objects.create(mailbox=mailbox, user=carol, role=Role.MANAGER)
+    action = api.propose()
+    if why == "approved":
+        assert person.decide(action, "approve").status_code == 302
+    if why == "edited":
+        assert person.decide(action, "edit", body="Friday.").status_code == 302
+
+    def lists(reviewer: Reviewer) -> list[bool]:
+        return [
+            f'id="row-{action}"' in text_of(reviewer.client.get(f"/?tab={tab}"))
+            for tab in ("pending", "others")
+        ]
+
+    assert lists(person) == [False, True]
+    other = Reviewer.signed_in(carol)
+    assert lists(other) == [True, False]
+    told = person.client.get("/live/changes/", {"since": "0", "shown": action}).json()
+    assert [row["here"] for row in told["rows"]] == [False]
+    assert (told["counts"]["pending"], told["counts"]["others"]) == (0, 1)
+    other.decide(action, "reject")
+    assert lists(person) == [False, False]
