@@ -12,7 +12,7 @@ class AgentEnvironment(BaseSettings):
 
     AGENT_ENABLE: bool = Field(True, description="0 switches the chat off")
     AGENT_MODEL: str = Field(
-        "", description="provider:model, such as openai:gpt-4.1, azure_openai:… or anthropic:…"
+        "", description="provider:model, such as openai:gpt-6.2-sol, azure_openai:… or anthropic:…"
     )
     AI_MODEL_NAME: str = Field(
         "", description="Model for SAP AI Core, or an OpenAI model, where AGENT_MODEL is not set"
@@ -71,7 +71,7 @@ class AgentEnvironment(BaseSettings):
     def _names_a_provider(cls, model: str) -> str:
         provider, _, name = model.partition(":")
         if model and not (provider and name):
-            raise ValueError("must be provider:model, such as openai:gpt-4.1")
+            raise ValueError("must be provider:model, such as openai:gpt-6.2-sol")
         return model
 
     @field_validator("MCP_M365_START_CMD")

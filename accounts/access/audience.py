@@ -59,14 +59,16 @@ def _port(port: int | None, scheme: str) -> int | None:
 
 
 def unauthenticated(surface: Surface, *, has_token: bool) -> Problem:
-    """Return the refusal of a missing or useless token, with the same text for every reason.
+    """Return the refusal of a missing or useless token. Why it is useless is not said.
 
     Its challenge tells a program where it can ask a person for access, and with which scope.
     """
     error = {"error": "invalid_token"} if has_token else {}
     return Problem(
         "unauthenticated",
-        "The token is missing, unknown, expired or revoked.",
+        "The token is unknown, expired or revoked."
+        if has_token
+        else "There is no token. Send the header Authorization: Bearer mh_…",
         headers={
             "WWW-Authenticate": _challenge(surface, **error, scope=" ".join(USUAL_SCOPES)),
         },

@@ -108,12 +108,26 @@ def not_found(detail: str = "It does not exist, or you may not see it.") -> Prob
     return Problem("not_found", detail)
 
 
+# The words for what callers get wrong most; the library's own are about its types.
+SAID = {
+    "bool_parsing": "must be true or false",
+    "bool_type": "must be true or false",
+    "model_type": "must be an object with named members",
+    "dataclass_type": "must be an object with named members",
+    "model_attributes_type": "must be an object with named members",
+    "timezone_aware": "needs a time zone, such as 2026-11-26T09:00:00+01:00",
+    "missing": "is required",
+    "list_type": "must be a list",
+    "too_short": "must have at least one entry",
+}
+
+
 def invalid(error: ValidationError) -> Problem:
     """Return a problem that names the wrong parameters, without their values."""
     errors = tuple(
         FieldError(
             field=".".join(str(part) for part in item["loc"]),
-            message=item["msg"].removeprefix("Value error, "),
+            message=SAID.get(item["type"]) or item["msg"].removeprefix("Value error, "),
         )
         for item in error.errors(include_input=False, include_url=False, include_context=False)
     )

@@ -20,7 +20,7 @@ REMOTE = _(
 SIGN_IN = _("The program opens this site in your browser. Sign in, and choose what it may do.")
 CONNECTOR = _("Open Settings, Connectors, Add custom connector, and paste this address:")
 RUN = _("Run in a terminal:")
-CLIENT = _("Install the client once: pip install mailhub-client")
+CLIENT = _("Install the client once, in a clone of mailhub: pip install ./clients/python")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +50,7 @@ class Program:
     """A program that can be connected."""
 
     key: str
-    name: str
+    name: StrOrPromise
     ways: tuple[Way, ...]
 
 
@@ -63,6 +63,20 @@ BRIDGE = """{
   }
 }"""
 ADDRESS = "{url}/mcp"
+MCP_CLIENT = """import anyio
+import httpx2
+from mcp.client import Client
+from mcp.client.streamable_http import streamable_http_client
+
+
+async def main() -> None:
+    http = httpx2.AsyncClient(headers={"Authorization": "Bearer {token}"}, timeout=90)
+    async with http, Client(streamable_http_client("{url}/mcp", http_client=http)) as client:
+        for tool in (await client.list_tools()).tools:
+            print(tool.name)
+
+
+anyio.run(main)"""
 
 PROGRAMS = (
     Program(
@@ -222,6 +236,26 @@ def propose_mail(to: str, subject: str, body: str) -> str:
     action = hub.propose("send_email", to=[to], subject=subject, body=body)
     return f"It waits for a decision: {action.review_url}\"""",
                 form="python",
+            ),
+        ),
+    ),
+    Program(
+        key="mcp-client",
+        name=_("Another MCP client"),
+        ways=(
+            Way(before=(_("Python, with the package mcp 2:"),), lines=MCP_CLIENT, form="python"),
+            Way(
+                before=(_("The MCP Inspector, with Node 22.19 or newer:"),),
+                lines="""npx @modelcontextprotocol/inspector --cli {url}/mcp --transport http \\
+  --header 'Authorization: Bearer {token}' --method tools/list""",
+                form="sh",
+            ),
+            Way(
+                before=(
+                    _("Any other: the transport Streamable HTTP, this address, and this header:"),
+                ),
+                lines="{url}/mcp\nAuthorization: Bearer {token}",
+                form="address",
             ),
         ),
     ),

@@ -7,9 +7,9 @@ from typing import Any
 
 from anthropic import Anthropic
 from mailhub_client import Mailhub, MailhubError
+from models import ANTHROPIC
 from scripted_anthropic import scripted
 
-MODEL = "claude-sonnet-4-5"
 TASK = "Ask mira@northwind.example whether Thursday suits her."
 TOOLS = ("list_emails", "read_email", "send_email", "reply_email")
 hub = Mailhub(os.environ["MAILHUB_URL"], token=os.environ["MAILHUB_TOKEN"])
@@ -23,7 +23,7 @@ def main() -> None:
         messages: list[Any] = [{"role": "user", "content": TASK}]
         while True:
             answer = model.messages.create(
-                model=MODEL, max_tokens=2000, tools=tools(), messages=messages
+                model=ANTHROPIC, max_tokens=2000, tools=tools(), messages=messages
             )
             if answer.stop_reason != "tool_use":
                 break

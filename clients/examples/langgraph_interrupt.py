@@ -11,8 +11,9 @@ from langchain_core.tools import InjectedToolCallId, tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command, interrupt
 from mailhub_client import Mailhub
+from models import OPENAI
 
-MODEL = "openai:gpt-5"
+MODEL = f"openai:{OPENAI}"
 TASK = "Ask mira@northwind.example whether Thursday suits her."
 hub = Mailhub(os.environ["MAILHUB_URL"], token=os.environ["MAILHUB_TOKEN"])
 

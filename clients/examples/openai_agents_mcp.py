@@ -8,8 +8,8 @@ from agents import Agent, Runner, set_tracing_disabled
 from agents.mcp import MCPServerStreamableHttp
 from agents.models.interface import Model
 from agents.testing import ModelCall, ModelStep, ScriptedModel, assistant_message, function_call
+from models import OPENAI
 
-MODEL = "gpt-5"
 TASK = "Ask mira@northwind.example whether Thursday suits her, and wait for the decision."
 URL, TOKEN = os.environ["MAILHUB_URL"], os.environ["MAILHUB_TOKEN"]
 SECONDS = 90.0  # get_action answers after 60 at the latest
@@ -30,7 +30,7 @@ async def main() -> None:
 def choose_model() -> Model | str:
     """Return a real model if there is a key for it, otherwise a script."""
     if os.environ.get("OPENAI_API_KEY"):
-        return MODEL
+        return OPENAI
     mail = {"to": "mira@northwind.example", "subject": "Thursday", "body": "Does it suit you?"}
     propose = [function_call("send_email", {**mail, "confirm": True}, call_id="call_1")]
     return ScriptedModel([propose, ModelStep.respond(wait), ModelStep.respond(report)])

@@ -3,6 +3,7 @@
 import os
 
 from mailhub_client import Mailhub
+from models import OPENAI
 from pydantic_ai import (
     Agent,
     CallDeferred,
@@ -14,7 +15,7 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCall
 from pydantic_ai.models import Model
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-MODEL = "openai:gpt-5"
+MODEL = f"openai:{OPENAI}"
 TASK = "Ask mira@northwind.example whether Thursday suits her."
 hub = Mailhub(os.environ["MAILHUB_URL"], token=os.environ["MAILHUB_TOKEN"])
 

@@ -41,7 +41,7 @@ def chat_model() -> BaseChatModel:
     if settings.AI_MODEL_NAME:
         return _make_model("openai", settings.AI_MODEL_NAME)
     raise NoModel(
-        "No model is set. Set AGENT_MODEL, for example AGENT_MODEL=openai:gpt-4.1 with OPENAI_API_KEY "
+        "No model is set. Set AGENT_MODEL, for example AGENT_MODEL=openai:gpt-6.2-sol with OPENAI_API_KEY "
         "(and OPENAI_BASE_URL for a server of your own), and start mailhub again."
     )
 

@@ -36,7 +36,7 @@ from mailhub.agent.checkpoints import DatabaseSaver
 from mailhub.agent.history import BUDGET, RESULT_CHARS, compact, cut, fit, rounds, size
 from mailhub.agent.models import Thread
 from mailhub.agent.policy import Mode, block_reason, check_may_chat, proposes
-from tools.catalog.calls import call_tool, tools_for
+from tools.catalog.calls import call_tool, tools_for, unknown_tool
 from tools.catalog.entries import TOOLS, Tool
 from tools.catalog.tool_schema import published_parameters
 from tools.mail.text.redaction import redact
@@ -248,7 +248,7 @@ def call_by_mode(turn: Turn, name: str, arguments: Mapping[str, Any]) -> Outcome
 def _answer(turn: Turn, name: str, arguments: Mapping[str, Any]) -> Any:
     tool = TOOLS.get(name)
     if tool is None:
-        raise Problem("not_found", "There is no such tool.")
+        raise unknown_tool(name)
     reason = block_reason(tool, turn.mode, allowed=settings.AGENT_WRITE_ALLOW)
     if reason:
         raise Problem("policy_blocked", reason)

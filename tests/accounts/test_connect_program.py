@@ -185,6 +185,17 @@ def test_lines_for_a_shell_run(program: str, hub: str, api: Api) -> None:
         assert PendingAction.objects.count() == 1
 
 
+def test_another_client_lists_the_tools(hub: str, api: Api) -> None:
+    code, inspector, address = lines_of("mcp-client", hub, api.secret)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, timeout=SECONDS, check=False
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    assert "send_email" in done.stdout.decode().split()
+    assert address.split("\n") == [f"{hub}/mcp", f"Authorization: Bearer {api.secret}"]
+    assert f" {hub}/mcp " in inspector
+
+
 def test_tool_for_langchain_proposes(hub: str, api: Api, installed: Path) -> None:
     (lines,) = lines_of("langchain", hub, api.secret)
     call = {"to": "mira@northwind.example", "subject": "Hello", "body": "Until Thursday."}

@@ -3,8 +3,10 @@
 import asyncio
 import json
 import sys
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from traceback import format_exception
 from typing import Any
@@ -14,6 +16,7 @@ import httpx
 import pytest
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters
+from standardwebhooks import Webhook
 
 from accounts.models import Mailbox
 from approvals.models import PendingAction
@@ -135,6 +138,9 @@ def test_every_method_gets_what_the_server_says(
         with pytest.raises(client.MailhubError) as refused:
             hub.call("read_email", message_id="nonsense")
         assert (refused.value.code, refused.value.status) == ("not_found", 404)
+        with pytest.raises(client.MailhubError, match=r"to\.0: must be the address alone") as wrong:
+            hub.preview("send_email", **{**HELLO, "to": ["Mira <mira@b.example>"]})
+        assert wrong.value.errors[0]["field"] == "to.0"
         with pytest.raises(ValueError, match="proposes nothing"):
             hub.propose("list_emails")
     with (
@@ -142,6 +148,27 @@ def test_every_method_gets_what_the_server_says(
         pytest.raises(client.MailhubError, match="no answer"),
     ):
         hub.call("list_mailboxes")
+
+
+@pytest.mark.parametrize("broken", ["", "body", "id", "age", "secret", "unsigned"])
+def test_message_of_a_webhook_is_verified(client: Any, broken: str) -> None:
+    secret, body = f"whsec_{b64encode(b'k' * 24).decode()}", b'{"type":"action.succeeded"}'
+    at = datetime.now(UTC) - timedelta(minutes=6 if broken == "age" else 0)
+    headers = {
+        "Webhook-Id": "msg_2" if broken == "id" else "msg_1",
+        "Webhook-Timestamp": str(int(at.timestamp())),
+        "Webhook-Signature": "v1,AAAA " + Webhook(secret).sign("msg_1", at, body.decode()),
+    }
+    if broken == "unsigned":
+        headers = {}
+    if broken == "secret":
+        secret = f"whsec_{b64encode(b'x' * 24).decode()}"
+    given = body + b" " if broken == "body" else body
+    if broken:
+        with pytest.raises(client.MailhubError):
+            client.verify(secret, headers, given)
+    else:
+        assert client.verify(secret, headers, given) == {"type": "action.succeeded"}
 
 
 @pytest.mark.parametrize("era", ERAS)

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import partial
 from typing import Any
 
@@ -14,6 +15,7 @@ from accounts.access.audience import lacks_scope
 from accounts.access.auth import find_again
 from accounts.access.caller import Caller
 from accounts.infra.problems import Problem, invalid
+from accounts.infra.texts import translatable
 from tools.catalog.entries import TOOLS, AnyTool, MailboxTool, P, Result, Tool
 from tools.schemas import MailParameters, Parameters, SendingParameters
 from tools.sending.answers import Proposed, find_proposed
@@ -96,10 +98,24 @@ def tools_for(caller: Caller) -> list[Tool]:
     return [tool for tool in TOOLS.values() if caller.may(tool.scope)]
 
 
+def unknown_tool(name: str) -> Problem:
+    """Return the answer to the name of no tool, with the nearest that exists."""
+    near = get_close_matches(name, TOOLS, n=1)
+    if near:
+        return Problem(
+            "not_found",
+            translatable(
+                "There is no such tool. Did you mean %(near)s? GET /api/v1/tools lists all.",
+                near=near[0],
+            ),
+        )
+    return Problem("not_found", "There is no such tool. GET /api/v1/tools lists all.")
+
+
 def _tool(caller: Caller, name: str) -> AnyTool:
     tool = TOOLS.get(name)
     if tool is None:
-        raise Problem("not_found", "There is no such tool.")
+        raise unknown_tool(name)
     if not caller.may(tool.scope):
         raise lacks_scope(caller.surface, held=caller.scopes, needed=tool.scope)
     return tool

@@ -45,7 +45,7 @@ def _is_pdf(content: bytes) -> bool:
 def _draw_pdf(content: bytes, page: int) -> Picture:
     from pypdfium2 import PdfDocument
 
-    with PdfDocument(content) as document:
+    with PdfDocument(content) as document:  # type: ignore[no-untyped-call]
         document.init_forms()  # what is typed into the fields of a form is a part of what is read
         sheet = document[page - 1]
         scale = min(WIDTH / sheet.get_width(), HEIGHT / sheet.get_height())

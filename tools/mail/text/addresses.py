@@ -21,6 +21,8 @@ def bare_address(value: str) -> str:
     """
     if BIDI.search(value):
         raise BadValue("is not a plain e-mail address")
+    if value.endswith(">"):
+        raise BadValue("must be the address alone, such as name@company.example")
     check_local_part(value.rpartition("@")[0])
     try:
         found = validate_email(value, check_deliverability=False, allow_smtputf8=False)

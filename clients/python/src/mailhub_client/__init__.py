@@ -8,5 +8,15 @@ with Mailhub("https://mailhub.example", token="mh_…") as hub:
 from mailhub_client.asynchronous import AsyncMailhub
 from mailhub_client.client import Mailhub
 from mailhub_client.types import FINAL, Action, MailhubError, Preview, Upload
+from mailhub_client.webhooks import verify
 
-__all__ = ["FINAL", "Action", "AsyncMailhub", "Mailhub", "MailhubError", "Preview", "Upload"]
+__all__ = [
+    "FINAL",
+    "Action",
+    "AsyncMailhub",
+    "Mailhub",
+    "MailhubError",
+    "Preview",
+    "Upload",
+    "verify",
+]

@@ -14,7 +14,8 @@ class MailhubError(Exception):
     """A problem document (RFC 9457), or an answer that is none.
 
     `code` is mailhub's word, such as `not_found`; it is empty if the answer was not from mailhub.
-    `retry_after` is in seconds.
+    `errors` has the `field` and `message` of each wrong parameter, which the text of the exception
+    says too. `retry_after` is in seconds.
     """
 
     def __init__(
@@ -26,7 +27,8 @@ class MailhubError(Exception):
         errors: tuple[Mapping[str, str], ...] = (),
         retry_after: float | None = None,
     ) -> None:
-        super().__init__(detail)
+        wrong = (f"{each.get('field', '')}: {each.get('message', '')}." for each in errors)
+        super().__init__(" ".join((detail, *wrong)))
         self.detail, self.code, self.status = detail, code, status
         self.errors, self.retry_after = errors, retry_after
 
