@@ -9,8 +9,6 @@ from accounts.models import User
 from approvals.audit import chain
 from approvals.models import AuditEvent, PendingAction, Seen
 
-FILE_OPENED = "file_opened"
-
 
 def record_seen(*, action: PendingAction, person: User, revision: int) -> None:
     """Record the revision that this person sees now.
@@ -52,7 +50,7 @@ def record_opened(action: PendingAction, person: User, *, sha256: str) -> None:
     if sha256 not in find_opened(action, person):
         chain.record(
             mailbox=action.mailbox_id,
-            event=FILE_OPENED,
+            event="file_opened",
             actor=f"user:{person.pk}",
             action_id=action.pk,
             sha256=sha256,
@@ -62,6 +60,6 @@ def record_opened(action: PendingAction, person: User, *, sha256: str) -> None:
 def find_opened(action: PendingAction, person: User) -> set[str]:
     """Return the hashes of the files of the action that this person has opened."""
     events = AuditEvent.objects.filter(
-        action_id=action.pk, event=FILE_OPENED, actor=f"user:{person.pk}"
+        action_id=action.pk, event="file_opened", actor=f"user:{person.pk}"
     )
     return {str(data.get("sha256")) for data in events.values_list("data", flat=True)}

@@ -1,9 +1,11 @@
-"""Bulk approval: mails of one mailbox and proposer, with the same warnings, confirmed again.
+"""Bulk approval: the chosen mails in groups, each of one mailbox and proposer with the same
+warnings, and each with its own button.
 
 It takes only mails that the person has had open in their present revision, because its page shows
-only the beginning of each.
+only the beginning of each. Other chosen mails go along, so that no choice is lost.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -53,22 +55,78 @@ class Chosen:
     def warnings(self) -> list[dict[str, str]]:
         return list(self.preview.get("warnings", ()))
 
+    @property
+    def problem(self) -> str:
+        """Return why it cannot be approved with others, or an empty text."""
+        if any(warning["severity"] == "risk" for warning in self.warnings):
+            return gettext("Each of these has a serious warning. Decide on it on its own page.")
+        if (self.digest, self.revision) != (self.action.digest, self.action.revision):
+            return gettext("Each of these has changed since you chose it. Open it again.")
+        return ""
+
+    @property
+    def likeness(self) -> tuple[object, ...]:
+        """Return what mails of one group share."""
+        codes = frozenset(warning["code"] for warning in self.warnings)
+        action = self.action
+        return (
+            self.problem,
+            action.mailbox_id,
+            action.proposer_id,
+            action.proposer_name,
+            () if self.problem else codes,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """Chosen mails that one button approves. `kept` has the values of all other chosen mails."""
+
+    chosen: list[Chosen]
+    kept: list[str]
+
+    @property
+    def first(self) -> Chosen:
+        return self.chosen[0]
+
+    @property
+    def problem(self) -> str:
+        return self.first.problem
+
+    @property
+    def seen(self) -> list[Chosen]:
+        return [each for each in self.chosen if each.is_seen]
+
+    @property
+    def unseen(self) -> int:
+        return len(self.chosen) - len(self.seen)
+
+    @property
+    def people(self) -> int:
+        """Return the number of different recipients of what can be approved."""
+        return len({to["address"].lower() for each in self.seen for to in each.preview["targets"]})
+
+    @property
+    def can_be_approved(self) -> bool:
+        return not self.problem and not self.unseen
+
 
 @signed_in_action
 def confirm(request: AuthenticatedRequest) -> HttpResponse:
-    """Show the chosen actions, with one button for all of them; nothing is decided here."""
-    return _page(request, _read_chosen(request))
+    """Show the chosen actions in their groups; nothing is decided here."""
+    return _page(request, _read_chosen(request, "item"))
 
 
 @signed_in_action
 def approve(request: AuthenticatedRequest) -> HttpResponse:
-    """Approve each with its own digest and revision; changed ones are left out and reported.
+    """Approve each of one group with its own digest and revision, and report changed ones.
 
     The page is shown again if one of them may not be approved here.
     """
-    chosen = _read_chosen(request)
-    if _refusal(chosen) or not all(each.is_seen for each in chosen):
-        return _page(request, chosen, status=409)
+    chosen, kept = _read_chosen(request, "item"), _read_chosen(request, "kept")
+    groups = _divide(chosen)
+    if len(groups) != 1 or not groups[0].can_be_approved:
+        return _page(request, [*chosen, *kept], status=409)
     results: list[tuple[Chosen, Problem | None]] = []
     method = sign_in_method(request)
     for each in chosen:
@@ -89,7 +147,7 @@ def approve(request: AuthenticatedRequest) -> HttpResponse:
         except Exception:  # the database is away, for example: say what was done until then
             log.exception("bulk_interrupted", action=str(each.action.pk), count=len(results))
             return _report(request, results, broken=each, untried=chosen[len(results) + 1 :])
-    return _report(request, results)
+    return _report(request, results, groups=_divide(kept))
 
 
 def _report(
@@ -98,6 +156,7 @@ def _report(
     *,
     broken: Chosen | None = None,
     untried: list[Chosen] | None = None,
+    groups: Sequence[Group] = (),
 ) -> HttpResponse:
     """Show what became of each; after a failure on a page that asks the database for nothing."""
     refused = sum(1 for _, problem in results if problem)
@@ -108,29 +167,36 @@ def _report(
         "approved": len(results) - refused,
         "broken": broken,
         "untried": untried,
+        "groups": groups,
     }
     status = 500 if broken else 409 if refused else 200
     return render(request, "approvals/bulk_done.html", context, status=status)
 
 
 def _page(request: AuthenticatedRequest, chosen: list[Chosen], status: int = 200) -> HttpResponse:
-    refusal, seen = _refusal(chosen), [each for each in chosen if each.is_seen]
-    context = {
-        "chosen": chosen,
-        "seen": seen,
-        "unseen": len(chosen) - len(seen),
-        "count": len(seen or chosen),
-        "refusal": refusal,
-        "people": len(
-            {target["address"].lower() for each in seen for target in each.preview["targets"]}
-        ),
-    }
-    return render(request, "approvals/bulk.html", context, status=409 if refusal else status)
+    context = {"groups": _divide(chosen), "count": len(chosen)}
+    return render(request, "approvals/bulk.html", context, status=status if chosen else 409)
 
 
-def _read_chosen(request: AuthenticatedRequest) -> list[Chosen]:
+def _divide(chosen: list[Chosen]) -> list[Group]:
+    """Return the groups, in the order of their first mails; those with a problem come last."""
+    found: dict[tuple[object, ...], list[Chosen]] = {}
+    for each in sorted(chosen, key=lambda each: bool(each.problem)):
+        found.setdefault(each.likeness, []).append(each)
+    return [
+        Group(
+            chosen=group,
+            kept=[
+                each.value for others in found.values() if others is not group for each in others
+            ],
+        )
+        for group in found.values()
+    ]
+
+
+def _read_chosen(request: AuthenticatedRequest, field: str) -> list[Chosen]:
     chosen: dict[UUID, tuple[str, int]] = {}
-    for item in request.POST.getlist("item")[:MOST]:
+    for item in request.POST.getlist(field)[:MOST]:
         action_id, _, content = item.partition(":")
         digest, _, revision = content.partition(":")
         form = ApproveForm({"digest": digest, "revision": revision})
@@ -158,27 +224,3 @@ def _read_chosen(request: AuthenticatedRequest) -> list[Chosen]:
         )
         for row in rows
     ]
-
-
-def _refusal(chosen: list[Chosen]) -> str:
-    """Return why these may not be approved together; empty if they may."""
-    if not chosen:
-        return gettext("You chose nothing that is still pending.")
-    if len({each.action.mailbox_id for each in chosen}) > 1:
-        return gettext("These mails leave from different mailboxes. Choose mails from one mailbox.")
-    if len({(each.action.proposer_id, each.action.proposer_name) for each in chosen}) > 1:
-        return gettext(
-            "Different programs or people proposed these mails. Choose the mails of one proposer."
-        )
-    if any(warning["severity"] == "risk" for each in chosen for warning in each.warnings):
-        return gettext("One of these mails has a serious warning. Decide on it on its own page.")
-    if len({frozenset(warning["code"] for warning in each.warnings) for each in chosen}) > 1:
-        return gettext("These mails have different warnings. Choose mails with the same warnings.")
-    if any(
-        each.digest != each.action.digest or each.revision != each.action.revision
-        for each in chosen
-    ):
-        return gettext(
-            "One of these mails has changed since you chose it. Go back and look at it again."
-        )
-    return ""

@@ -81,5 +81,10 @@ def risks(warnings: Iterable[Mapping[str, Any]] | None) -> list[Mapping[str, Any
 
 
 @register.filter
+def codes(warnings: Iterable[Mapping[str, Any]] | None) -> str:
+    return " ".join(sorted({str(each["code"]) for each in warnings or ()}))
+
+
+@register.filter
 def domain(address: str) -> str:
     return address.rpartition("@")[2]

@@ -86,33 +86,41 @@ def test_pages_follow_each_other_and_a_search_names_its_reach(
     assert reviewer.client.get("/?cursor=elsewhere").status_code == 302
 
 
-def test_only_similar_mails_are_approved_together(
+def test_chosen_mails_are_approved_in_groups(
     api: Api, reviewer: Reviewer, mailbox: Mailbox
 ) -> None:
     alike = [api.propose(subject=name) for name in ("One", "Two")]
     other = api.propose(subject="Three", to=["bob@lovelace.example"])
+    risky = api.propose(subject="Four", body="My card is 4111 1111 1111 1111.")
 
     def items(ids: list[str]) -> list[str]:
         return [f"{each}:{seal_of(each)['digest']}:1" for each in ids]
 
     reviewer.client.get("/")
-    for each in (*alike, other):
+    for each in (*alike, other, risky):
         reviewer.look(each)
     token = {"csrfmiddlewaretoken": reviewer.client.cookies["csrftoken"].value}
-    for ids in ([*alike, other], []):
-        for step in ("/bulk/", "/bulk/approve/"):
-            assert reviewer.client.post(step, {"item": items(ids), **token}).status_code == 409
-    confirm = reviewer.client.post("/bulk/", {"item": items(alike), **token})
-    assert confirm.status_code == 200
-    assert text_of(confirm).count("mira@northwind.example") == 2
-    assert PendingAction.objects.filter(status="pending").count() == 3
+    for ids in ([*alike, other], [risky], []):
+        forced = reviewer.client.post("/bulk/approve/", {"item": items(ids), **token})
+        assert forced.status_code == 409
+    assert PendingAction.objects.filter(status="pending").count() == 4
+
+    page = text_of(reviewer.client.post("/bulk/", {"item": items([risky, *alike, other]), **token}))
+
+    forms = [
+        {name: re.findall(rf'name="{name}" value="([^"]+)"', form) for name in ("item", "kept")}
+        for form in re.findall(r"<form[^>]*bulk-approve.*?</form>", page, re.DOTALL)
+    ]
+    assert [form["item"] for form in forms] == [items(alike), items([other])]
+    assert forms[0]["kept"] == items([other, risky])
+    assert "Each of these has a serious warning" in page
 
     verdicts.reject(action_id=PendingAction.objects.get(pk=alike[1]).pk, person=reviewer.user)
-    assert (
-        reviewer.client.post("/bulk/approve/", {"item": items(alike), **token}).status_code == 200
-    )
-    assert PendingAction.objects.get(pk=alike[0]).status == "approved"
-    assert PendingAction.objects.get(pk=alike[1]).status == "rejected"
+    done = reviewer.client.post("/bulk/approve/", {**forms[0], **token})
+    assert done.status_code == 200
+    assert f'value="{items([other])[0]}"' in text_of(done)
+    states = [PendingAction.objects.get(pk=each).status for each in (*alike, other, risky)]
+    assert states == ["approved", "rejected", "pending", "pending"]
 
 
 def test_interrupted_bulk_approval_says_what_it_did(api: Api, reviewer: Reviewer) -> None:

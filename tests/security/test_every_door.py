@@ -60,6 +60,8 @@ PUBLIC = {
     "healthz": "It says that the process answers.",
     "readyz": "It says in codes whether mail can leave.",
 }
+# One white pixel.
+GIF = "R0lGODlhAQABAIAAAP///wAAACwAAAAAAQABAAACAkQBADs="
 # Arguments of URLs that name no row.
 CHOICES = {
     "provider": "gmail",
@@ -68,6 +70,7 @@ CHOICES = {
     "key": "sample",
     "app_label": "accounts",
     "path": "mcp",
+    "page": "1",
 }
 
 
@@ -93,7 +96,12 @@ class Belongings:
     """One row of Alice's of every kind that a URL can name."""
 
     def __init__(self, alice: User, mailbox: Mailbox, api: Api) -> None:
-        self.action = PendingAction.objects.get(pk=api.propose(subject=CANARY, body=CANARY))
+        file = {"name": "a.gif", "type": "image/gif", "content_base64": GIF}
+        self.action = PendingAction.objects.get(
+            pk=api.propose(subject=CANARY, body=CANARY, attachments=[file])
+        )
+        payload = self.action.current.payload
+        assert payload
         token = alice.tokens.get()
         invitation = Invitation.objects.create(
             mailbox=mailbox,
@@ -138,6 +146,7 @@ class Belongings:
         ]
         self.names: dict[str, Any] = {
             "action_id": self.action.pk,
+            "sha256": payload["attachments"][0]["sha256"],
             "mailbox_id": mailbox.pk,
             "user_id": alice.pk,
             "invitation_id": invitation.pk,

@@ -118,7 +118,7 @@ def test_unreadable_content_cannot_be_approved(
     lose: Callable[[PendingAction], None],
     door: str,
 ) -> None:
-    action_id = api.propose(body="Our new bank details: DE02 1203 0000 0000 2020 51")
+    action_id = api.propose()
     reviewer.look(action_id)
     lose(PendingAction.objects.get(pk=action_id))
 

@@ -26,7 +26,7 @@ PLACEHOLDERS = (
     r"(?i)[\[<](?:insert|enter|add|fill\sin|einfügen|hier\seinsetzen|insérer|insertar|请填写|填入|ここに)[^\[\]<>\n]{0,40}[\]>"
     r"]",
     r"\b(?:TODO|FIXME)\b\s?[:(–—-]",
-    r"[○〇◯]{2,}\s?(?:様|さん|株式会社)|\bXX+(?:先生|女士|经理|公司)",
+    r"(?<![○〇◯])[○〇◯]{2,9}\s?(?:様|さん|株式会社)|\bXX+(?:先生|女士|经理|公司)",
     r"(?i)\blorem ipsum\b",
 )
 _PLACEHOLDER = tuple(re.compile(pattern) for pattern in PLACEHOLDERS)

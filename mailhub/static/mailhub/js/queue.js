@@ -3,6 +3,7 @@ import { Look, approveIn, reveal } from "./keys.js";
 import { say, word } from "./words.js";
 
 const PLACE = "mailhub-place";
+const PICKED = "mailhub-picked";
 let look = null;
 let asked = 0;
 
@@ -22,7 +23,9 @@ export function startQueue() {
     const all = rows();
     if (document.querySelector(".split")) select(all[Math.min(place, all.length - 1)], { focus: false });
     matchMedia("(min-width: 1120px)").addEventListener("change", () => show(at(), true));
+    restorePicked();
     count();
+    document.querySelector("[data-alike-all]")?.addEventListener("click", pickAlike);
   }
   for (const each of document.querySelectorAll(".find select, .find input[type=checkbox]")) {
     each.addEventListener("change", () => each.form.requestSubmit());
@@ -111,9 +114,29 @@ function pick() {
   count();
 }
 
+// Selects every row with the mailbox, proposer and warnings of a selected one, as the bulk page groups them.
+function pickAlike() {
+  const picked = [...document.querySelectorAll("#rows .pick input:checked")];
+  const wanted = new Set(picked.map((box) => box.closest("li").dataset.alike));
+  for (const row of rows()) {
+    const box = row.querySelector(".pick input");
+    if (box && wanted.has(row.dataset.alike)) box.checked = true;
+  }
+  count();
+}
+
+// A selection outlives a look at one mail. The value names the content, so a changed mail is not selected again.
+function restorePicked() {
+  const picked = new Set(JSON.parse(sessionStorage.getItem(PICKED) ?? "[]"));
+  for (const box of document.querySelectorAll("#rows .pick input")) box.checked ||= picked.has(box.value);
+}
+
 function count() {
   const button = document.querySelector("[data-bulk]");
   if (!button) return;
+  const picked = [...document.querySelectorAll("#rows .pick input:checked")].map((box) => box.value);
+  sessionStorage.setItem(PICKED, JSON.stringify(picked));
+  document.querySelector("[data-alike-all]").hidden = picked.length === 0;
   const chosen = document.querySelectorAll("#rows .pick input:checked").length;
   button.disabled = chosen === 0;
   button.dataset.label ??= button.textContent;
