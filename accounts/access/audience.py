@@ -66,9 +66,9 @@ def unauthenticated(surface: Surface, *, has_token: bool) -> Problem:
     error = {"error": "invalid_token"} if has_token else {}
     return Problem(
         "unauthenticated",
-        "The token is unknown, expired or revoked."
+        translatable("The token is unknown, expired or revoked.")
         if has_token
-        else "There is no token. Send the header Authorization: Bearer mh_…",
+        else translatable("There is no token. Send the header Authorization: Bearer mh_…"),
         headers={
             "WWW-Authenticate": _challenge(surface, **error, scope=" ".join(USUAL_SCOPES)),
         },

@@ -246,6 +246,27 @@ def test_conversation_page_is_folded_bounded_and_never_blocks(
     assert "cannot read the conversation right now" in text_of(silent)
 
 
+def test_answered_mail_is_first_and_whole_in_a_long_conversation(
+    api: Api, reviewer: Reviewer, mailbox: Mailbox, server: MemoryServer
+) -> None:
+    first = letter(to=mailbox.address, text="The question. " * 300)
+    server.deliver(mailbox.address, first.as_bytes())
+    original = api.tool("list_emails").json()["emails"][0]["id"]
+    for number in range(4):
+        later = letter(to=mailbox.address, text=f"Later {number}. " * 400)
+        later["References"] = first["Message-ID"]
+        server.deliver(mailbox.address, later.as_bytes())
+    answer = api.tool("reply_email", message_id=original, comment="Thank you.", confirm=True)
+    action_id = answer.json()["action"]["id"]
+
+    page = text_of(reviewer.client.get(f"/actions/{action_id}/conversation/?part=1"))
+
+    marked = page[page.index("answers this") :]
+    assert marked[: marked.index("</article>")].count("The question.") == 300
+    assert "Later 3." in page
+    assert "The rest of the conversation is in the mailbox." in page
+
+
 def test_person_can_write_save_a_draft_and_propose(
     reviewer: Reviewer, mailbox: Mailbox, server: MemoryServer
 ) -> None:

@@ -164,32 +164,32 @@ def _shorten(addresses: tuple[str, ...]) -> list[str]:
 
 
 def thread(
-    found: list[tuple[Message, Readable]], *, max_chars: int, is_whole: bool
+    found: list[tuple[Message, Readable]], *, named: str, max_chars: int, is_whole: bool
 ) -> dict[str, Any]:
     """Return the contract's `read_thread` result.
 
-    Newer messages get their characters first; `truncated` says that some did not fit, or that
-    messages may be missing.
+    The named message gets its characters first, then newer ones before older ones; `truncated`
+    says that some did not fit, or that messages may be missing.
     """
-    left, bodies, truncated = max_chars, list[str](), not is_whole
-    for _, body in reversed(found):
+    left, bodies, truncated = max_chars, dict[str, str](), not is_whole
+    for each, body in sorted(reversed(found), key=lambda pair: pair[0].id != named):
         shown = body.text[:left]
         truncated = truncated or len(shown) < len(body.text)
         left -= len(shown)
-        bodies.append(shown)
+        bodies[each.id] = shown
     rows = [
         {
             "id": each.id,
             "from": each.from_address,
             **({"name": cut(each.from_name, NAME_BYTES)} if each.from_name else {}),
             "date": rfc3339(each.date) if each.date else "",
-            "body": shown,
+            "body": bodies[each.id],
         }
         | _facts(each, body)
-        for (each, body), shown in zip(found, reversed(bodies), strict=True)
+        for each, body in found
     ]
-    named = next(({"thread_id": each.thread_id} for each, _ in found if each.thread_id), {})
-    return {**named, "messages": rows} | ({"truncated": True} if truncated else {})
+    thread_id = next(({"thread_id": each.thread_id} for each, _ in found if each.thread_id), {})
+    return {**thread_id, "messages": rows} | ({"truncated": True} if truncated else {})
 
 
 def _ids(found: Card | Message) -> dict[str, Any]:

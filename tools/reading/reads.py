@@ -138,7 +138,9 @@ def read_thread(caller: Caller, mailbox: Mailbox, parameters: ReadThread) -> dic
         )
         for message in reversed(thread.messages)
     ]
-    return compact.thread(found[::-1], max_chars=parameters.max_chars, is_whole=thread.is_whole)
+    return compact.thread(
+        found[::-1], named=named, max_chars=parameters.max_chars, is_whole=thread.is_whole
+    )
 
 
 def list_attachments(

@@ -180,10 +180,12 @@ def conversation(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse
         context["problem"] = problem
     else:
         read = [_fold_quotes(message) for message in reversed(found["messages"])]
-        place = next((at for at, said in enumerate(read) if said["id"] == original), 0)
+        ids = [said["id"] for said in read]
+        # Without the answered mail, which may be deleted or too old, nothing is marked.
+        place = ids.index(original) if original in ids else len(ids)
         context |= {
             "count": len(read),
-            "answered": read[place] if read else None,
+            "answered": read[place] if place < len(read) else None,
             "is_forward": action.kind == "mail.forward",
             "later": read[:place],
             "earlier": read[place + 1 :],
