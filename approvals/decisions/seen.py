@@ -1,4 +1,4 @@
-"""What each person has looked at: revisions as an open page reported them, and files."""
+"""The revisions and files that each person has looked at, as open pages reported them."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -45,7 +45,7 @@ def was_opened(action_id: UUID | str) -> bool:
 def record_opened(action: PendingAction, person: User, *, sha256: str) -> None:
     """Record once that this person has opened a file of the action.
 
-    It is an event of the mailbox, so that a later decision in the chain stands on it.
+    It is an event of the mailbox: later decisions follow it in the chain.
     """
     if sha256 not in find_opened(action, person):
         chain.record(

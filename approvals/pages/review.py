@@ -166,6 +166,8 @@ def _about(
     has_approved = any(each.person_id == person.pk for each in reads.decisions) and (
         person.pk in approving_people(action)
     )
+    files = {file["sha256"] for file in (current.payload or {}).get("attachments", ())}
+    opened = seen.find_opened(action, person) if files else set()
     waits_for_others = action.status == Status.PENDING and (needed > 1 or refusal is not None)
     remaining = rights.find_remaining_approvers(action, policy) if waits_for_others else []
     return {
@@ -176,9 +178,8 @@ def _about(
         "unavailable": unavailable,
         "cut": SHOWN_CHARACTERS,
         "cut_slice": f":{SHOWN_CHARACTERS}",
-        "opened": seen.find_opened(action, person)
-        if (current.payload or {}).get("attachments")
-        else (),
+        "opened": opened,
+        "unopened": len(files - opened),
         "remarks": reads.remarks,
         "track_record": reads.track_record,
         "kind_template": f"approvals/previews/{action.kind}.html",

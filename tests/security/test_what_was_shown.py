@@ -11,7 +11,7 @@ from accounts.models import ApiToken, Mailbox, User
 from accounts.oauth import grants
 from approvals import guards
 from approvals.decisions import edits
-from approvals.models import Blob, PendingAction, Revision
+from approvals.models import AuditEvent, Blob, PendingAction, Revision
 from tests.approvals.conftest import script
 from tests.approvals.kinds import Script, handed_over
 from tests.conftest import Api, Reviewer
@@ -76,6 +76,18 @@ def test_bulk_approval_needs_the_present_revision_open(
     assert post_bulk(reviewer, "/bulk/approve/", item_of(action_id)).status_code == 409
     reviewer.look(action_id)
     assert post_bulk(reviewer, "/bulk/approve/", item_of(action_id)).status_code == 200
+
+
+@pytest.mark.parametrize("looked", [True, False])
+def test_approval_keeps_whether_the_mail_was_in_view(
+    api: Api, reviewer: Reviewer, looked: bool
+) -> None:
+    action_id = api.propose()
+    if looked:
+        reviewer.look(action_id)
+    assert reviewer.decide(action_id, "approve").status_code == 302
+    approved = AuditEvent.objects.get(event="approved", action_id=action_id)
+    assert approved.data["seen"] is looked
 
 
 def lose_bytes(action: PendingAction) -> None:

@@ -172,7 +172,8 @@ def thread(
     says that some did not fit, or that messages may be missing.
     """
     left, bodies, truncated = max_chars, dict[str, str](), not is_whole
-    for each, body in sorted(reversed(found), key=lambda pair: pair[0].id != named):
+    newest_first = found[::-1]
+    for each, body in sorted(newest_first, key=lambda pair: pair[0].id != named):
         shown = body.text[:left]
         truncated = truncated or len(shown) < len(body.text)
         left -= len(shown)

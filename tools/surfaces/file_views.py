@@ -5,6 +5,7 @@ that leaves, found by their hash, so a page of an earlier revision finds nothing
 """
 
 from contextlib import suppress
+from typing import Any
 from uuid import UUID
 
 from csp.decorators import csp_update
@@ -15,7 +16,6 @@ from django.utils.http import content_disposition_header
 from accounts.access.signed_in import AuthenticatedRequest, signed_in_page
 from approvals.decisions import seen
 from approvals.lifecycle import queries
-from approvals.models import PendingAction
 from approvals.pages import listing
 from tools.mail.message import pictures
 from tools.mail.message.compose import Attachment, attachments_in
@@ -69,7 +69,7 @@ def download(request: AuthenticatedRequest, action_id: UUID, sha256: str) -> Htt
     return response
 
 
-def _preview(file: Attachment) -> dict[str, object]:
+def _preview(file: Attachment) -> dict[str, Any]:
     """Return the pages that can be drawn, else the text, else why there is neither."""
     if pictures.can_be_drawn(file.content):
         try:
@@ -85,9 +85,7 @@ def _preview(file: Attachment) -> dict[str, object]:
     return {"text": text[:SHOWN_CHARACTERS], "is_cut": len(text) > SHOWN_CHARACTERS}
 
 
-def _find(
-    request: AuthenticatedRequest, action_id: UUID, sha256: str
-) -> tuple[PendingAction, Attachment]:
+def _find(request: AuthenticatedRequest, action_id: UUID, sha256: str) -> tuple[Any, Attachment]:
     """Raise Http404 if this person may not see the action, or the file is gone."""
     action = queries.find(queries.visible_to(request.user), action_id)
     payload = action.current.payload if action and action.kind in SORTS else None

@@ -1,4 +1,4 @@
-"""Pictures of a file as a person looks at it: a page of a PDF document, or a picture encoded anew.
+"""Pictures of a file as a person looks at it: a page of a PDF document, or a picture encoded again.
 
 They are drawn in a limited process, and nothing of the file itself reaches the browser. PDFium
 runs no scripts and opens no links here.
