@@ -36,9 +36,13 @@ MARK = "approvals:live_mark"
 
 @dataclass(frozen=True, kw_only=True)
 class Changes:
-    """Changed actions, the last event that they cover, and True if there may be more after it."""
+    """Changed actions, the last event that they cover, and True if there may be more after it.
+
+    Those in `later` changed after the event of the page, and not only in the overlap before it.
+    """
 
     actions: list[UUID]
+    later: frozenset[UUID]
     last: int
     more: bool
 
@@ -61,18 +65,24 @@ def read_mark(mark: str) -> int:
 def find_changes(mailboxes: Sequence[Mailbox], event: int) -> Changes:
     """Return the changes in these mailboxes after an event: some of them, the oldest first."""
     mine = {mailbox.pk for mailbox in mailboxes}
-    found: dict[UUID, None] = {}
-    last = max(event - OVERLAP, 0)
+    found: dict[UUID, bool] = {}
+    last, more = max(event - OVERLAP, 0), True
     for _ in range(MOST_BATCHES):
         rows = list(rows_after(last)[:BATCH])
         for last, mailbox, action in rows:
             if action is not None and mailbox in mine:
-                found[action] = None
+                found[action] = found.get(action, False) or last > event
             if len(found) == MOST_CHANGES:
-                return Changes(actions=list(found), last=max(event, last), more=True)
-        if len(rows) < BATCH:
-            return Changes(actions=list(found), last=max(event, last), more=False)
-    return Changes(actions=list(found), last=last, more=True)
+                break
+        more = len(found) == MOST_CHANGES or len(rows) == BATCH
+        if len(rows) < BATCH or len(found) == MOST_CHANGES:
+            break
+    return Changes(
+        actions=list(found),
+        later=frozenset(action for action, later in found.items() if later),
+        last=max(event, last),
+        more=more,
+    )
 
 
 def record_presence(person: User, action_id: UUID) -> None:

@@ -83,6 +83,7 @@ def changes(request: AuthenticatedRequest) -> JsonResponse:
                 {
                     "id": str(row.pk),
                     "here": row.pk in belonging,
+                    "later": row.pk in found.later,
                     "html": render_to_string("approvals/row.html", {**frame, "row": row}, request),
                 }
                 for row in rows

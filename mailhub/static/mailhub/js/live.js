@@ -86,8 +86,8 @@ function apply(found) {
 function swap(row) {
   const old = document.getElementById(`row-${row.id}`);
   if (!old) {
-    if (row.here && document.body.dataset.page === "queue") waitingOutside.add(row.id);
-    else waitingOutside.delete(row.id);
+    if (!row.here) waitingOutside.delete(row.id);
+    else if (row.later && document.body.dataset.page === "queue") waitingOutside.add(row.id);
     return;
   }
   const holder = document.createElement("template");
