@@ -9,4 +9,5 @@ urlpatterns = [
     path("agent/<uuid:thread_id>/", views.page, name="agent_thread"),
     path("agent/<uuid:thread_id>/forget/", views.forget, name="agent_forget"),
     path("agent/threads/<path:name>/cards/", views.cards, name="agent_cards"),
+    path("agent/threads/<path:name>/talk/", views.talk, name="agent_talk"),
 ]

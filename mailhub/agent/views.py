@@ -188,6 +188,19 @@ def page(request: AuthenticatedRequest, thread_id: UUID | None = None) -> HttpRe
 
 
 @signed_in_page
+def talk(request: AuthenticatedRequest, name: str) -> HttpResponse:
+    """Return the thread's messages and the list of threads, as two parts of the page."""
+    mine = threads.of_caller(Caller.chat_of(request.user))
+    thread = get_object_or_404(mine, name=name)
+    context = {
+        "thread": thread,
+        "threads": mine.exclude(title="")[:SHOWN_THREADS],
+        "messages_shown": _messages(thread),
+    }
+    return render(request, "agent/parts.html", context)
+
+
+@signed_in_page
 def cards(request: AuthenticatedRequest, name: str) -> HttpResponse:
     """Return the thread's pending actions in their present state, as a part of the page."""
     thread = get_object_or_404(threads.of_caller(Caller.chat_of(request.user)), name=name)

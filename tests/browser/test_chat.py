@@ -96,7 +96,7 @@ def test_chat_streams_shows_tools_and_follows_proposals(
             text="Let me look. ",
             calls=(("list_emails", {}), ("read_email", {"message_id": "no such"})),
         ),
-        Says(text="<b>Three</b> things, the first of them at length.", hold=True),
+        Says(text="<b>Three</b> things, **the first** of them at length.", hold=True),
     )
     page.get_by_label("Ask about your mail").fill("What is new?")
     page.keyboard.press("Enter")
@@ -108,6 +108,11 @@ def test_chat_streams_shows_tools_and_follows_proposals(
     model.go_on.set()
     expect(page.get_by_text("at length.")).to_be_visible()
     expect(page.get_by_role("button", name="Stop")).to_be_hidden()
+    expect(page.locator(".said strong")).to_have_text("the first")
+    expect(page.locator(".said b")).to_have_count(0)
+    expect(page.get_by_text("Read a mail (this did not work)")).to_be_visible()
+    expect(page.locator(".talk .bad")).to_have_count(0)
+    expect(page.get_by_role("link", name="What is new?")).to_be_visible()
 
     model.says(Says(text="I propose this. ", calls=(("send_email", PROPOSAL),)))
     page.get_by_label("The assistant may").select_option("safeWrite")

@@ -95,9 +95,12 @@ def rail(page: Page, name: str) -> None:
 
 
 def look_at_the_first_run(page: Page, mailhub: Mailhub) -> None:
-    """Sign in by a link, and find three waiting mails and the lines to paste."""
+    """Sign in by a link, and find the first steps, three waiting mails and the lines to paste."""
     page.goto(mailhub.new_link())
     page.locator("form[data-action=sign-in] button").click()
+    expect(page.get_by_role("heading", name="Welcome")).to_be_visible()
+    no_barriers(page)
+    page.get_by_role("link", name="Review them").click()
     for subject in (
         "Re: Delivery on Thursday?",
         "Fwd: Accident report 4471: van LV-207",

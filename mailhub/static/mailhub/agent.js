@@ -1,5 +1,6 @@
 // The chat: sends the question, shows the stream as it arrives, and follows the pending actions.
-// The stream is added to the page as text, never as markup; only the cards are HTML, from our own server.
+// The stream is added to the page as text, never as markup. At its end the server's own HTML of the whole conversation
+// replaces it. A failed step is not red, because a turn often goes on after it.
 
 const form = document.querySelector("form[data-chat]");
 const talk = document.querySelector("[data-talk]");
@@ -72,7 +73,7 @@ async function ask(prompt) {
     });
     if (!response.ok) {
       const problem = await response.json().catch(() => ({}));
-      line("tool bad", problem.detail || form.dataset.failed);
+      line("tool bad unsaid", problem.detail || form.dataset.failed);
       return;
     }
     for await (const { text, event, end } of events(response)) {
@@ -81,7 +82,7 @@ async function ask(prompt) {
       if (event) {
         answer?.removeAttribute("aria-busy");
         answer = null;
-        line(event.event === "tool_error" ? "tool bad" : "tool", event.text);
+        line("tool", event.text);
       } else if (text) {
         answer ??= line("said", "");
         answer.setAttribute("aria-busy", "true");
@@ -90,7 +91,8 @@ async function ask(prompt) {
       if (follow) window.scrollTo(0, document.body.scrollHeight);
     }
   } catch (error) {
-    line("tool", error.name === "AbortError" ? form.dataset.stopped : form.dataset.failed);
+    if (error.name === "AbortError") line("tool unsaid", form.dataset.stopped);
+    else line("tool bad unsaid", form.dataset.failed);
   } finally {
     answer?.removeAttribute("aria-busy");
     form.removeAttribute("aria-busy");
@@ -98,8 +100,25 @@ async function ask(prompt) {
     running = null;
     status.textContent = form.dataset.done;
     box.focus();
+    await showWhole();
     await follow();
     held.lastElementChild?.scrollIntoView({ block: "center" });
+  }
+}
+
+// After a turn: the conversation as the server shows it, and the list of conversations.
+async function showWhole() {
+  try {
+    const response = await fetch(form.dataset.talkAt, { headers: { Accept: "text/html" } });
+    if (!response.ok || response.redirected) return;
+    const holder = document.createElement("template");
+    holder.innerHTML = await response.text();
+    const parts = Object.fromEntries([...holder.content.querySelectorAll("[data-part]")].map((each) => [each.dataset.part, each]));
+    const unsaid = [...talk.querySelectorAll(".unsaid")];
+    talk.replaceChildren(...parts.talk.children, ...unsaid);
+    document.querySelector("[data-threads]").replaceChildren(...parts.threads.children);
+  } catch {
+    // The text as it arrived stays.
   }
 }
 
