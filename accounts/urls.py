@@ -93,6 +93,8 @@ urlpatterns = [
         library.password_reset_from_key_done,
         name="account_reset_password_from_key_done",
     ),
+    # Before the library's own page of this name: there is one page for all factors.
+    path("account/factors/", security.continue_after, name="mfa_index"),
     path("account/factors/", include("allauth.mfa.urls")),
     path("account/sign-on/", include("allauth.socialaccount.urls")),
 ]

@@ -14,7 +14,8 @@ from django.utils.decorators import sync_and_async_middleware
 from django.utils.http import url_has_allowed_host_and_scheme
 
 from accounts.access.signed_in import AuthenticatedRequest, ask_for_factor, signed_in_page
-from accounts.people.second_factor import lacks_factor
+from accounts.people.landing import land_at
+from accounts.people.second_factor import lacks_factor, needs_factor_later
 from mailhub.step_up import STEP_UP_NAMESPACES, find_ask
 
 # Without these pages nobody could set up a factor, or end a session of somebody else.
@@ -70,8 +71,7 @@ def second_factor(request: AuthenticatedRequest) -> HttpResponse:
     back = request.GET.get("next", "")
     if not url_has_allowed_host_and_scheme(back, allowed_hosts={request.get_host()}):
         back = reverse("queue")
-    return render(
-        request,
-        "accounts/second_factor.html",
-        {"back": back, "done": not lacks_factor(request.user)},
-    )
+    needs = lacks_factor(request.user) or needs_factor_later(request.user)
+    if needs:
+        land_at(request, request.get_full_path())  # it says then that the factor is set up
+    return render(request, "accounts/second_factor.html", {"back": back, "done": not needs})

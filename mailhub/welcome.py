@@ -1,15 +1,20 @@
-"""The sandbox's first page for a person: five steps, and what is done of them."""
+"""The first page for a person: the steps, and what is done of them.
+
+The sandbox's person has five; a person who has joined by an invitation has two.
+"""
 
 from pathlib import Path
 from typing import Any
 
 from allauth.mfa.models import Authenticator
 from django.conf import settings
-from django.http import Http404, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import render
 
 from accounts.access.signed_in import AuthenticatedRequest, signed_in_page
 from accounts.infra.foreign_text import load_json
+from accounts.people.landing import land_at
+from accounts.views.security import is_address
 from approvals.lifecycle import queries
 from mailhub.first_run import TOKEN_NAME
 from mailhub.sandbox.state import SANDBOX
@@ -17,23 +22,27 @@ from mailhub.sandbox.state import SANDBOX
 
 @signed_in_page
 def welcome(request: AuthenticatedRequest) -> HttpResponse:
-    """Return the page, only for the sandbox's person, because it shows a token.
+    """Return the page. Only the sandbox's person sees a token on it.
 
     That token is in `sandbox.json` on the same machine and gives access only to the sandbox. Other
     tokens are shown once, when they are made.
     """
-    prepared = _sandbox()
-    if prepared.get("user") != request.user.email:
-        raise Http404
     person = request.user
+    has_way_in = person.has_usable_password() or Authenticator.objects.filter(user=person).exists()
+    if not has_way_in:
+        land_at(request, request.path)
     context = {
-        "secret": prepared["api_token"],
-        "mailbox": prepared["mailbox"],
-        "has_way_in": person.has_usable_password()
-        or Authenticator.objects.filter(user=person).exists(),
-        "has_decided": queries.has_decided(person),
-        "has_proposed": queries.has_proposed(person, by=TOKEN_NAME),
+        "has_way_in": has_way_in,
+        "no_passkeys_here": is_address(request.get_host()),
     }
+    prepared = _sandbox()
+    if prepared.get("user") == person.email:
+        context |= {
+            "secret": prepared["api_token"],
+            "mailbox": prepared["mailbox"],
+            "has_decided": queries.has_decided(person),
+            "has_proposed": queries.has_proposed(person, by=TOKEN_NAME),
+        }
     return render(request, "welcome.html", context)
 
 

@@ -22,6 +22,7 @@ from accounts.models import User
 from accounts.people import factor_secrets
 from accounts.people.address_proof import is_untouched, prove_account
 from accounts.people.guessing import TooSoon, begin_attempt, end_attempt, record_failure
+from accounts.people.landing import take_landing
 from accounts.people.own_mail import send_later
 from accounts.people.step_up import factors_that_count, is_fresh, password_counts
 
@@ -44,6 +45,9 @@ class AccountAdapter(DefaultAccountAdapter):
         """
         if settings.SENDS_MAIL:
             send_later(partial(super().send_mail, template_prefix, email, context))
+
+    def get_password_change_redirect_url(self, request: HttpRequest) -> str:
+        return take_landing(request)
 
     def pre_authenticate(self, request: HttpRequest, **credentials: Any) -> None:
         """Count the attempt; refuse one that comes too soon before its password is checked."""

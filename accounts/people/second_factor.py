@@ -25,6 +25,26 @@ class FactorMissing(Problem):
         )
 
 
+def needs_factor_later(person: User) -> bool:
+    """Return True if this person will need a second factor, and has none, as soon as there is a
+    second person.
+    """
+    return (
+        settings.MAILHUB_SECOND_FACTOR == "auto"
+        and not _has_factor(person)
+        and User.objects.filter(is_active=True)[:2].count() < 2
+    )
+
+
+def managers_need_factor() -> bool:
+    """Return True if managers of mailboxes need a second factor as soon as there are two people."""
+    return bool(settings.MAILHUB_SECOND_FACTOR != "optional")
+
+
+def _has_factor(person: User) -> bool:
+    return Authenticator.objects.filter(user=person, type__in=FACTORS).exists()
+
+
 def lacks_factor(person: User | AnonymousUser) -> bool:
     """Return True if this person must have a second factor but has none.
 
@@ -39,4 +59,4 @@ def lacks_factor(person: User | AnonymousUser) -> bool:
         and User.objects.filter(is_active=True)[:2].count() < 2
     ):
         return False
-    return not Authenticator.objects.filter(user=person, type__in=FACTORS).exists()
+    return not _has_factor(person)

@@ -7,7 +7,7 @@ from allauth.usersessions.models import UserSession
 from django.conf import settings
 from django.contrib import messages
 from django.db import transaction
-from django.http import HttpResponse
+from django.http import HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
 
@@ -16,6 +16,7 @@ from accounts.audit_hook import record_event
 from accounts.forms import LanguageForm
 from accounts.people.browsers import browsers_of, end_sessions, is_this
 from accounts.people.browsers import end_session as end_browser
+from accounts.people.landing import take_landing
 
 
 @signed_in_page
@@ -31,9 +32,18 @@ def index(request: AuthenticatedRequest) -> HttpResponse:
         ],
         "language": LanguageForm(initial={"language": person.language}),
         "sign_on": settings.SOCIALACCOUNT_PROVIDERS["openid_connect"]["APPS"],
-        "no_passkeys_here": _is_address(request.get_host()),
+        "no_passkeys_here": is_address(request.get_host()),
+        "can_return": settings.SENDS_MAIL
+        or bool(factors)
+        or bool(settings.SOCIALACCOUNT_PROVIDERS["openid_connect"]["APPS"]),
     }
     return render(request, "accounts/security.html", context)
+
+
+@signed_in_page
+def continue_after(request: AuthenticatedRequest) -> HttpResponse:
+    """Redirect a person who has changed their factors to where they came from."""
+    return HttpResponseRedirect(take_landing(request))
 
 
 @signed_in_action
@@ -56,7 +66,7 @@ def end_other_sessions(request: AuthenticatedRequest) -> HttpResponse:
     return redirect("security")
 
 
-def _is_address(host: str) -> bool:
+def is_address(host: str) -> bool:
     """Return True for an IP address, because browsers make no passkeys for one."""
     try:
         ip_address(

@@ -18,7 +18,11 @@ from accounts.access.signed_in import (
 from accounts.connect.connecting import disconnect
 from accounts.infra.problems import Problem
 from accounts.models import Invitation, Mailbox, Membership, Role
-from accounts.people.second_factor import lacks_factor
+from accounts.people.second_factor import (
+    lacks_factor,
+    managers_need_factor,
+    needs_factor_later,
+)
 from accounts.people.step_up import ask_again, is_fresh
 from approvals.lifecycle import queries
 from approvals.models import ApprovalPolicy
@@ -71,6 +75,8 @@ def render_mailbox(
         "members": members,
         "roles": Role.choices,
         "invitations": Invitation.open().filter(mailbox=mailbox),
+        "needs_factor_later": needs_factor_later(person),
+        "managers_need_factor": managers_need_factor(),
         "sentences": sentences.sentences(policy),
         "hindrances": sentences.hindrances(policy),
         "past": queries.rule_changes(mailbox),

@@ -50,6 +50,15 @@ class RoleForm(forms.Form):
     last_day = forms.DateField(**DAY)
 
 
+class JoinForm(forms.Form):
+    name = forms.CharField(max_length=100, required=False)
+
+    def clean_name(self) -> str:
+        """Return the name in one line, without characters that nobody sees."""
+        given: str = self.cleaned_data["name"]
+        return " ".join("".join(each for each in given if each.isprintable()).split())
+
+
 def _describe_errors(form: forms.Form) -> Problem:
     wrong = " ".join(str(error) for errors in form.errors.values() for error in errors)
     return Problem("invalid_input", wrong)
@@ -151,18 +160,22 @@ def invitation(request: HttpRequest, secret: str) -> HttpResponse:
     person = request.user if isinstance(request.user, User) else None
     problem = None
     if request.method == "POST":
+        form = JoinForm(request.POST)
         try:
-            offer, member = services.accept_invitation(secret=secret, person=person)
+            if not form.is_valid():
+                raise _describe_errors(form)
+            offer, member = services.accept_invitation(
+                secret=secret, person=person, name=form.cleaned_data["name"]
+            )
         except Problem as refused:
             problem = refused
         else:
-            back = reverse("mailbox", args=[offer.mailbox_id])
             if person is not None:
                 messages.success(
                     request, _("You are now a member of %(mailbox)s.") % {"mailbox": offer.mailbox}
                 )
-                return redirect(back)
-            return perform_login(request, Login(user=member, redirect_url=back))
+                return redirect("mailbox", offer.mailbox_id)
+            return perform_login(request, Login(user=member, redirect_url=reverse("welcome")))
     found = services.invitation_behind(secret)
     context = {
         "offer": found,

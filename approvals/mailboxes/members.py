@@ -151,8 +151,11 @@ def has_account(email: str) -> bool:
     return User.objects.filter(email=email).exists()
 
 
-def accept_invitation(*, secret: str, person: User | None) -> tuple[Invitation, User]:
-    """Join by an invitation, as the signed-in person or as a new person with a new account.
+def accept_invitation(
+    *, secret: str, person: User | None, name: str = ""
+) -> tuple[Invitation, User]:
+    """Join by an invitation, as the signed-in person or as a new person with a new account of this
+    name.
 
     A link never signs anybody in as an existing person. A new account has no password, and its
     address is proven, because only that address got the link. Raises `conflict` if the invitation
@@ -163,7 +166,7 @@ def accept_invitation(*, secret: str, person: User | None) -> tuple[Invitation, 
     if invitation is None:
         raise Problem("conflict", USED_UP)
     try:
-        return _join(invitation, person)
+        return _join(invitation, person, name)
     except Problem as problem:
         if problem.code == "forbidden":
             record_event(
@@ -177,7 +180,7 @@ def accept_invitation(*, secret: str, person: User | None) -> tuple[Invitation, 
 
 @retry_if_rolled_back
 @transaction.atomic
-def _join(invitation: Invitation, person: User | None) -> tuple[Invitation, User]:
+def _join(invitation: Invitation, person: User | None, name: str) -> tuple[Invitation, User]:
     if person is not None and person.email != invitation.email:
         raise Problem(
             "forbidden",
@@ -195,7 +198,7 @@ def _join(invitation: Invitation, person: User | None) -> tuple[Invitation, User
     # If the link is used twice at the same time, only one use succeeds.
     if not Invitation.open().filter(pk=invitation.pk).update(used_at=timezone.now()):
         raise Problem("conflict", USED_UP)
-    member = person or User.objects.create_user(invitation.email)
+    member = person or User.objects.create_user(invitation.email, first_name=name)
     of_member = {"mailbox": invitation.mailbox, "user": member}
     if not Membership.objects.filter(**of_member).exists():
         Membership.on_any_day.filter(**of_member).delete()
