@@ -28,6 +28,10 @@ class Command(BaseCommand):
             raise CommandError(
                 f"Port {ENV.PORT} on {ENV.HOST} is in use; choose another with PORT=…"
             )
+        self.stderr.write(
+            "Preparing the database and the servers …",
+            style_func=str,  # not in red, because it is no error
+        )
         supervisor = Supervisor()
         try:
             # In parallel, because each takes a second to load. The worker comes last, because
