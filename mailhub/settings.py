@@ -1,7 +1,7 @@
 """Django's settings, made from the environment that `mailhub.environment` has checked."""
 
 import logging
-from collections.abc import Container
+from collections.abc import Callable, Container
 from pathlib import Path
 
 import dj_database_url
@@ -33,9 +33,10 @@ MAILHUB_ACTION_TTL_HOURS = ENV.MAILHUB_ACTION_TTL_HOURS
 MAILHUB_LEASE_SECONDS = ENV.MAILHUB_LEASE_SECONDS
 MAILHUB_WIRE_TIMEOUT_SECONDS = ENV.MAILHUB_WIRE_TIMEOUT_SECONDS
 MAILHUB_READY_WAIT_SECONDS = ENV.MAILHUB_READY_WAIT_SECONDS
-MAILHUB_LOOPBACK_SERVERS: Container[str] = LoopbackServers(
-    ENV.MAILHUB_HOME, ENV.MAILHUB_LOOPBACK_SERVERS
-)
+_loopback = LoopbackServers(ENV.MAILHUB_HOME, ENV.MAILHUB_LOOPBACK_SERVERS)
+MAILHUB_LOOPBACK_SERVERS: Container[str] = _loopback
+# Which of them serve an address of the sandbox: a person may name these two for it.
+MAILHUB_SANDBOX_SERVERS_OF: Callable[[str], tuple[str, str] | None] = _loopback.servers_of
 # None: people and programs name no server of this machine. Tests list theirs here.
 MAILHUB_LOOPBACK_FOR_PEOPLE: Container[str] = frozenset()
 # How long a foreign server may occupy a thread of the web server: the test of a connection, and one

@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from django.conf import settings
+
 from accounts.connect import google, microsoft
 from accounts.infra.texts import translatable
 
@@ -42,6 +44,13 @@ class Way:
 NOT_ALLOWED = translatable(
     "The access was not allowed, by you or by your organisation. Nothing was saved."
 )
+
+
+def is_set_up(provider: str) -> bool:
+    """Return True if this server can ask the provider for access."""
+    if provider == "gmail":
+        return bool(settings.GOOGLE_CLIENT_ID or settings.GMAIL_CREDENTIALS_PATH)
+    return bool(settings.MICROSOFT_CLIENT_ID)
 
 
 def ways() -> dict[str, Way]:

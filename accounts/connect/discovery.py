@@ -14,6 +14,7 @@ from typing import Literal
 from xml.etree.ElementTree import Element
 
 import defusedxml.ElementTree
+from django.conf import settings
 
 from accounts.infra.safe_hosts import Endpoint, HostError
 from accounts.infra.safe_http import exchange
@@ -70,7 +71,7 @@ class Found:
     imap: str = ""
     smtp: str = ""
     username: str = ""
-    how: Literal["table", "srv", "autoconfig", "mx", "nothing"] = "nothing"
+    how: Literal["table", "srv", "autoconfig", "mx", "sandbox", "nothing"] = "nothing"
     hint: str = ""
 
 
@@ -86,6 +87,8 @@ def discover(address: str, *, lookup: Lookup | None = None, fetch: Fetch | None 
     def get(host: str, path: str) -> str:
         return (fetch or fetch_text)(host, path) if time.monotonic() < ends_at else ""
 
+    if servers := settings.MAILHUB_SANDBOX_SERVERS_OF(address.strip().lower()):
+        return Found(imap=servers[0], smtp=servers[1], username=address, how="sandbox")
     domain = address.rpartition("@")[2].strip().lower()
     if provider := BY_OAUTH.get(domain):
         return Found(provider=provider, how="table")

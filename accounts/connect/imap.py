@@ -355,11 +355,12 @@ def prove(access: ImapAccess, *, on_the_web: bool = False) -> None:
     """Sign in to both services and leave again, in at most MAILHUB_PROVE_SECONDS; raises
     Unreachable or LoginRefused.
 
-    On the web a loopback host is refused like any internal one, even with the sandbox: the person
-    who signs in there may not be the person who runs the machine.
+    On the web a loopback host is refused like any internal one: the person who signs in there may
+    not be the person who runs the machine. Only an address of the sandbox may use its two servers.
     """
+    for_people = on_the_web and not _is_of_sandbox(access)
     inward = (
-        settings.MAILHUB_LOOPBACK_FOR_PEOPLE if on_the_web else settings.MAILHUB_LOOPBACK_SERVERS
+        settings.MAILHUB_LOOPBACK_FOR_PEOPLE if for_people else settings.MAILHUB_LOOPBACK_SERVERS
     )
     ends_at = time.monotonic() + settings.MAILHUB_PROVE_SECONDS
     imap = open_imap(access, seconds=settings.MAILHUB_PROVE_SECONDS, loopback=inward)
@@ -373,6 +374,11 @@ def prove(access: ImapAccess, *, on_the_web: bool = False) -> None:
     with contextlib.suppress(smtplib.SMTPException, OSError):
         smtp.putcmd("quit")  # without waiting for the answer
     smtp.close()
+
+
+def _is_of_sandbox(access: ImapAccess) -> bool:
+    servers = settings.MAILHUB_SANDBOX_SERVERS_OF(access.username.strip().lower())
+    return bool(servers) and (access.imap, access.smtp) == tuple(map(Endpoint.parse, servers))
 
 
 def _socket(

@@ -1,9 +1,11 @@
 """Pages that connect a mailbox: its address, then its servers, tested before anything is saved."""
 
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
 from django import forms
+from django.conf import settings
 from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
@@ -71,11 +73,15 @@ class ImapForm(forms.Form):
         return self._endpoint("smtp")
 
     def _endpoint(self, name: str) -> Endpoint:
+        given = self.cleaned_data[name].strip()
+        address = self.cleaned_data.get("address", "")
         try:
-            endpoint = Endpoint.parse(self.cleaned_data[name].strip())
+            endpoint = Endpoint.parse(given)
         except ValueError as error:
             raise forms.ValidationError(str(error)) from None
-        if endpoint.security == "plain":  # for the sandbox, and only by command
+        if given in (settings.MAILHUB_SANDBOX_SERVERS_OF(address.lower()) or ()):
+            return endpoint
+        if endpoint.security == "plain":  # only by command
             raise forms.ValidationError(
                 _("Without TLS, the password is sent unencrypted. Use tls or starttls.")
             )
@@ -94,7 +100,13 @@ def begin(request: AuthenticatedRequest) -> HttpResponse:
             # The domain names no servers, so signing in to one will prove nothing.
             return redirect(proof_url(address))
         return _show_second_step(request, address, found)
-    return render(request, "accounts/connect.html", {"form": form, "again": again})
+    context = {
+        "form": form,
+        "again": again,
+        "in_sandbox": bool(settings.MAILHUB_SANDBOX_SERVERS_OF(request.user.email)),
+        "sandbox_file": Path(settings.MAILHUB_HOME) / "sandbox.json",
+    }
+    return render(request, "accounts/connect.html", context)
 
 
 def _show_second_step(
@@ -112,7 +124,12 @@ def _show_second_step(
             "username": found.username or address,
         }
     )
-    context = {"form": form, "found": found, "hint": HINTS.get(found.hint)}
+    context = {
+        "form": form,
+        "found": found,
+        "hint": HINTS.get(found.hint),
+        "sandbox_file": Path(settings.MAILHUB_HOME) / "sandbox.json",
+    }
     return render(request, "accounts/connect_imap.html", context)
 
 

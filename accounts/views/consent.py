@@ -17,7 +17,7 @@ from django.views.decorators.debug import sensitive_variables
 from accounts.access.signed_in import AuthenticatedRequest, signed_in_form, signed_in_page
 from accounts.connect import microsoft
 from accounts.connect.connecting import ANOTHER_ACCOUNT, AnotherAccount, connect_mailbox
-from accounts.connect.consent import Consent, Refused, ways
+from accounts.connect.consent import Consent, Refused, is_set_up, ways
 from accounts.infra.foreign_text import parse_url
 from accounts.people.address_proof import is_proven
 from accounts.views.connect import TAKEN, AddressForm, proof_url
@@ -111,6 +111,7 @@ def page(
         "provider": provider,
         "refused": refused,
         "asks": _abilities_of(provider),
+        "is_set_up": is_set_up(provider),
     }
     context["unproven"] = proof_url(address, provider) if unproven else ""
     response = render(

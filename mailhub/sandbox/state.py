@@ -94,6 +94,15 @@ class LoopbackServers(Container[str]):
     home: Path
     named: Container[str]
 
+    def servers_of(self, address: str) -> tuple[str, str] | None:
+        """Return the servers for incoming and outgoing mail of an address of the sandbox, as
+        HOST:PORT:plain; None for any other address.
+        """
+        state = load_state(self.home) if SANDBOX in self.named else None
+        if state is None or address not in {account.address for account in state.accounts}:
+            return None
+        return f"{state.host}:{state.imap_port}:plain", f"{state.host}:{state.smtp_port}:plain"
+
     def __contains__(self, server: object) -> bool:
         state = load_state(self.home) if SANDBOX in self.named else None
         own = (

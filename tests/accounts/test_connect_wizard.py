@@ -13,13 +13,14 @@ from accounts.connect import discovery
 from accounts.connect.google import COMPOSE_SCOPE
 from accounts.models import Mailbox, User
 from approvals.models import AuditEvent
+from mailhub.sandbox.state import LoopbackServers
 from tests.accounts.test_connect_microsoft import graph, service
 from tests.conftest import make_mailbox
 from tests.support.people.browser import browser
 from tests.support.people.gmail import CLIENT, gmail
 from tests.support.servers.gmail import GmailServer
 from tests.support.servers.microsoft_sign_in import SignInService
-from tests.support.servers.sandbox import ADA
+from tests.support.servers.sandbox import ADA, CHARLES, SandboxServer
 from tools.providers.memory import MemoryServer
 
 __all__ = ["gmail", "graph", "service"]
@@ -39,6 +40,66 @@ def zone(records: Mapping[tuple[str, str], Sequence[str]]) -> discovery.Lookup:
 
 
 NOTHING = zone({})
+
+
+def in_sandbox(settings: Any, sandbox: SandboxServer) -> LoopbackServers:
+    """Let pages be those of `make run`: only the sandbox's servers are of this machine."""
+    servers = LoopbackServers(sandbox.folder, ["sandbox"])
+    settings.MAILHUB_LOOPBACK_SERVERS = servers
+    settings.MAILHUB_LOOPBACK_FOR_PEOPLE = frozenset()
+    settings.MAILHUB_SANDBOX_SERVERS_OF = servers.servers_of
+    return servers
+
+
+def test_address_of_the_sandbox_is_connected_there(
+    settings: Any, sandbox: SandboxServer, alice: User
+) -> None:
+    in_sandbox(settings, sandbox)
+    window = browser(alice)
+    page = window.post("/mailboxes/connect/", {"address": CHARLES})
+    assert "This is a mailbox of the sandbox." in page.content.decode()
+    password = next(each.password for each in sandbox.state.accounts if each.address == CHARLES)
+    given = page.context["form"].initial | {"password": password}
+    answer = window.post("/mailboxes/connect/imap/", given)
+    assert answer.status_code == 302, answer.content.decode()
+    assert Mailbox.objects.get().address == CHARLES
+
+
+@pytest.mark.parametrize("address", ["me@company.example", "ada@lovelace.example "])
+def test_servers_of_the_sandbox_are_only_for_its_addresses(
+    settings: Any, sandbox: SandboxServer, alice: User, address: str
+) -> None:
+    servers = in_sandbox(settings, sandbox).servers_of(CHARLES)
+    assert servers is not None
+    for imap, smtp in (servers, [each.replace(":plain", ":starttls") for each in servers]):
+        given = {"imap": imap, "smtp": smtp, "username": "me@company.example"}
+        answer = browser(alice).post(
+            "/mailboxes/connect/imap/", given | {"address": address, "password": "secret"}
+        )
+        assert answer.status_code == 422
+    assert not Mailbox.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("address", "way", "name"),
+    [
+        ("a@gmail.com", "gmail", "GOOGLE_CLIENT_ID"),
+        ("a@outlook.com", "microsoft", "MICROSOFT_CLIENT_ID"),
+    ],
+)
+def test_provider_that_is_not_set_up_is_not_offered(
+    settings: Any, alice: User, address: str, way: str, name: str
+) -> None:
+    settings.GOOGLE_CLIENT_ID = settings.MICROSOFT_CLIENT_ID = ""
+    settings.GMAIL_CREDENTIALS_PATH = ""
+    page = browser(alice).post("/mailboxes/connect/", {"address": address}, follow=True)
+    shown = page.content.decode()
+    assert 'data-action="connect-oauth"' not in shown
+    assert name in shown
+    assert ("/mailboxes/connect/imap/?address=" in shown) is (way == "gmail")
+    setattr(settings, name, "id")
+    page = browser(alice).get(f"/mailboxes/connect/{way}/", {"address": address})
+    assert 'data-action="connect-oauth"' in page.content.decode()
 
 
 @pytest.mark.parametrize(
