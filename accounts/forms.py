@@ -2,7 +2,12 @@
 
 from typing import Any, cast
 
-from allauth.account.forms import LoginForm
+from allauth.account.forms import (
+    ChangePasswordForm,
+    LoginForm,
+    ResetPasswordKeyForm,
+    SetPasswordForm,
+)
 from allauth.mfa.webauthn.forms import AddWebAuthnForm
 from django import forms
 from django.conf import settings
@@ -29,6 +34,42 @@ class SignInForm(LoginForm):
         super().__init__(*args, **kwargs)
         self.fields["login"].label = _("E-mail address")
         self.fields["password"].help_text = ""
+
+
+class NewPasswordForm(SetPasswordForm):
+    """The first password of a person."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        word_passwords(self)
+
+
+class OtherPasswordForm(ChangePasswordForm):
+    """Another password for a person who has one."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["oldpassword"].label = _("Present password")
+        word_passwords(self)
+
+
+class ResetForm(ResetPasswordKeyForm):
+    """A new password for a person who has a link to reset it."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        word_passwords(self)
+
+
+def word_passwords(form: forms.Form) -> None:
+    """Word the two fields of a new password; the validators explain themselves when they refuse."""
+    form.fields["password1"].label = _("New password")
+    form.fields["password1"].help_text = _(
+        "At least 12 characters that are hard to guess: several words, and not your name."
+    )
+    form.fields["password2"].label = _("New password again")
+    for name in form.fields:
+        form.fields[name].widget.attrs.pop("placeholder", None)
 
 
 class PasskeyForm(AddWebAuthnForm):

@@ -316,6 +316,11 @@ ACCOUNT_LOGIN_BY_CODE_ENABLED = True  # offered only if mailhub sends mail
 ACCOUNT_EMAIL_UNKNOWN_ACCOUNTS = False  # no mail to unknown addresses
 ACCOUNT_EMAIL_SUBJECT_PREFIX = ""
 ALLAUTH_TRUSTED_PROXY_COUNT = 1 if _public.scheme == "https" else 0
+ACCOUNT_FORMS = {
+    "set_password": "accounts.forms.NewPasswordForm",
+    "change_password": "accounts.forms.OtherPasswordForm",
+    "reset_password_from_key": "accounts.forms.ResetForm",
+}
 MFA_ADAPTER = "accounts.people.adapters.SecondFactors"
 MFA_SUPPORTED_TYPES = ["totp", "webauthn", "recovery_codes"]
 MFA_PASSKEY_LOGIN_ENABLED = True

@@ -15,6 +15,17 @@ from django.utils import timezone
 from django.utils.decorators import sync_and_async_middleware
 
 COOKIE = "zone"
+NO_PLACES = (
+    "Etc/",
+    "SystemV/",
+    "posix/",
+    "right/",
+    "US/",
+    "Mexico/",
+    "Brazil/",
+    "Chile/",
+    "Canada/",
+)
 
 
 @cache
@@ -28,6 +39,20 @@ def get_zone(name: str) -> tzinfo:
     A name from a browser is never looked up on disk.
     """
     return ZoneInfo(name) if name in _known_zones() else timezone.get_default_timezone()
+
+
+def offered_zones(chosen: str = "") -> list[str]:
+    """Return the names to choose from: places, UTC, and the chosen one.
+
+    The database also has names of files and systems, such as Factory, localtime and Etc/GMT+10.
+    """
+    places = {name for name in _known_zones() if "/" in name and not name.startswith(NO_PLACES)}
+    return sorted(places | {"UTC"} | ({chosen} & _known_zones()))
+
+
+def zone_of_reader() -> str:
+    """Return the name of the zone in which this request shows times."""
+    return timezone.get_current_timezone_name()
 
 
 @sync_and_async_middleware

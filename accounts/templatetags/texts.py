@@ -1,13 +1,26 @@
 """Stored English texts, in the reader's language."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from django import template
 
 from accounts.infra import texts
+from accounts.infra.lists import between, join_listed
 
 register = template.Library()
+
+
+@register.filter
+def listed(parts: Iterable[object]) -> str:
+    """Return the parts with the comma of the reader's language between them."""
+    return join_listed(parts)
+
+
+@register.simple_tag
+def comma() -> str:
+    """Return what is between two parts of a list, in the reader's language."""
+    return between()
 
 
 @register.filter

@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy as _
 
 from accounts.models import Mailbox
 from approvals.audit.log import Wanted
-from approvals.audit.words import WORDS
+from approvals.audit.words import GROUPS, grouped_choices
 
 # Days outside this range are typing errors, and some time zones cannot express them.
 DAY: dict[str, Any] = {
@@ -37,7 +37,7 @@ class AuditForm(forms.Form):
     event = forms.ChoiceField(
         label=_("What"),
         required=False,
-        choices=[("", _("all events")), *WORDS.items()],
+        choices=grouped_choices(GROUPS),
         error_messages={"invalid_choice": _("No event has this name.")},
     )
     kind = forms.ChoiceField(

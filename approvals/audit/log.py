@@ -14,6 +14,7 @@ from uuid import UUID
 
 from django.db.models import Q, Sum
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from accounts.access.roles import held_mailboxes
 from accounts.infra.first_rows import first_rows
@@ -27,6 +28,27 @@ BATCH = 1000
 SHORT = 10  # characters of a hash that a row shows
 CONCERNED = ("member", "deputy", "deputy_of")  # members of the data that are people
 LONG = 200  # characters of any other value
+# Members of the data that say how mailhub counts and compares, and nothing to a person.
+INTERNAL = ("fence", "evidence", "said", "generation")
+NAMES = {
+    "member": gettext_lazy("member"),
+    "role": gettext_lazy("role"),
+    "before": gettext_lazy("before"),
+    "since": gettext_lazy("since"),
+    "until": gettext_lazy("until"),
+    "reason": gettext_lazy("reason"),
+    "revision": gettext_lazy("revision"),
+    "provider": gettext_lazy("provider"),
+    "proof": gettext_lazy("proven by"),
+    "method": gettext_lazy("method"),
+    "invitation": gettext_lazy("invitation"),
+    "digest": gettext_lazy("digest"),
+    "kind": gettext_lazy("kind"),
+    "code": gettext_lazy("code"),
+    "token": gettext_lazy("token"),
+    "name": gettext_lazy("name"),
+    "scopes": gettext_lazy("scopes"),
+}
 
 Kind = Literal["user", "token", "worker", "command"]
 
@@ -161,18 +183,26 @@ def names_of(events: Iterable[AuditEvent]) -> dict[str, str]:
     }
 
 
-def details_of(event: AuditEvent, names: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return the other data of an event, one short value for each name."""
+def details_of(
+    event: AuditEvent, names: Mapping[str, str], *, but: Collection[str] = ()
+) -> list[tuple[str, str]]:
+    """Return the data of an event for people, one short value for each name that is not in `but`.
+
+    What only a verifier needs is in the export.
+    """
     # Somebody with access to the database can have written anything into it. The page must still
     # work.
     data: dict[str, Any] = event.data if isinstance(event.data, dict) else {"data": event.data}
     found = [
         (name, _short(value))
         for name, value in sorted(data.items())
-        if value not in ("", None, {}, [])
+        if value not in ("", None, {}, []) and name not in (*INTERNAL, *but)
     ]
     return [
-        (name, names.get(f"user:{data[name]}", value) if name in CONCERNED else value)
+        (
+            str(NAMES.get(name, name.replace("_", " "))),
+            names.get(f"user:{data[name]}", value) if name in CONCERNED else value,
+        )
         for name, value in found
     ]
 

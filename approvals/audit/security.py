@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy as _
 from accounts.models import ApiToken, Mailbox, User
 from approvals.audit.form import DAY, day_after, midnight
 from approvals.audit.log import Logged, Wanted, actors_of, details_of, names_of, page
-from approvals.audit.words import PEOPLE_WORDS, words_of
+from approvals.audit.words import PEOPLE_GROUPS, grouped_choices, words_of
 from approvals.models import AuditEvent
 from approvals.models.audit import PEOPLE
 
@@ -41,7 +41,7 @@ class SecurityForm(forms.Form):
     event = forms.ChoiceField(
         label=_("What"),
         required=False,
-        choices=[("", _("all events")), *PEOPLE_WORDS.items()],
+        choices=grouped_choices(PEOPLE_GROUPS),
         error_messages={"invalid_choice": _("No event has this name.")},
     )
     person = forms.CharField(label=_("Person (e-mail)"), required=False, max_length=254)
@@ -115,8 +115,7 @@ def _row(event: AuditEvent, names: Mapping[str, str]) -> SecurityRow:
         network=str(data.get("network", ""))[:60],
         details=[
             (name, _mailboxes_in_words(event, names) or value if name == "mailboxes" else value)
-            for name, value in details_of(event, names)
-            if name not in SHOWN_BY_NAME
+            for name, value in details_of(event, names, but=SHOWN_BY_NAME)
         ],
     )
 

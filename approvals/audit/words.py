@@ -1,10 +1,12 @@
 """The words of the audit: every recorded event has its only entry here."""
 
+from typing import Any
+
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
-WORDS: dict[str, Promise] = {
-    # An action
+Words = dict[str, Promise]
+ACTION_WORDS: Words = {
     "created": _("Proposed"),
     "superseded": _("Replaced by another proposal"),
     "edited": _("Edited"),
@@ -41,7 +43,8 @@ WORDS: dict[str, Promise] = {
     "unassigned": _("No longer assigned"),
     "draft_changed": _("Draft changed"),
     "draft_deleted": _("Draft deleted"),
-    # A mailbox, its members, and its rules
+}
+MAILBOX_WORDS: Words = {
     "mailbox_connected": _("Mailbox connected"),
     "mailbox_reconnected": _("Mailbox reconnected"),
     "mailbox_disconnected": _("Mailbox disconnected"),
@@ -55,9 +58,7 @@ WORDS: dict[str, Promise] = {
     "text_saved": _("Text for reviewers saved"),
     "text_removed": _("Text for reviewers removed"),
 }
-# The page of security events can filter by these.
-PEOPLE_WORDS: dict[str, Promise] = {
-    # Members
+MEMBER_WORDS: Words = {
     "invited": _("Invited"),
     "invitation_limited": _("Too many invitations"),
     "invitation_link_made": _("Invitation link created by a command"),
@@ -70,7 +71,8 @@ PEOPLE_WORDS: dict[str, Promise] = {
     # Of an earlier version
     "deputy_named": _("Deputy named"),
     "deputy_ended": _("Deputyship ended early"),
-    # A person
+}
+PERSON_WORDS: Words = {
     "address_code_mailed": _("Code sent to an address"),
     "address_code_limited": _("Too many codes for addresses"),
     "address_proven": _("Address confirmed"),
@@ -92,7 +94,8 @@ PEOPLE_WORDS: dict[str, Promise] = {
     "password_reset": _("Password reset by mail"),
     "sign_on_connected": _("Single sign-on connected"),
     "sign_on_removed": _("Single sign-on removed"),
-    # A token
+}
+TOKEN_WORDS: Words = {
     "token_created": _("Token created"),
     "program_added": _("Program added"),
     "token_rotated": _("Token rotated"),
@@ -102,7 +105,26 @@ PEOPLE_WORDS: dict[str, Promise] = {
     "webhook_added": _("Webhook added"),
     "webhook_removed": _("Webhook removed"),
 }
-WORDS |= PEOPLE_WORDS
+# The page of security events can filter by these.
+PEOPLE_GROUPS: tuple[tuple[Promise, Words], ...] = (
+    (_("Members"), MEMBER_WORDS),
+    (_("People"), PERSON_WORDS),
+    (_("Tokens and programs"), TOKEN_WORDS),
+)
+GROUPS: tuple[tuple[Promise, Words], ...] = (
+    (_("Mail"), ACTION_WORDS),
+    (_("Mailboxes and rules"), MAILBOX_WORDS),
+    *PEOPLE_GROUPS,
+)
+WORDS: Words = {event: words for _group, group in GROUPS for event, words in group.items()}
+PEOPLE_WORDS: Words = {
+    event: words for _group, group in PEOPLE_GROUPS for event, words in group.items()
+}
+
+
+def grouped_choices(groups: tuple[tuple[Promise, Words], ...]) -> list[Any]:
+    """Return the events as choices of a form, under the name of their group."""
+    return [("", _("all events")), *((name, list(words.items())) for name, words in groups)]
 
 
 def words_of(event: str) -> str:

@@ -17,6 +17,7 @@ from accounts.access.signed_in import (
 )
 from accounts.connect.connecting import disconnect
 from accounts.infra.problems import Problem
+from accounts.infra.time_zones import zone_of_reader
 from accounts.models import Invitation, Mailbox, Membership, Role
 from accounts.people.second_factor import (
     lacks_factor,
@@ -30,7 +31,7 @@ from approvals.pauses import switch
 from approvals.rules import change, sentences
 from approvals.rules.change import RULES
 from approvals.rules.form import RulesForm
-from approvals.rules.policy import policy_of
+from approvals.rules.policy import DAYS, policy_of
 
 
 def membership_of(request: AuthenticatedRequest, mailbox_id: UUID) -> Membership:
@@ -103,8 +104,10 @@ def rules(request: AuthenticatedRequest, mailbox_id: UUID) -> HttpResponse:
         return _render_refusal_of_non_manager(request, mailbox)
     policy = policy_of(mailbox)
     initial = {name: getattr(policy, name) for name in RULES} | {
-        "open_days": list(policy.open_days)
+        "open_days": list(policy.open_days or DAYS)
     }
+    if not policy.open_days and policy.open_from is None:  # nobody has chosen a zone yet
+        initial["time_zone"] = zone_of_reader()
     form = RulesForm(request.POST or None, initial=initial)
     hindrances: list[str] = []
     if request.method == "POST" and form.is_valid():

@@ -1,13 +1,13 @@
 """The forms of a person's notifications: when they arrive, and how much a channel shows."""
 
 from typing import Any, cast
-from zoneinfo import available_timezones
 
 from django import forms
 from django.utils.dates import WEEKDAYS
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from accounts.infra.time_zones import offered_zones, zone_of_reader
 from approvals.models import Content, NotificationSettings
 from approvals.notifications.channels.port import get_transport
 from approvals.rules.policy import DAYS
@@ -21,7 +21,7 @@ class WhenForm(forms.ModelForm):
         choices=[(day, WEEKDAYS[DAYS.index(day)]) for day in DAYS],
         widget=forms.CheckboxSelectMultiple,
         required=False,
-        help_text=gettext_lazy("None: every day."),
+        help_text=gettext_lazy("All of them, or none: every day."),
     )
     time_zone = forms.ChoiceField(label=gettext_lazy("Time zone"), choices=())
 
@@ -46,8 +46,10 @@ class WhenForm(forms.ModelForm):
         super().__init__(*args, **kwargs)
         self.initial["days"] = list(self.instance.days or DAYS)
         cast(forms.ChoiceField, self.fields["time_zone"]).choices = [
-            (name, name) for name in sorted(available_timezones())
+            (name, name) for name in offered_zones(self.instance.time_zone)
         ]
+        if self.instance.quiet_from is None and not self.instance.days:
+            self.initial["time_zone"] = zone_of_reader()  # nobody has chosen one yet
 
     def clean_days(self) -> str:
         days = "".join(sorted(self.cleaned_data["days"]))
@@ -64,7 +66,9 @@ class ContentForm(forms.Form):
     """How much the notifications of a channel show, up to the most of its kind."""
 
     content = forms.ChoiceField(
-        label=gettext_lazy("Shows"), choices=(), widget=forms.Select(attrs={"class": "input"})
+        label=gettext_lazy("A message shows"),
+        choices=(),
+        widget=forms.Select(attrs={"class": "input"}),
     )
 
     def __init__(self, *args: Any, kind: str, **kwargs: Any) -> None:

@@ -2,7 +2,6 @@
 
 import re
 from typing import Any, cast
-from zoneinfo import available_timezones
 
 from django import forms
 from django.conf import settings
@@ -12,6 +11,7 @@ from django.utils.dates import WEEKDAYS
 from django.utils.translation import gettext_lazy as _
 
 from accounts.infra.idn import ascii_domain, plain_address
+from accounts.infra.time_zones import offered_zones
 from approvals.models import ApprovalPolicy, Content
 from approvals.rules.policy import DAYS
 
@@ -99,7 +99,7 @@ class RulesForm(forms.Form):
         )
         self.fields["undo_seconds"].widget.attrs["placeholder"] = str(settings.MAILHUB_UNDO_SECONDS)
         cast(forms.ChoiceField, self.fields["time_zone"]).choices = [
-            (name, name) for name in sorted(available_timezones())
+            (name, name) for name in offered_zones(self.initial.get("time_zone", ""))
         ]
 
     def clean_open_days(self) -> str:

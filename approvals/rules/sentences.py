@@ -10,6 +10,7 @@ from django.utils.timezone import now
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from accounts.infra.lists import join_listed
 from accounts.models import Membership, Role
 from approvals.models import ApprovalPolicy, Content
 from approvals.rules.policy import DAYS, approvers_of, find_blocked, window_of
@@ -85,7 +86,7 @@ def _undo(seconds: Any) -> str:
 
 
 def _recipients(policy: ApprovalPolicy) -> str:
-    lists = {"allowed": ", ".join(policy.allowed), "refused": ", ".join(policy.refused)}
+    lists = {"allowed": join_listed(policy.allowed), "refused": join_listed(policy.refused)}
     if policy.allowed and policy.refused:
         return _("Mail may only go to %(allowed)s, and never to %(refused)s.") % lists
     if policy.allowed:
@@ -100,7 +101,7 @@ def _confirmed(domains: Any) -> str:
         return _("Mail to a domain that looks like another one is always flagged.")
     return _(
         "Mail to a domain that looks like another one is flagged, except mail to %(domains)s."
-    ) % {"domains": ", ".join(domains)}
+    ) % {"domains": join_listed(domains)}
 
 
 def _cap(cap: Any) -> str:
@@ -148,7 +149,7 @@ def _notify_urgent(loud: Any) -> str:
 
 
 def _days(days: str) -> str:
-    return ", ".join(str(WEEKDAYS[DAYS.index(day)]) for day in days)
+    return join_listed(WEEKDAYS[DAYS.index(day)] for day in days)
 
 
 def _escalation(minutes: Any) -> str:
@@ -176,23 +177,31 @@ def hindrances(policy: ApprovalPolicy) -> list[str]:
     if len(approvers) < policy.approvals_needed:
         found.append(
             _(
-                "%(asked)s different people must approve, but only %(there)s may. Nothing can be approved."
+                "%(asked)s different people must approve, but only %(there)s may. Nothing can be approved. "
+                "Invite more approvers, or ask for fewer approvals."
             )
             % {"asked": policy.approvals_needed, "there": len(approvers)}
         )
     elif not policy.lets_proposer_approve():
-        stuck = [
-            str(each.user)
-            for each in proposers
-            if sum(approver.user_id != each.user_id for approver in approvers)
-            < policy.approvals_needed
-        ]
+
+        def others(proposer: Membership) -> int:
+            return sum(approver.user_id != proposer.user_id for approver in approvers)
+
+        stuck = [each for each in proposers if others(each) < policy.approvals_needed]
         if stuck:
             found.append(
-                _(
-                    "Too few other people may approve mail that %(who)s proposes, in person or through a token."
+                ngettext(
+                    "Mail that %(who)s proposes needs the approval of %(asked)s other person, and %(there)s may "
+                    "approve it. Invite one more approver.",
+                    "Mail that %(who)s proposes needs the approval of %(asked)s other people, and %(there)s may "
+                    "approve it. Invite more approvers, or ask for fewer approvals.",
+                    policy.approvals_needed,
                 )
-                % {"who": ", ".join(stuck)}
+                % {
+                    "who": join_listed(each.user for each in stuck),
+                    "asked": policy.approvals_needed,
+                    "there": min(map(others, stuck)),
+                }
             )
     if policy.allowed and all(
         entry in find_blocked(policy, policy.allowed) for entry in policy.allowed

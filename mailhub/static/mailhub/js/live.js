@@ -73,7 +73,7 @@ function apply(found) {
   for (const id of found.gone) leave(document.getElementById(`row-${id}`));
   for (const place of document.querySelectorAll("[data-count]")) {
     const n = found.counts[place.dataset.count];
-    const text = n ? (n >= 100 ? "99+" : String(n)) : "";
+    const text = n ? (n >= 100 ? "100+" : String(n)) : "";
     if (n !== undefined && place.textContent !== text) place.textContent = text;
   }
   title(found.counts.pending);
@@ -136,7 +136,7 @@ function looking(by) {
 
 function title(n) {
   const bareTitle = document.title.replace(/^\(\d+\+?\) /, "");
-  document.title = n ? `(${n >= 100 ? "99+" : n}) ${bareTitle}` : bareTitle;
+  document.title = n ? `(${n >= 100 ? "100+" : n}) ${bareTitle}` : bareTitle;
   const icon = document.querySelector("link[rel=icon]");
   const wanted = n ? icon.dataset.waiting : icon.dataset.none;
   if (icon.getAttribute("href") !== wanted) icon.setAttribute("href", wanted);

@@ -20,11 +20,14 @@ export function openPalette() {
 
 function commands() {
   const seen = new Set();
-  const places = [...document.querySelectorAll(".rail a, .strip a, .tabs a, .view a, .back, .more a, .head a")].map((link) => ({
+  const places = [...document.querySelectorAll(".rail a:not(.brand), .strip a, .tabs a, .view a, .back, .more a, .head a")].map((link) => ({
     name: link.getAttribute("aria-label") ?? named(link),
     act: () => link.click(),
   }));
-  const deeds = [...document.querySelectorAll("main form[data-action], .toast form")].map((form) => {
+  // An action without a usable button, a filter and an order are not commands.
+  const usable = (form) => !["filter", "search", "order"].includes(form.dataset.action) && form.role !== "search"
+    && form.querySelector("button:not(:disabled)") && !(form.querySelector("[data-bulk]") && !document.querySelector("input[form=bulk]:checked"));
+  const deeds = [...document.querySelectorAll("main form[data-action], .toast form")].filter(usable).map((form) => {
     const details = form.closest("details");
     return {
       name: named(details?.querySelector("summary") ?? form.querySelector("button")),
@@ -34,7 +37,13 @@ function commands() {
       },
     };
   });
-  return [...deeds, ...places].filter(({ name }) => name && !seen.has(name) && seen.add(name));
+  return [...places, ...deeds].filter(({ name }) => name && !seen.has(name) && seen.add(name));
+}
+
+// Searches all mail for the text, because the names of pages hold no mail.
+function search(dialog, text) {
+  const { search: words, queue } = dialog.dataset;
+  return { name: words.replace("#", () => text), act: () => location.assign(`${queue}?q=${encodeURIComponent(text)}`) };
 }
 
 function named(element) {
@@ -46,6 +55,7 @@ function named(element) {
 function filter(dialog, all, text) {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   found = all.filter(({ name }) => words.every((word) => name.toLowerCase().includes(word))).slice(0, 12);
+  if (words.length) found.push(search(dialog, text.trim()));
   dialog.querySelector("ul").replaceChildren(...found.map((each, place) => {
     const item = document.createElement("li");
     item.id = `palette-${place}`;
