@@ -13,8 +13,12 @@ from django.urls import ResolverMatch, reverse
 from django.utils.decorators import sync_and_async_middleware
 from django.utils.http import url_has_allowed_host_and_scheme
 
-from accounts.access.signed_in import AuthenticatedRequest, ask_for_factor, signed_in_page
-from accounts.people.landing import land_at
+from accounts.access.signed_in import (
+    AuthenticatedRequest,
+    ask_for_factor,
+    land_at,
+    signed_in_page,
+)
 from accounts.people.second_factor import lacks_factor, needs_factor_later
 from mailhub.step_up import STEP_UP_NAMESPACES, find_ask
 

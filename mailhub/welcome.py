@@ -11,9 +11,8 @@ from django.conf import settings
 from django.http import HttpResponse
 from django.shortcuts import render
 
-from accounts.access.signed_in import AuthenticatedRequest, signed_in_page
+from accounts.access.signed_in import AuthenticatedRequest, land_at, signed_in_page
 from accounts.infra.foreign_text import load_json
-from accounts.people.landing import land_at
 from accounts.views.security import is_address
 from approvals.lifecycle import queries
 from mailhub.first_run import TOKEN_NAME

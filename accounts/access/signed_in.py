@@ -22,6 +22,9 @@ P = ParamSpec("P")
 R = TypeVar("R", bound=HttpResponseBase | Awaitable[HttpResponseBase])
 
 
+LANDING = "after_sign_in_is_set_up"
+
+
 class AuthenticatedRequest(HttpRequest):
     """A request of a signed-in person. Only the type checker sees this class."""
 
@@ -57,3 +60,13 @@ def ask_for_factor(request: HttpRequest) -> HttpResponse:
         else request.headers.get("Referer", "")
     )
     return redirect(f"{reverse('second_factor')}?{urlencode({'next': back})}")
+
+
+def land_at(request: HttpRequest, path: str) -> None:
+    """Keep a path of ours, to which a person returns after adding a way to sign in or a factor."""
+    request.session[LANDING] = path
+
+
+def take_landing(request: HttpRequest) -> str:
+    """Return the kept path, once; then the page with the ways to sign in."""
+    return str(request.session.pop(LANDING, "") or reverse("security"))

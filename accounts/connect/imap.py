@@ -377,8 +377,8 @@ def prove(access: ImapAccess, *, on_the_web: bool = False) -> None:
 
 
 def _is_of_sandbox(access: ImapAccess) -> bool:
-    servers = settings.MAILHUB_SANDBOX_SERVERS_OF(access.username.strip().lower())
-    return bool(servers) and (access.imap, access.smtp) == tuple(map(Endpoint.parse, servers))
+    servers = settings.MAILHUB_SANDBOX_SERVERS_OF(access.username.strip().lower()) or ()
+    return (access.imap, access.smtp) == tuple(map(Endpoint.parse, servers))
 
 
 def _socket(

@@ -17,12 +17,12 @@ from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
+from accounts.access.signed_in import take_landing
 from accounts.audit_hook import record_event
 from accounts.models import User
 from accounts.people import factor_secrets
 from accounts.people.address_proof import is_untouched, prove_account
 from accounts.people.guessing import TooSoon, begin_attempt, end_attempt, record_failure
-from accounts.people.landing import take_landing
 from accounts.people.own_mail import send_later
 from accounts.people.step_up import factors_that_count, is_fresh, password_counts
 

@@ -11,12 +11,16 @@ from django.http import HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
 
-from accounts.access.signed_in import AuthenticatedRequest, signed_in_action, signed_in_page
+from accounts.access.signed_in import (
+    AuthenticatedRequest,
+    signed_in_action,
+    signed_in_page,
+    take_landing,
+)
 from accounts.audit_hook import record_event
 from accounts.forms import LanguageForm
 from accounts.people.browsers import browsers_of, end_sessions, is_this
 from accounts.people.browsers import end_session as end_browser
-from accounts.people.landing import take_landing
 
 
 @signed_in_page
