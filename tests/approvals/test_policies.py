@@ -342,7 +342,10 @@ def test_domain_rule_covers_subdomains_but_address_rule_does_not(
 
 IMPOSSIBLE: list[tuple[dict[str, Any], str]] = [
     ({"approvals_needed": 2}, "2 different people must approve, but only 1 may"),
-    ({"self_approval": "False"}, "may approve mail that Alice proposes"),
+    (
+        {"self_approval": "False"},
+        "Mail that Alice proposes needs the approval of 1 other person, and 0 may",
+    ),
     ({"allowed": "a.example", "refused": "a.example"}, "Nothing can be sent"),
     ({"open_days": ["1"], "approval_minutes": 5}, "An approval may expire"),
 ]
