@@ -166,7 +166,7 @@ def test_keyboard_is_enough_to_write_decide_undo_and_rule(
             if ruling == "It was sent":
                 page.keyboard.press("Control+k")
                 page.keyboard.type("it was")
-                expect(page.locator("#palette li")).to_have_count(2)
+                expect(page.locator("#palette li")).to_have_count(3)  # and the search
                 for key in ("ArrowDown", "ArrowUp", "Enter"):
                     page.keyboard.press(key)
             else:

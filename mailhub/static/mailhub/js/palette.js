@@ -54,7 +54,7 @@ function named(element) {
 
 function filter(dialog, all, text) {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
-  found = all.filter(({ name }) => words.every((word) => name.toLowerCase().includes(word))).slice(0, 12);
+  found = all.filter(({ name }) => words.every((word) => name.toLowerCase().includes(word))).slice(0, 20);
   if (words.length) found.push(search(dialog, text.trim()));
   dialog.querySelector("ul").replaceChildren(...found.map((each, place) => {
     const item = document.createElement("li");
