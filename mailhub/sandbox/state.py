@@ -98,14 +98,17 @@ class LoopbackServers(Container[str]):
         """Return the servers for incoming and outgoing mail of an address of the sandbox, as
         HOST:PORT:plain; None for any other address.
         """
-        state = load_state(self.home) if SANDBOX in self.named else None
+        state = self._state()
         if state is None or address not in {account.address for account in state.accounts}:
             return None
         return f"{state.host}:{state.imap_port}:plain", f"{state.host}:{state.smtp_port}:plain"
 
     def __contains__(self, server: object) -> bool:
-        state = load_state(self.home) if SANDBOX in self.named else None
+        state = self._state()
         own = (
             (f"{state.host}:{state.imap_port}", f"{state.host}:{state.smtp_port}") if state else ()
         )
         return server in self.named or server in own
+
+    def _state(self) -> Sandbox | None:
+        return load_state(self.home) if SANDBOX in self.named else None

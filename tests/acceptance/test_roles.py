@@ -5,6 +5,8 @@ One table lists each permission of a role, and everything else is refused. Stran
 404 for an object of somebody else as for one that does not exist.
 """
 
+import base64
+import hashlib
 import json
 import uuid
 from collections.abc import Iterator
@@ -29,6 +31,8 @@ from tools.surfaces.mcp import Visit, _call
 pytestmark = pytest.mark.django_db
 ROLES = [*Role, None]
 UNKNOWN = str(uuid.UUID(int=7))
+# One white pixel.
+GIF = "R0lGODlhAQABAIAAAP///wAAACwAAAAAAQABAAACAkQBADs="
 
 
 @contextmanager
@@ -58,7 +62,8 @@ class Scene:
         _, secret = ApiToken.issue(
             user=owner, name="agent", scopes=list(SCOPES), mailboxes=[self.mailbox]
         )
-        self.action = PendingAction.objects.get(pk=Api(secret=secret).propose())
+        file = {"name": "a.gif", "type": "image/gif", "content_base64": GIF}
+        self.action = PendingAction.objects.get(pk=Api(secret=secret).propose(attachments=[file]))
         self.invitation = Invitation.objects.create(
             mailbox=self.mailbox,
             email="x@lovelace.example",
@@ -86,6 +91,9 @@ PAGES: dict[str, tuple[str, str, dict[str, Any], Role]] = {
     "look at its whole text": ("get", "/actions/{action}/text/", {}, Role.VIEWER),
     "look at its source": ("get", "/actions/{action}/source/", {}, Role.VIEWER),
     "look at the conversation": ("get", "/actions/{action}/conversation/", {}, Role.VIEWER),
+    "open a file": ("get", "/actions/{action}/files/{file}/", {}, Role.VIEWER),
+    "look at a page of a file": ("get", "/actions/{action}/files/{file}/1.png", {}, Role.VIEWER),
+    "download a file": ("get", "/actions/{action}/files/{file}/download/", {}, Role.VIEWER),
     "say that one looks": ("post", "/actions/{action}/presence/", {}, Role.VIEWER),
     "look at it in the line": ("get", "/line/{action}/", {}, Role.VIEWER),
     "comment": ("post", "/actions/{action}/comments/", {"text": "Hello"}, Role.APPROVER),
@@ -164,6 +172,7 @@ def test_role_does_on_pages_only_what_the_table_allows(
         "person": scene.person.pk,
         "invitation": scene.invitation.pk,
         "text": scene.text.pk,
+        "file": hashlib.sha256(base64.b64decode(GIF)).hexdigest(),
     }
     for verb, (method, path, form, least) in PAGES.items():
         with undone():
@@ -264,6 +273,8 @@ def test_every_mailbox_or_action_address_is_in_the_table() -> None:
         "user_id": "{other}",
         "invitation_id": "{invitation}",
         "text_id": "{text}",
+        "sha256": "{file}",
+        "page": "1",
     }
     for route in routes:
         shown = route

@@ -138,6 +138,6 @@ def test_warning_of_any_mail_is_shown_in_the_readers_language(
 ) -> None:
     answer = api.tool("send_email", **{**HELLO, "body": body, "confirm": True}).json()
     action_id = answer["action"]["id"]
-    assert "northwind.example is not one of your domains" in answer["warnings"][0]["text"]
+    assert "northwind.example is not one of your domains" in answer["warnings"][-1]["text"]
     page = reviewer.client.get(f"/actions/{action_id}/", headers={"Accept-Language": "de"})
     assert "northwind.example ist keine Ihrer Domains" in page.content.decode()

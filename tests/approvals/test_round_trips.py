@@ -34,7 +34,7 @@ WRITES = re.compile(r"\b(INSERT INTO|UPDATE|DELETE FROM)\b|FOR (NO KEY )?UPDATE"
 LIMITS = {
     "propose": (6, 1),  # 6, 1
     "preview": (3, 0),  # 3, 0
-    "approve": (9, 1),  # 8, 1
+    "approve": (10, 1),  # 8, 1
     "execute and settle": (16, 3),  # 14, 3
     "list_emails": (2, 0),  # 2, 0
     "search_emails": (2, 0),  # 2, 0
