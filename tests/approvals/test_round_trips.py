@@ -38,8 +38,8 @@ LIMITS = {
     "execute and settle": (16, 3),  # 14, 3
     "list_emails": (2, 0),  # 2, 0
     "search_emails": (2, 0),  # 2, 0
-    "queue page": (7, 0),  # 8, 0
-    "review page": (7, 0),  # 10, 0
+    "queue page": (8, 0),  # 8, 0
+    "review page": (10, 0),  # 10, 0
 }
 
 
