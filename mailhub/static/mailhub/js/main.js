@@ -1,6 +1,7 @@
 // The pages work without scripts; scripts make them quicker for people who use them all day.
 import { startApp } from "./app.js";
 import { followClocks } from "./clocks.js";
+import { addCopyButtons } from "./copy.js";
 import { listen } from "./keys.js";
 import { follow } from "./live.js";
 import { openPalette } from "./palette.js";
@@ -15,6 +16,7 @@ listen(actions, openPalette);
 askPasskeys();
 tellPasskeyErrors();
 followClocks();
+addCopyButtons();
 if (document.body.dataset.live) follow();
 const sign = document.querySelector("[data-connected]");
 if (sign) startPrograms(sign);
