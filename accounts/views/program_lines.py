@@ -53,6 +53,11 @@ class Program:
     name: StrOrPromise
     ways: tuple[Way, ...]
 
+    @property
+    def from_internet(self) -> bool:
+        """Return True if the first way works only with an address that the internet reaches."""
+        return REMOTE in self.ways[0].before
+
 
 BRIDGE = """{
   "mcpServers": {
@@ -235,6 +240,23 @@ def propose_mail(to: str, subject: str, body: str) -> str:
     \"\"\"Propose a mail. A person decides whether it is sent.\"\"\"
     action = hub.propose("send_email", to=[to], subject=subject, body=body)
     return f"It waits for a decision: {action.review_url}\"""",
+                form="python",
+            ),
+        ),
+    ),
+    Program(
+        key="python",
+        name="Python",
+        ways=(
+            Way(
+                before=(CLIENT,),
+                lines="""from mailhub_client import Mailhub
+
+with Mailhub("{url}", token="{token}") as hub:
+    action = hub.propose(
+        "send_email", to="mira@northwind.example", subject="Hello", body="Until Thursday."
+    )
+    print("It waits for a decision:", action.review_url)""",
                 form="python",
             ),
         ),

@@ -28,6 +28,7 @@ def lines_context(secret: str = "") -> dict[str, object]:
         {
             "key": program.key,
             "name": program.name,
+            "from_internet": program.from_internet,
             "ways": [(way, way.fill(url, token)) for way in program.ways],
         }
         for program in PROGRAMS

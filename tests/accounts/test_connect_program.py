@@ -210,6 +210,24 @@ def test_tool_for_langchain_proposes(hub: str, api: Api, installed: Path) -> Non
     assert f"/actions/{PendingAction.objects.get().pk}/" in done.stdout.decode()
 
 
+def test_lines_for_python_propose(hub: str, api: Api, installed: Path) -> None:
+    (lines,) = lines_of("python", hub, api.secret)
+    done = subprocess.run(
+        [sys.executable, "-c", lines],
+        capture_output=True,
+        env={"PYTHONPATH": str(installed)},
+        timeout=SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    assert f"/actions/{PendingAction.objects.get().pk}/" in done.stdout.decode()
+
+
+def test_heading_names_the_internet_only_where_it_matters(window: Browser, hub: str) -> None:
+    page = window.get("/programs/connect/").content.decode()
+    assert page.count("if the internet cannot reach this address") == 1
+
+
 def test_sign_appears_after_the_first_call(
     window: Browser, hub: str, alice: User, bob: User, mailbox: Mailbox
 ) -> None:
