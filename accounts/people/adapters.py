@@ -89,23 +89,35 @@ class AccountAdapter(DefaultAccountAdapter):
         return False
 
     def get_reauthentication_methods(self, user: Any) -> list[dict[str, Any]]:
-        """Return the person's methods, with our page first: the library redirects to the first."""
+        """Return the person's methods: our page first, because the library redirects to the first,
+        then a passkey, because it takes one touch.
+        """
         here: dict[str, Any] = {
             "id": "again",
             "description": _("Use another way"),
             "url": reverse("sign_in_again"),
         }
-        return [
-            here,
-            *(way for way in super().get_reauthentication_methods(user) if _counts(way["id"])),
-        ]
+        ways = [way for way in super().get_reauthentication_methods(user) if _counts(way["id"])]
+        ways.sort(key=lambda way: not _is_passkey(way["id"]))
+        return [here, *(way | {"description": _describe(way["id"])} for way in ways)]
+
+
+def _is_passkey(way: str) -> bool:
+    return way.endswith("webauthn")
+
+
+def _describe(way: str) -> str:
+    """Return the words of a button. The library says "security key" for a passkey."""
+    if _is_passkey(way):
+        return str(_("Use a passkey"))
+    return str(_("Use your password") if way == "reauthenticate" else _("Use a code"))
 
 
 def _counts(way: str) -> bool:
     """Return False for a method that was set up in the session that it would confirm."""
     if way == "reauthenticate":
         return password_counts(context.request)
-    types = {"webauthn"} if way.endswith("webauthn") else {"totp", "recovery_codes"}
+    types = {"webauthn"} if _is_passkey(way) else {"totp", "recovery_codes"}
     return bool(types & factors_that_count(context.request))
 
 
