@@ -156,6 +156,7 @@ def index(request: AuthenticatedRequest) -> HttpResponse:
         "tab": asked.tab,
         "tabs": tabs_with(counts, asked.tab),
         "waiting": counts["pending"],
+        "waits_for_others": counts["others"],
         "mailboxes": mailboxes,
         "several": len(mailboxes) > 1,
         "may_decide": any(Role(role).covers(Role.APPROVER) for role in frame.roles),

@@ -216,6 +216,7 @@ def _about(
         "paused": action.status == Status.APPROVED and switch.is_paused(action.mailbox),
         "undo_window": int(undo_of(policy).total_seconds()),
         "needed": needed,
+        "missing": needed - action.approvals_given,
         "four_eyes": not own_counts(action, policy),
         "mark": f"{action.status} {action.revision} {action.approval_round} {action.approvals_given}",
     }

@@ -191,9 +191,9 @@ def hindrances(policy: ApprovalPolicy) -> list[str]:
         if stuck:
             found.append(
                 ngettext(
-                    "Mail that %(who)s proposes needs the approval of %(asked)s other person, and %(there)s may "
+                    "Each proposal of %(who)s needs the approval of %(asked)s other person, and %(there)s may "
                     "approve it. Invite one more approver.",
-                    "Mail that %(who)s proposes needs the approval of %(asked)s other people, and %(there)s may "
+                    "Each proposal of %(who)s needs the approval of %(asked)s other people, and %(there)s may "
                     "approve it. Invite more approvers, or ask for fewer approvals.",
                     policy.approvals_needed,
                 )

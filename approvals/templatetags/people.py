@@ -16,6 +16,16 @@ NAMED = 3
 @register.filter
 def either(people: Sequence[User]) -> SafeString:
     """Return "Bo", "Bo or Cleo", or "Bo, Cleo, Dan or 4 others"."""
+    return _join(people, gettext("%(first)s or %(last)s"))
+
+
+@register.filter
+def all_of(people: Sequence[User]) -> SafeString:
+    """Return "Bo", "Bo and Cleo", or "Bo, Cleo, Dan and 4 others"."""
+    return _join(people, gettext("%(first)s and %(last)s"))
+
+
+def _join(people: Sequence[User], said: str) -> SafeString:
     named = [format_html("<bdi>{}</bdi>", each.get_short_name() or each) for each in people[:NAMED]]
     more = len(people) - len(named)
     if more:
@@ -24,5 +34,4 @@ def either(people: Sequence[User]) -> SafeString:
     if len(named) == 1:
         return named[0]
     first = format_html_join(", ", "{}", ((each,) for each in named[:-1]))
-    said = gettext("%(first)s or %(last)s")
     return SafeString(said % {"first": first, "last": named[-1]})  # both are escaped

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.db import connection
 from django.utils import timezone
+from django.utils.html import strip_tags
 
 from accounts.models import Mailbox, Membership, Role, User
 from approvals import guards
@@ -17,6 +18,7 @@ from approvals.rules.policy import find_blocked, window_of
 from approvals.rules.sentences import hindrances
 from approvals.worker import maintenance
 from tests.approvals.kinds import Script, handed_over
+from tests.approvals.review_pages import text_of
 from tests.conftest import Api, Reviewer, problem_of
 from tests.support.people.browser import RULES, browser, post_rules, set_rules
 from tests.support.work import work
@@ -157,6 +159,29 @@ def test_mail_that_new_rules_also_allow_keeps_its_approval(
     work()
 
     assert len(server.ledger) == 1
+
+
+def test_page_names_the_approvers_that_are_still_needed(
+    api: Api, alice: User, bob: User, charlie: User, mailbox: Mailbox
+) -> None:
+    Membership.objects.create(mailbox=mailbox, user=charlie, role=Role.APPROVER)
+    set_rules(alice, mailbox, approvals_needed=2)
+    action_id = api.propose()
+
+    def read(person: User) -> str:
+        page = text_of(Reviewer.signed_in(person).page(action_id))
+        return " ".join(strip_tags(page).split())
+
+    own = read(alice)
+    assert "Bob and Charlie must approve it." in own
+    assert "You approve exactly this:" not in own
+    first = read(bob)
+    assert "Approve and send" not in first
+    assert "Bob" not in first.split("approvals given.")[1].split("Agent")[0]
+
+    Reviewer.signed_in(bob).decide(action_id, "approve")
+    assert "Approve and send" in read(charlie)
+    assert "Charlie can approve it." in read(bob)
 
 
 def test_raised_quorum_applies_to_waiting_mail(
@@ -345,7 +370,7 @@ IMPOSSIBLE: list[tuple[dict[str, Any], str]] = [
     ({"approvals_needed": 2}, "2 different people must approve, but only 1 may"),
     (
         {"self_approval": "False"},
-        "Mail that Alice proposes needs the approval of 1 other person, and 0 may",
+        "Each proposal of Alice needs the approval of 1 other person, and 0 may",
     ),
     ({"allowed": "a.example", "refused": "a.example"}, "Nothing can be sent"),
     ({"open_days": ["1"], "approval_minutes": 5}, "An approval may expire"),
