@@ -48,6 +48,11 @@ NAMES = {
     "token": gettext_lazy("token"),
     "name": gettext_lazy("name"),
     "scopes": gettext_lazy("scopes"),
+    "tool": gettext_lazy("tool"),
+    "given": gettext_lazy("approvals given"),
+    "needed": gettext_lazy("approvals needed"),
+    "seen": gettext_lazy("was shown"),
+    "changed": gettext_lazy("changed"),
 }
 
 Kind = Literal["user", "token", "worker", "command"]

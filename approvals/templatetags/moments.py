@@ -3,17 +3,16 @@
 import math
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 from django import template
-from django.contrib.humanize.templatetags.humanize import NaturalTimeFormatter
 from django.template.loader import render_to_string
 from django.utils import timezone
 from django.utils.dateformat import format as format_moment
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.timesince import timesince, timeuntil
-from django.utils.translation import get_language, gettext, pgettext
+from django.utils.translation import get_language, gettext, npgettext_lazy, pgettext
 
 register = template.Library()
 
@@ -23,6 +22,19 @@ UNITS = (7 * 86_400, 86_400, 3600, 60)
 # A longer time is counted in months, whose length depends on the date.
 SOON = timedelta(hours=2)
 SHORTEST_MONTH = timedelta(days=28)
+# "in 2 days" and "2 days ago" need the dative in German. Django's own names are in the nominative.
+SPANS: dict[str, Any] = {
+    "year": npgettext_lazy("time span after a preposition", "%(num)d year", "%(num)d years", "num"),
+    "month": npgettext_lazy(
+        "time span after a preposition", "%(num)d month", "%(num)d months", "num"
+    ),
+    "week": npgettext_lazy("time span after a preposition", "%(num)d week", "%(num)d weeks", "num"),
+    "day": npgettext_lazy("time span after a preposition", "%(num)d day", "%(num)d days", "num"),
+    "hour": npgettext_lazy("time span after a preposition", "%(num)d hour", "%(num)d hours", "num"),
+    "minute": npgettext_lazy(
+        "time span after a preposition", "%(num)d minute", "%(num)d minutes", "num"
+    ),
+}
 
 
 @register.filter
@@ -30,8 +42,8 @@ def since(moment: datetime) -> str:
     """Return the past time in the grammatical case that "ago" needs."""
     span = timezone.now() - moment
     if span < SHORTEST_MONTH:
-        return _name_span(_in_one_unit(span), False, get_language())
-    return timesince(moment, depth=1, time_strings=NaturalTimeFormatter.past_substrings)
+        return _name_span(_in_one_unit(span), get_language())
+    return timesince(moment, depth=1, time_strings=SPANS)
 
 
 @register.filter
@@ -39,8 +51,8 @@ def until(moment: datetime) -> str:
     """Return the remaining time in the grammatical case that "in" needs."""
     span = moment - timezone.now()
     if span < SHORTEST_MONTH:
-        return _name_span(_in_one_unit(span), True, get_language())
-    return timeuntil(moment, depth=1, time_strings=NaturalTimeFormatter.future_substrings)
+        return _name_span(_in_one_unit(span), get_language())
+    return timeuntil(moment, depth=1, time_strings=SPANS)
 
 
 def _in_one_unit(span: timedelta) -> int:
@@ -51,11 +63,9 @@ def _in_one_unit(span: timedelta) -> int:
 
 
 @lru_cache(maxsize=1024)
-def _name_span(seconds: int, ahead: bool, language: str | None) -> str:
+def _name_span(seconds: int, language: str | None) -> str:
     """Return a span shorter than a month in the active language, which is `language`."""
-    forms = NaturalTimeFormatter
-    names = forms.future_substrings if ahead else forms.past_substrings
-    return timesince(ANY, ANY + timedelta(seconds=seconds), depth=1, time_strings=names)
+    return timesince(ANY, ANY + timedelta(seconds=seconds), depth=1, time_strings=SPANS)
 
 
 @register.filter

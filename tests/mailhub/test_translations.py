@@ -4,6 +4,7 @@ import gettext
 import shutil
 import subprocess
 from contextlib import chdir
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,10 @@ import pytest
 from django.conf import settings as project
 from django.core.management import call_command
 from django.test import override_settings
-from django.utils.translation import to_locale
+from django.utils import timezone
+from django.utils.translation import override, to_locale
+
+from approvals.templatetags.moments import since, until
 
 pytestmark = pytest.mark.static
 ROOT = Path(__file__).parent.parent.parent
@@ -86,3 +90,18 @@ def test_no_source_holds_a_python_expression(template: Path) -> None:
 def test_unfinished_translation_is_noticed(template: Path, tmp_path: Path) -> None:
     unfinished = shutil.copy(template, tmp_path / "unfinished.po")
     assert "untranslated" in run("msgcmp", unfinished, template)
+
+
+@pytest.mark.parametrize(
+    ("language", "ahead", "past"),
+    [
+        ("en", "2 months", "2 days"),
+        ("de", "2 Monaten", "2 Tagen"),
+        ("zh-hans", "2 个月", "2 天"),
+    ],
+)
+def test_time_spans_fit_after_a_preposition(language: str, ahead: str, past: str) -> None:
+    now = timezone.now()
+    with override(language):
+        found = (until(now + timedelta(days=70)), since(now - timedelta(days=2, minutes=1)))
+    assert [each.replace("\xa0", " ") for each in found] == [ahead, past]
