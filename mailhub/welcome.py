@@ -13,6 +13,7 @@ from django.shortcuts import render
 
 from accounts.access.signed_in import AuthenticatedRequest, land_at, signed_in_page
 from accounts.infra.foreign_text import load_json
+from accounts.models import ApiToken, Membership, RequestRecord, User
 from accounts.views.security import is_address
 from approvals.lifecycle import queries
 from mailhub.first_run import TOKEN_NAME
@@ -41,8 +42,32 @@ def welcome(request: AuthenticatedRequest) -> HttpResponse:
             "mailbox": prepared["mailbox"],
             "has_decided": queries.has_decided(person),
             "has_proposed": queries.has_proposed(person, by=TOKEN_NAME),
+            "has_connected": _has_connected(person),
+            **_growth(person, prepared["mailbox"]),
         }
     return render(request, "welcome.html", context)
+
+
+def _has_connected(person: User) -> bool:
+    """Return True if a program has called, other than the line of the step before it."""
+    mine = ApiToken.objects.filter(user=person)
+    return (
+        mine.filter(last_used_at__isnull=False).exclude(name=TOKEN_NAME).exists()
+        or RequestRecord.objects.filter(
+            token__in=mine.filter(name=TOKEN_NAME), surface="mcp"
+        ).exists()
+    )
+
+
+def _growth(person: User, address: str) -> dict[str, Any]:
+    """Return the id of the sandbox's mailbox, and what the person has added to it."""
+    mine = list(Membership.objects.filter(user=person).values_list("mailbox", "mailbox__address"))
+    here = next((pk for pk, found in mine if found == address), None)
+    return {
+        "mailbox_id": here,
+        "has_second_mailbox": len(mine) > 1,
+        "has_colleague": Membership.objects.filter(mailbox=here).exclude(user=person).exists(),
+    }
 
 
 def _sandbox() -> dict[str, Any]:
