@@ -1,3 +1,4 @@
+import shlex
 import socket
 import sys
 import time
@@ -18,6 +19,7 @@ from mailhub.supervisor import POLL_SECONDS, Supervisor
 
 MANAGE = [sys.executable, str(Path(sys.argv[0]).resolve())]
 SANDBOX_SECONDS = 20.0
+WEB_SECONDS = 20.0
 
 
 class Command(BaseCommand):
@@ -49,7 +51,9 @@ class Command(BaseCommand):
             # An RQ worker sends one mail at a time; a worker of another queue sends as many itself.
             for number in range(THREADS if settings.MAILHUB_QUEUE == "rq" else 1):
                 supervisor.start(f"worker-{number}" if number else "worker", [*MANAGE, "worker"])
-            self._welcome(prepared)
+            _wait_for_web(supervisor)
+            if not supervisor.stopping:
+                self._welcome(prepared)
             supervisor.watch()
         finally:
             supervisor.end()
@@ -75,7 +79,7 @@ class Command(BaseCommand):
         if prepared:
             lines.append(f"sign in   {prepared['sign_in_url']}  (once)")
             lines.append(
-                f"try it    {settings.MAILHUB_PUBLIC_URL}/welcome/  (five steps; `make link` prints another link)"
+                f"try it    {settings.MAILHUB_PUBLIC_URL}/welcome/  (five steps; `{_make_link()}` prints another link)"
             )
             lines.append(f"sandbox   {settings.MAILHUB_HOME / 'sandbox.json'}")
         else:
@@ -85,6 +89,26 @@ class Command(BaseCommand):
             lines.append("sandbox   none: it is only for a server on loopback")
         self.stdout.write("\n".join([*lines, "Ctrl-C ends it."]))
         self.stdout.flush()
+
+
+def _make_link() -> str:
+    """Return the command for another link, as it works in a new terminal."""
+    home = Path(settings.MAILHUB_HOME)
+    if home == Path(settings.BASE_DIR) / "var":
+        return "make link"
+    return f"MAILHUB_HOME={shlex.quote(str(home))} make link"
+
+
+def _wait_for_web(supervisor: Supervisor) -> None:
+    """Wait until the web server answers, so that nobody opens the printed address too early.
+
+    After WEB_SECONDS the address is printed anyway: the log says what is wrong.
+    """
+    deadline = time.monotonic() + WEB_SECONDS
+    while time.monotonic() < deadline and not supervisor.stopping:
+        if _answers(ENV.HOST, ENV.PORT):
+            return
+        time.sleep(POLL_SECONDS / 4)
 
 
 def _answers(host: str, port: int) -> bool:
