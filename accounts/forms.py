@@ -119,10 +119,15 @@ class TokenForm(forms.Form):
 
     name = forms.CharField(label=_("Name"), max_length=100)
     scopes = forms.MultipleChoiceField(
-        label=_("The token may"), widget=forms.CheckboxSelectMultiple
+        label=_("The token may"),
+        widget=forms.CheckboxSelectMultiple,
+        error_messages={"required": _PICK},
     )
     mailboxes = forms.ModelMultipleChoiceField(
-        label=_("Mailboxes"), queryset=Mailbox.objects.none(), widget=forms.CheckboxSelectMultiple
+        label=_("Mailboxes"),
+        queryset=Mailbox.objects.none(),
+        widget=forms.CheckboxSelectMultiple,
+        error_messages={"required": _PICK},
     )
     days = forms.ChoiceField(label=_("Expiration"), choices=LIFETIMES, required=False, initial="90")
 
