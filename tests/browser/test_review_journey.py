@@ -29,7 +29,8 @@ def opened(
     page = window.new_page()
     page.goto(link or mailhub.new_link())
     page.locator("form[data-action=sign-in] button").click()
-    page.wait_for_url(f"{mailhub.url}/")
+    page.wait_for_url(re.compile(r"/(welcome/)?$"))  # the first sign-in leads to Welcome
+    page.goto(f"{mailhub.url}/")
     return window, page
 
 
