@@ -107,17 +107,30 @@ def test_every_answer_has_a_body_with_examples(document: dict[str, Any]) -> None
                         validator_of(content["schema"]).validate(example["value"])
 
 
-def test_every_problem_has_a_true_example(document: dict[str, Any]) -> None:
-    for status, answer in document["components"]["responses"].items():
+def test_every_problem_says_what_to_do_and_has_a_true_example(document: dict[str, Any]) -> None:
+    for name, answer in document["components"]["responses"].items():
         content = answer["content"]["application/problem+json"]
-        validator_of(content["schema"]).validate(content["example"])
-        assert content["example"]["status"] == int(status)
-    assert {each["code"] for each in examples_of_problems(document)} <= set(STATUS)
+        for code, example in content["examples"].items():
+            validator_of(content["schema"]).validate(example["value"])
+            assert (example["value"]["status"], example["value"]["code"]) == (int(name[:3]), code)
+            assert code in STATUS
+            assert example["summary"]
 
 
-def examples_of_problems(document: dict[str, Any]) -> Iterator[Any]:
-    for answer in document["components"]["responses"].values():
-        yield answer["content"]["application/problem+json"]["example"]
+def test_only_operations_with_a_key_or_rules_have_their_codes(document: dict[str, Any]) -> None:
+    codes = {
+        name: codes_of(document, name) for name in ("read_email", "create_draft", "send_email")
+    }
+    assert not codes["read_email"] & {"idempotency_mismatch", "policy_blocked"}
+    assert "policy_blocked" not in codes["create_draft"]
+    assert codes["send_email"] >= {"idempotency_mismatch", "policy_blocked", "invalid_input"}
+
+
+def codes_of(document: dict[str, Any], name: str) -> set[str]:
+    responses = document["paths"][f"/api/v1/tools/{name}"]["post"]["responses"].values()
+    named = [each["$ref"].rpartition("/")[2] for each in responses if "$ref" in each]
+    content = [document["components"]["responses"][each]["content"] for each in named]
+    return {code for each in content for code in each["application/problem+json"]["examples"]}
 
 
 def validator_of(schema: dict[str, Any]) -> Any:

@@ -2,7 +2,6 @@
 
 import json
 from functools import cache
-from http import HTTPStatus
 from typing import Any
 
 from django.utils import translation
@@ -11,29 +10,21 @@ from pydantic import TypeAdapter
 from accounts.models import SCOPES
 from tools.schemas import MAX_ATTACHMENT_BYTES, Parameters
 from tools.surfaces.openapi import examples, messages, results
-from tools.surfaces.openapi.operations import API, EVERYWHERE, Answered, Operation, operations
+from tools.surfaces.openapi.operations import (
+    API,
+    EVERYWHERE,
+    SUBJECTS,
+    Answered,
+    Operation,
+    operations,
+)
+from tools.surfaces.openapi.problems import PROBLEMS, describe_problems
 
 SCHEMAS = "#/components/schemas/"
 ABOUT = (
     "The gate between programs and mailboxes. A program proposes, and a person decides: no call "
     "approves. Errors are problem documents (RFC 9457)."
 )
-# Each status of a refusal: an example of its code, and its meaning.
-PROBLEMS = {
-    "400": ("invalid_input", "The request cannot be read"),
-    "401": ("unauthenticated", "The token is missing, unknown, expired or revoked"),
-    "403": ("forbidden", "The token, the role or the rules of the mailbox do not allow it"),
-    "404": ("not_found", "It does not exist, or you may not see it"),
-    "408": ("invalid_input", "The body arrived too slowly"),
-    "409": ("conflict", "The state has changed"),
-    "413": ("too_large", "The body or a file is too large"),
-    "415": ("unsupported_media_type", "The body is not JSON"),
-    "422": ("invalid_input", "Some parameters are not valid"),
-    "424": ("auth_error", "The mailbox must be reconnected"),
-    "429": ("rate_limited", "A quota is used up; wait for `Retry-After`"),
-    "500": ("transient", "A fault of mailhub; nothing was sent by this request"),
-    "503": ("transient", "Not available right now; try again later"),
-}
 WITH_RETRY_AFTER = ("429", "503")
 HEADERS: dict[str, dict[str, Any]] = {
     "ETag": {"description": "the version of this answer", "schema": {"type": "string"}},
@@ -94,14 +85,14 @@ def build_document() -> dict[str, Any]:
         "info": {"title": "mailhub", "version": "1", "description": ABOUT},
         "servers": [{"url": "/", "description": "this server"}],
         "security": [{"bearer": []}, {"key": []}, {"oauth": []}],
-        "tags": [{"name": tag} for tag in dict.fromkeys(each.tag for each in found)],
+        "tags": [{"name": name, "description": about} for name, about in SUBJECTS.items()],
         "paths": paths,
         "webhooks": messages.describe_webhooks(named),
         "components": {
             "schemas": {
                 name: _without_defaults(schema) for name, schema in sorted(defined["$defs"].items())
             },
-            "responses": {status: _problem(status) for status in PROBLEMS},
+            "responses": {name: _problem(name) for name in PROBLEMS},
             "parameters": {
                 "IdempotencyKey": _IDEMPOTENCY_KEY,
                 "IfNoneMatch": _IF_NONE_MATCH,
@@ -189,7 +180,7 @@ def _operation(operation: Operation, named: dict[int, Any]) -> dict[str, Any]:
         "operationId": operation.id,
         "summary": operation.summary,
         "description": described,
-        "tags": [operation.tag],
+        "tags": [each for each in (operation.tag, operation.subject) if each],
         "parameters": _parameters(operation),
         "responses": {
             **{
@@ -197,8 +188,8 @@ def _operation(operation: Operation, named: dict[int, Any]) -> dict[str, Any]:
                 for answer in operation.answers
             },
             **{
-                status: {"$ref": f"#/components/responses/{status}"}
-                for status in sorted({*EVERYWHERE, *operation.problems})
+                name[:3]: {"$ref": f"#/components/responses/{name}"}
+                for name in sorted({*EVERYWHERE, *operation.problems})  # the special one is last
             },
         },
     }
@@ -252,7 +243,7 @@ def _parameters(operation: Operation) -> list[dict[str, Any]]:
     if operation.query is not None:
         found += [
             each
-            for each in _query(operation.query)
+            for each in _query(operation.query, examples.QUERIES[operation.id])
             if each["name"] not in operation.path_parameters
         ]
     if operation.waits:
@@ -264,7 +255,7 @@ def _parameters(operation: Operation) -> list[dict[str, Any]]:
     return found
 
 
-def _query(parameters: type[Parameters]) -> list[dict[str, Any]]:
+def _query(parameters: type[Parameters], usual: dict[str, Any]) -> list[dict[str, Any]]:
     """Return one parameter for each field; an object is written as `name[key]=value`."""
     schema = parameters.model_json_schema(ref_template=SCHEMAS + "{model}")
     found = []
@@ -275,6 +266,8 @@ def _query(parameters: type[Parameters]) -> list[dict[str, Any]]:
         parameter = {"name": name, "in": "query", "schema": plain}
         if "description" in member:
             parameter["description"] = member["description"]
+        if name in usual:
+            parameter["example"] = usual[name]
         if plain.get("type") == "object":
             parameter |= {"style": "deepObject", "explode": True}
         found.append(parameter)
@@ -309,17 +302,7 @@ def _headers(*names: str) -> dict[str, Any]:
     return {name: {"$ref": f"#/components/headers/{name}"} for name in names}
 
 
-def _problem(status: str) -> dict[str, Any]:
-    code, described = PROBLEMS[status]
-    more = [*(["Retry-After"] if status in WITH_RETRY_AFTER else [])]
-    more += ["WWW-Authenticate"] if status in ("401", "403") else []
-    return {
-        "description": described,
-        "headers": _headers(*more, "X-Request-ID"),
-        "content": {
-            "application/problem+json": {
-                "schema": {"$ref": SCHEMAS + "ProblemDocument"},
-                "example": examples.problem(code, HTTPStatus(int(status)), described),
-            }
-        },
-    }
+def _problem(name: str) -> dict[str, Any]:
+    more = [*(["Retry-After"] if name in WITH_RETRY_AFTER else [])]
+    more += ["WWW-Authenticate"] if name[:3] in ("401", "403") else []
+    return describe_problems(name) | {"headers": _headers(*more, "X-Request-ID")}

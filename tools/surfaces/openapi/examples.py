@@ -50,6 +50,11 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "webhooks_create": {"url": "https://agent.example/hook", "events": ["action.succeeded"]},
 }
 
+QUERIES: dict[str, dict[str, Any]] = {
+    "actions_list": {"state": "pending", "limit": 20},
+    "actions_get": {"wait": 30},
+}
+
 _CARD = {
     "id": MAIL,
     "thread_id": THREAD,
@@ -225,7 +230,7 @@ RESULTS: dict[str, dict[str, Any]] = {
 def problem(code: str, status: HTTPStatus, detail: str) -> dict[str, Any]:
     """Return the example of a problem document."""
     document = Problem(code, detail, status=status.value).as_dict("/api/v1/actions")
-    if status == HTTPStatus.UNPROCESSABLE_ENTITY:
+    if status == HTTPStatus.UNPROCESSABLE_ENTITY and code == "invalid_input":
         document["errors"] = [{"field": "to.0", "message": "is not an e-mail address"}]
     if status == HTTPStatus.TOO_MANY_REQUESTS:
         document["retry_after"] = 41

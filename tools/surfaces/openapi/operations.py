@@ -12,8 +12,20 @@ from tools.surfaces.openapi import mail_results, results
 API = "/api/v1"
 # Every operation reads a token, and a body in time; a fault is 500.
 EVERYWHERE = ("400", "401", "403", "408", "413", "429", "500", "503")
-WITH_JSON = ("415", "422")
 OF_MAILBOXES = ("404", "409", "424")
+# The subjects in the order in which people read about them.
+SUBJECTS = {
+    "mail": "Read mail",
+    "drafts": "Drafts",
+    "send": "Propose a mail",
+    "actions": "Proposals and their decisions",
+    "attachments": "Files to attach",
+    "mailboxes": "Mailboxes",
+    "webhooks": "Webhooks",
+    "tools": "The list of tools",
+    "gmail": "Gmail",
+    "m365": "Microsoft 365",
+}
 
 RESULTS: Mapping[str, Any] = {
     "list_mailboxes": mail_results.MailboxList,
@@ -62,6 +74,7 @@ class Answered:
 class Operation:
     """One operation. `id` never changes, because generated clients name their functions after it.
 
+    `tag` names the module of generated clients; the reader finds it under `subject`, or `tag`.
     `query` holds the parameters of a GET. `keyed` operations take an `Idempotency-Key`. One that
     `waits` takes `Prefer: wait`.
     """
@@ -73,6 +86,7 @@ class Operation:
     summary: str
     answers: tuple[Answered, ...]
     description: str = ""
+    subject: str = ""
     path_parameters: Mapping[str, str] = field(default_factory=dict)
     query: type[Parameters] | None = None
     body: Any = None
@@ -143,7 +157,7 @@ OF_THINGS = [
         path_parameters={"action_id": "id of an action"},
         answers=(_keyed(200, results.ActionReport),),
         keyed=True,
-        problems=("404", "409", "422"),
+        problems=("404", "409", "422_keyed"),
         scope="mail:propose",
     ),
     Operation(
@@ -182,7 +196,7 @@ OF_THINGS = [
             ),
         ),
         keyed=True,
-        problems=("409", "422"),
+        problems=("409", "422_keyed"),
         scope="mail:draft or mail:propose",
     ),
     Operation(
@@ -220,7 +234,7 @@ OF_THINGS = [
                 links={"webhooks_delete": {"webhook_id": "$response.body#/id"}},
             ),
         ),
-        problems=(*WITH_JSON, "409"),
+        problems=("409", "415", "422_keyed"),
         scope="webhooks:manage",
     ),
     Operation(
@@ -249,13 +263,16 @@ def _of_tool(tool: Tool) -> Operation:
         method="post",
         path=f"/tools/{tool.name}",
         tag="tools",
+        subject=tool.toolset,
         summary=tool.name,
         description=tool.description,
         body=tool.parameters,
         answers=(_now(tool, now), *_later(tool, proposes)),
         keyed=not tool.read_only,
         problems=(
-            *WITH_JSON,
+            "415",
+            "422" if tool.read_only else "422_keyed",
+            *(["403_rules"] if results.ProposalResult in now else []),
             *(OF_MAILBOXES if isinstance(tool, MailboxTool) or proposes else ("404", "409")),
         ),
         scope=tool.scope,
