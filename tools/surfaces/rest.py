@@ -8,6 +8,7 @@ import re
 from typing import Any
 
 import structlog
+from django.conf import settings
 from django.core.exceptions import BadRequest, SuspiciousOperation
 from django.core.files.uploadedfile import UploadedFile
 from django.http import HttpRequest, HttpResponse, JsonResponse
@@ -23,7 +24,7 @@ from accounts.access.auth import caller_of_bearer
 from accounts.access.keyed_calls import key_in
 from accounts.access.rate_limits import count_upload
 from accounts.infra.json_bodies import read_json
-from accounts.infra.problems import STATUS, Problem
+from accounts.infra.problems import Problem
 from approvals.api import answer_once
 from approvals.api import router as gate
 from tools.catalog.calls import Answer, call_tool, tools_for
@@ -35,6 +36,7 @@ from tools.schemas import MAX_ATTACHMENT_BYTES
 from tools.sending import uploads
 from tools.surfaces.api_answers import fault, problem_response
 from tools.surfaces.openapi.document import build_document
+from tools.surfaces.openapi.page import list_subjects
 
 log = structlog.get_logger(__name__)
 
@@ -163,27 +165,9 @@ def _describe_upload(upload: Upload) -> dict[str, Any]:
 
 @require_safe
 def reference(request: HttpRequest) -> HttpResponse:
-    """Show the API for people; openapi.json has the same facts for programs."""
-    tools = [
-        {
-            "tool": tool,
-            "effect": tool.effect,
-            "required": tool.parameters.model_json_schema().get("required", []),
-            "parameters": [
-                (name, _type_of(schema), schema)
-                for name, schema in tool.parameters.model_json_schema()["properties"].items()
-            ],
-        }
-        for tool in TOOLS.values()
-    ]
-    return render(request, "tools/reference.html", {"tools": tools, "problems": STATUS.items()})
-
-
-def _type_of(schema: dict[str, Any]) -> str:
-    choices = [
-        choice.get("type") for choice in schema.get("anyOf", ()) if choice.get("type") != "null"
-    ]
-    return " or ".join(str(choice) for choice in [schema.get("type"), *choices] if choice)
+    """Show the OpenAPI document for people."""
+    subjects = list_subjects(settings.MAILHUB_PUBLIC_URL)
+    return render(request, "tools/reference.html", {"subjects": subjects})
 
 
 @never_cache

@@ -167,7 +167,7 @@ def _without_defaults(schema: dict[str, Any]) -> dict[str, Any]:
         kept = {key: value for key, value in member.items() if key != "default"}
         if member.get("default") not in (None, "", []):
             said = f"Default: {json.dumps(member['default'])}."
-            kept["description"] = f"{member.get('description', '')} {said}".lstrip()
+            kept["description"] = ". ".join(filter(None, [member.get("description"), said]))
         members[name] = kept
     return schema | ({"properties": members} if members else {})
 

@@ -92,9 +92,9 @@ _SENT = _ACTION | {
 }
 _UPLOADED = {
     "handle": ID,
-    "name": "plan.pdf",
-    "type": "application/pdf",
-    "size": 20480,
+    "name": "plan.txt",
+    "type": "text/plain",
+    "size": 9,
     "sha256": _SHA256,
     "expires_at": _LATER,
 }
