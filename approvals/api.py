@@ -54,7 +54,7 @@ def create_webhook(request: HttpRequest) -> HttpResponse:
     try:
         given = NewWebhook.model_validate(read_json(request))
     except ValidationError as error:
-        raise invalid(error) from None
+        raise invalid(error, NewWebhook) from None
 
     def create() -> dict[str, Any]:
         webhook, secret = add_webhook(

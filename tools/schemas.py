@@ -20,8 +20,9 @@ from tools.mail.text.addresses import bare_address, body_text, file_name, header
 
 Address = Annotated[str, Field(max_length=254), AfterValidator(bare_address)]
 MessageId = Annotated[str, Field(min_length=1, max_length=1000)]
-_Recipients = Annotated[list[Address], Field(min_length=1, max_length=500)]
-_CopyRecipients = Annotated[list[Address], Field(max_length=500)]
+_ONE = ["mira@northwind.example"]
+_Recipients = Annotated[list[Address], Field(min_length=1, max_length=500, examples=[_ONE])]
+_CopyRecipients = Annotated[list[Address], Field(max_length=500, examples=[_ONE])]
 Subject = Annotated[str, Field(min_length=1, max_length=255), AfterValidator(header_text)]
 Body = Annotated[str, Field(min_length=1, max_length=100_000), AfterValidator(body_text)]
 # The body that a reviewer edits includes the quoted original.
@@ -173,6 +174,12 @@ class DownloadAttachment(MailboxParameters):
     as_: Literal["text", "link", "base64"] = Field("text", alias="as")
 
 
+_HOW_TO_ATTACH = (
+    'must be {"handle": "…"} from POST /api/v1/attachments, '
+    'or {"name": "plan.txt", "content_base64": "VGhlIHBsYW4="}'
+)
+
+
 class AttachmentGiven(Parameters):
     """Either a handle from POST /attachments, or the file itself."""
 
@@ -181,16 +188,25 @@ class AttachmentGiven(Parameters):
     type: str = Field("application/octet-stream", max_length=160)
     content_base64: str | None = Field(None, max_length=MAX_BASE64)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _require_members(cls, value: Any) -> Any:
+        if not isinstance(value, dict) or not value.keys() <= cls.model_fields.keys():
+            raise ValueError(_HOW_TO_ATTACH)
+        return value
+
     @model_validator(mode="after")
     def _require_one(self) -> Self:
-        if (self.handle is None) == (self.content_base64 is None):
-            raise ValueError("give a handle, or name and content_base64")
-        if self.content_base64 is not None and self.name is None:
-            raise ValueError("a file needs a name")
+        of_file = self.content_base64 is not None
+        if (self.handle is None) != of_file or (of_file and self.name is None):
+            raise ValueError(_HOW_TO_ATTACH)
         return self
 
 
-Attachments = Annotated[list[AttachmentGiven], Field(max_length=20)]
+Attachments = Annotated[
+    list[AttachmentGiven],
+    Field(max_length=20, examples=[[{"handle": "3f0b8a52-6d0e-4d51-9d1a-5b8f3f0f2c11"}]]),
+]
 
 
 class DraftFields(MailboxParameters):

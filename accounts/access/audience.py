@@ -66,9 +66,13 @@ def unauthenticated(surface: Surface, *, has_token: bool) -> Problem:
     error = {"error": "invalid_token"} if has_token else {}
     return Problem(
         "unauthenticated",
-        translatable("The token is unknown, expired or revoked.")
+        translatable(
+            "The token is unknown, expired or revoked. Create another one on the page Tokens."
+        )
         if has_token
-        else translatable("There is no token. Send the header Authorization: Bearer mh_…"),
+        else translatable(
+            "There is no token. Send the header Authorization: Bearer mh_…, with the word Bearer."
+        ),
         headers={
             "WWW-Authenticate": _challenge(surface, **error, scope=" ".join(USUAL_SCOPES)),
         },

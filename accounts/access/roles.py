@@ -1,6 +1,7 @@
 """The only ownership check: which mailboxes a caller may use, and in which role."""
 
 from collections.abc import Sequence
+from difflib import get_close_matches
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -21,8 +22,10 @@ from accounts.infra.compiled_sql import (
 )
 from accounts.infra.own_sender import own_sender
 from accounts.infra.problems import FieldError, Problem, not_found
-from accounts.infra.texts import translatable
+from accounts.infra.texts import join, translatable
 from accounts.models import ApiToken, Mailbox, Membership, Role, User
+
+MANY = 200  # comparing more addresses takes too long for an error
 
 
 def mailboxes(caller: Caller, *, need: Role = Role.VIEWER) -> QuerySet[Mailbox]:
@@ -72,7 +75,7 @@ def get_mailbox(caller: Caller, ref: str | None, *, need: Role) -> Mailbox:
             ),
         )
     if not found:
-        raise not_found("The mailbox does not exist, or you may not see it.")
+        raise _unknown_mailbox(caller, ref or "")
     mailbox, role = instance(Mailbox, found[0]), Role(found[0][-2])
     mailbox.sender_is_mailbox = bool(found[0][-1])
     if not role.covers(need):
@@ -84,6 +87,19 @@ def get_mailbox(caller: Caller, ref: str | None, *, need: Role) -> Mailbox:
             ),
         )
     return mailbox
+
+
+def _unknown_mailbox(caller: Caller, ref: str) -> Problem:
+    """Return the refusal, with the nearest address among those that the caller may see."""
+    mine = mailboxes(caller).values_list("address", flat=True)[:MANY]
+    near = get_close_matches(ref.lower(), mine, n=1, cutoff=0.8)
+    return not_found(
+        join(
+            translatable("The mailbox does not exist, or you may not see it."),
+            translatable("Did you mean %(near)s?", near=near[0]) if near else "",
+            translatable("list_mailboxes names yours."),
+        )
+    )
 
 
 def load_mailboxes(caller: Caller, also: Asked) -> tuple[list[Mailbox], Sequence[tuple[Any, ...]]]:

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
+from accounts.infra.refused_parameters import explain
 from accounts.infra.texts import as_translatable
 
 STATUS = {
@@ -108,27 +109,13 @@ def not_found(detail: str = "It does not exist, or you may not see it.") -> Prob
     return Problem("not_found", detail)
 
 
-# The words for what callers get wrong most; the library's own are about its types.
-SAID = {
-    "bool_parsing": "must be true or false",
-    "bool_type": "must be true or false",
-    "model_type": "must be an object with named members",
-    "dataclass_type": "must be an object with named members",
-    "model_attributes_type": "must be an object with named members",
-    "timezone_aware": "needs a time zone, such as 2026-11-26T09:00:00+01:00",
-    "missing": "is required",
-    "list_type": "must be a list",
-    "too_short": "must have at least one entry",
-}
+MOST_ERRORS = 20  # more of them help nobody, and a body can have 100,000
 
 
-def invalid(error: ValidationError) -> Problem:
-    """Return a problem that names the wrong parameters, without their values."""
+def invalid(error: ValidationError, wanted: type[BaseModel]) -> Problem:
+    """Return a problem that names wrong ones of the parameters `wanted`, without their values."""
     errors = tuple(
-        FieldError(
-            field=".".join(str(part) for part in item["loc"]),
-            message=SAID.get(item["type"]) or item["msg"].removeprefix("Value error, "),
-        )
-        for item in error.errors(include_input=False, include_url=False, include_context=False)
+        FieldError(field=".".join(str(part) for part in item["loc"]), message=explain(item, wanted))
+        for item in error.errors(include_url=False)[:MOST_ERRORS]
     )
     return Problem("invalid_input", "Some parameters are not valid.", errors=errors)

@@ -105,11 +105,15 @@ def unknown_tool(name: str) -> Problem:
         return Problem(
             "not_found",
             translatable(
-                "There is no such tool. Did you mean %(near)s? GET /api/v1/tools lists all.",
+                "There is no such tool. Did you mean %(near)s? GET /api/v1/tools lists all, "
+                "and so does tools/list over MCP.",
                 near=near[0],
             ),
         )
-    return Problem("not_found", "There is no such tool. GET /api/v1/tools lists all.")
+    return Problem(
+        "not_found",
+        "There is no such tool. GET /api/v1/tools lists all, and so does tools/list over MCP.",
+    )
 
 
 def _tool(caller: Caller, name: str) -> AnyTool:
@@ -183,7 +187,7 @@ def _parameters(wanted: type[P], given: Mapping[str, Any]) -> P:
     try:
         return wanted.model_validate(given)
     except ValidationError as error:
-        raise invalid(error) from None
+        raise invalid(error, wanted) from None
 
 
 def _with_one_key(tool: Tool, arguments: Mapping[str, Any], key: str | None) -> dict[str, Any]:

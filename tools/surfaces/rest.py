@@ -108,7 +108,10 @@ def get_mailbox(request: HttpRequest, mailbox_id: str) -> HttpResponse:
     listed = call_tool(caller_of_bearer(request), "list_mailboxes", {}).result["mailboxes"]
     found = next((mailbox for mailbox in listed if mailbox["id"] == mailbox_id.lower()), None)
     if found is None:
-        raise Problem("not_found", "The mailbox does not exist, or you may not see it.")
+        raise Problem(
+            "not_found",
+            "The mailbox does not exist, or you may not see it. GET /api/v1/mailboxes lists yours.",
+        )
     return JsonResponse(found)
 
 

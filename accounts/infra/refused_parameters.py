@@ -1,0 +1,78 @@
+"""The words for parameters that do not fit: what is wrong, what is allowed, and an example.
+
+The library's own words are about its types. A text follows the name of the field.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from typing import Any
+
+from pydantic import BaseModel
+
+# By type of error: the text, with values of the error.
+LIMITS = {
+    "too_long": "must have at most {max_length} entries",
+    "string_too_short": "needs {min_length} or more characters",
+    "string_too_long": "must have at most {max_length} characters",
+    "string_pattern_mismatch": "must match the pattern {pattern}",
+    "less_than_equal": "must be at most {le}",
+    "greater_than_equal": "must be at least {ge}",
+}
+# By type of error, or by the part before its first "_": the text, which an example follows.
+TEXTS = {
+    "missing": "is required",
+    "too_short": "needs {min_length} or more entries",
+    "bool": "must be true or false",
+    "int": "must be a whole number",
+    "string": "must be a string",
+    "list": "must be a list",
+    "dict": "must be an object",
+    "model": "must be an object",
+    "date": "must be a date",
+    "datetime": "must be a date and time with a time zone",
+    "timezone": "must be a date and time with a time zone",
+}
+# For a field that has no example of its own.
+EXAMPLES = {
+    "int": "10",
+    "string": '"text"',
+    "list": '["one", "two"]',
+    "dict": '{"name": "value"}',
+    "model": '{"name": "value"}',
+    "date": "2026-11-26",
+    "datetime": "2026-11-26T09:00:00+01:00",
+    "timezone": "2026-11-26T09:00:00+01:00",
+}
+LONGEST = 64  # of what is compared with the names that are allowed
+
+
+def explain(item: Mapping[str, Any], wanted: type[BaseModel]) -> str:
+    """Return the text for one error of pydantic about the parameters `wanted`. It never has the
+    given value.
+    """
+    kind, context = item["type"], item.get("ctx", {})
+    family = kind.partition("_")[0]
+    fields = {info.alias or name: info for name, info in wanted.model_fields.items()}
+    if kind == "extra_forbidden":
+        return f"is unknown{_near(item['loc'][-1], fields)}; allowed: {', '.join(fields) or 'none'}"
+    if kind in ("literal_error", "enum"):
+        choices = re.findall(r"'([^']*)'", context["expected"])
+        return f"must be one of {', '.join(choices)}{_near(item['input'], choices)}"
+    if kind in LIMITS:
+        return LIMITS[kind].format(**context)
+    text = TEXTS.get(kind) or TEXTS.get(family)
+    if text is None:
+        return str(item["msg"]).removeprefix("Value error, ")
+    field = fields.get(item["loc"][0]) if len(item["loc"]) == 1 else None
+    own = field.examples if field else None
+    example = json.dumps(own[0]) if own else EXAMPLES.get(family)
+    return text.format(**context) + (f", such as {example}" if example else "")
+
+
+def _near(given: object, allowed: Iterable[str]) -> str:
+    if not isinstance(given, str) or len(given) > LONGEST:
+        return ""
+    found = get_close_matches(given, list(allowed), n=1)
+    return f" (did you mean {found[0]}?)" if found else ""
