@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet
@@ -11,7 +11,9 @@ from django.utils import timezone
 from accounts.infra.compiled_sql import Select, slot
 from approvals.core.states import Status
 from approvals.models import PendingAction, Revision
+from approvals.pages import listing
 
+OTHERS = 200  # of an agent that are looked through for one address
 RECENT = timedelta(days=30)
 NEWEST = 1000  # more would say nothing more about the agent, and cost the page time
 APPROVED = (
@@ -62,6 +64,26 @@ def record_from(found: Sequence[tuple[int, ...]]) -> TrackRecord:
     """Return the record in the rows of `record_rows`: one row, or none without other proposals."""
     total, *counted = found[0] if found else (0,) * (1 + len(NAMES))
     return TrackRecord(is_cut=total == NEWEST, **dict(zip(NAMES, counted, strict=True)))
+
+
+def find_others_to(action: PendingAction, address: str, *, since: datetime) -> list[PendingAction]:
+    """Return what the same agent has proposed to this address since then, the newest first."""
+    others = PendingAction.objects.filter(
+        mailbox=action.mailbox_id,
+        proposer=action.proposer_id,
+        proposer_name=action.proposer_name,
+        created_at__gte=since,
+    ).exclude(pk=action.pk)
+    ids = list(others.order_by("-created_at").values_list("pk", flat=True)[:OTHERS])
+    found = listing.find_by_ids([action.mailbox], ids, what=listing.Wanted(to=(address,)))
+    return [
+        row
+        for row in reversed(found)
+        if any(
+            target.get("address", "").lower() == address.lower()
+            for target in row.shown.get("targets", ())  # type: ignore[attr-defined]
+        )
+    ]
 
 
 def _count() -> QuerySet[PendingAction, Any]:

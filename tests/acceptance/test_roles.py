@@ -94,6 +94,10 @@ PAGES: dict[str, tuple[str, str, dict[str, Any], Role]] = {
     "open a file": ("get", "/actions/{action}/files/{file}/", {}, Role.VIEWER),
     "look at a page of a file": ("get", "/actions/{action}/files/{file}/1.png", {}, Role.VIEWER),
     "download a file": ("get", "/actions/{action}/files/{file}/download/", {}, Role.VIEWER),
+    "open a received file": ("get", "/actions/{action}/received/", {}, Role.VIEWER),
+    "look at a page of it": ("get", "/actions/{action}/received/1.png", {}, Role.VIEWER),
+    "download it": ("get", "/actions/{action}/received/download/", {}, Role.VIEWER),
+    "ask who receives it": ("get", "/actions/{action}/recipients/", {}, Role.VIEWER),
     "say that one looks": ("post", "/actions/{action}/presence/", {}, Role.VIEWER),
     "look at it in the line": ("get", "/line/{action}/", {}, Role.VIEWER),
     "comment": ("post", "/actions/{action}/comments/", {"text": "Hello"}, Role.APPROVER),
@@ -147,7 +151,15 @@ PAGES: dict[str, tuple[str, str, dict[str, Any], Role]] = {
 }
 # Refused with another status than 403 although the role suffices: there is nothing to undo, and no
 # HTML to show.
-OTHERWISE = {"undo": 409, "look at its body": 404, "look at the conversation": 404, "rule": 409}
+OTHERWISE = {
+    "undo": 409,
+    "look at its body": 404,
+    "look at the conversation": 404,
+    "open a received file": 404,
+    "look at a page of it": 404,
+    "download it": 404,
+    "rule": 409,
+}
 
 # The tools that take a mailbox: arguments, and the least role.
 TOOLS = {name: (use.for_roles, use.least) for name, use in USES.items() if use.least}

@@ -1,7 +1,10 @@
 """A person opens the files of a mail before it leaves: drawn, as text, or as a download."""
 
 import base64
+import html
 import io
+import re
+from uuid import UUID
 
 import pytest
 from PIL import Image
@@ -11,6 +14,8 @@ from approvals.models import AuditEvent, PendingAction
 from tests.approvals.review_pages import text_of
 from tests.conftest import Api, Reviewer
 from tests.support.people.browser import set_rules
+from tests.support.people.office import letter
+from tools.providers.memory import MemoryServer
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -110,3 +115,37 @@ def test_file_is_hidden_from_strangers_and_from_other_hashes(
         assert reviewer.client.get(other + page).status_code == 404
     assert reviewer.client.get(f"{address}1.png").status_code == 404
     assert reviewer.client.post(address).status_code in (403, 405)
+
+
+def test_files_of_the_answered_mail_can_be_opened(
+    api: Api, reviewer: Reviewer, mailbox: Mailbox, server: MemoryServer, charlie: User
+) -> None:
+    question = letter(to=mailbox.address, text="Is this plan right?")
+    pdf = written("PDF", pages=2)
+    question.add_attachment(pdf, maintype="application", subtype="pdf", filename="plan & map.pdf")
+    server.deliver(mailbox.address, question.as_bytes())
+    original = api.tool("list_emails").json()["emails"][0]["id"]
+    answer = api.tool("reply_email", message_id=original, comment="It is.", confirm=True).json()
+    action = answer["action"]["id"]
+
+    beside = text_of(reviewer.client.get(f"/actions/{action}/conversation/?part=1"))
+    (link,) = re.findall(r'href="(/actions/[^"]+/received/[^"]+)"', beside)
+    link = html.unescape(link)
+    page = text_of(reviewer.client.get(link))
+
+    assert "plan &amp; map.pdf" in page
+    first, second = map(html.unescape, re.findall(r'src="([^"]+\.png[^"]*)"', page))
+    assert first != second
+    assert reviewer.client.get(second).headers["Content-Type"] == "image/png"
+    (whole,) = map(html.unescape, re.findall(r'href="([^"]+/download/[^"]*)"', page))
+    file = reviewer.client.get(whole)
+    assert file.content == pdf
+    assert "sandbox" in file["Content-Security-Policy"]
+    assert not AuditEvent.objects.filter(event="file_opened").exists()
+    for address in (link, second, whole):
+        assert Reviewer.signed_in(charlie).client.get(address).status_code == 404
+        assert reviewer.client.get(address.replace(action, str(UUID(int=0)))).status_code == 404
+    assert (
+        reviewer.client.get(f"/actions/{action}/received/?mail=none&attachment=2").status_code
+        == 404
+    )

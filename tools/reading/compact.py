@@ -187,6 +187,7 @@ def thread(
             "body": bodies[each.id],
         }
         | _facts(each, body)
+        | ({"attachments": [_file(info) for info in each.attachments]} if each.attachments else {})
         for each, body in found
     ]
     thread_id = next(({"thread_id": each.thread_id} for each, _ in found if each.thread_id), {})

@@ -15,7 +15,7 @@ from tools.mail.message.extract import CannotExtract, text_from
 from tools.mail.message.markup import page_for_reader
 from tools.mail.message.page_text import Readable
 from tools.mail.message.whole_text import read_whole, whole_page
-from tools.providers.base import Message, Page, SearchQuery
+from tools.providers.base import AttachmentInfo, Message, Page, SearchQuery
 from tools.providers.failures import map_errors
 from tools.reading import compact, links
 from tools.reading.own_mail import provider_of
@@ -156,10 +156,9 @@ def download_attachment(
     caller: Caller, mailbox: Mailbox, parameters: DownloadAttachment
 ) -> dict[str, Any]:
     """Return the text of an attachment, a link to it, or the bytes of a small one."""
-    with map_errors(mailbox):
-        info, content = provider_of(caller, mailbox).fetch_attachment(
-            parameters.message_id, parameters.attachment_id, limit=MAX_TOTAL_BYTES
-        )
+    info, content = fetch_attachment(
+        caller, mailbox, parameters.message_id, parameters.attachment_id
+    )
     result: dict[str, Any] = {"name": info.name, "type": info.type, "size": info.size}
     match parameters.as_:
         case "link":
@@ -182,6 +181,16 @@ def download_attachment(
             return result | {"content_base64": base64.b64encode(content).decode()}
         case "text":
             return result | _text(content, info.type, info.name)
+
+
+def fetch_attachment(
+    caller: Caller, mailbox: Mailbox, message_id: str, attachment_id: str
+) -> tuple[AttachmentInfo, bytes]:
+    """Return an attachment with its bytes; raises Problem."""
+    with map_errors(mailbox):
+        return provider_of(caller, mailbox).fetch_attachment(
+            message_id, attachment_id, limit=MAX_TOTAL_BYTES
+        )
 
 
 def _text(content: bytes, media_type: str, name: str) -> dict[str, Any]:

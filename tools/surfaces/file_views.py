@@ -1,19 +1,26 @@
-"""The files of an action as a person opens them: drawn pages or the text, and a download.
+"""Files as a person opens them before a decision: drawn pages or the text, and a download.
 
-Nothing of a file runs or is interpreted in the browser. The bytes are those of the stored source
-that leaves, found by their hash, so a page of an earlier revision finds nothing.
+Nothing of a file runs or is interpreted in the browser. The bytes of a file that leaves are those of
+the stored source, found by their hash, so a page of an earlier revision finds nothing. Files of the
+conversation are read from the mailbox.
 """
 
 from contextlib import suppress
 from typing import Any
+from urllib.parse import urlencode
 from uuid import UUID
 
 from csp.decorators import csp_update
 from django.http import Http404, HttpResponse
 from django.shortcuts import render
+from django.urls import reverse
 from django.utils.http import content_disposition_header
 
+from accounts.access.auth import caller_of_session
+from accounts.access.roles import get_mailbox
 from accounts.access.signed_in import AuthenticatedRequest, signed_in_page
+from accounts.infra.problems import Problem
+from accounts.models import Role
 from approvals.decisions import seen
 from approvals.lifecycle import queries
 from approvals.pages import listing
@@ -21,6 +28,7 @@ from tools.mail.message import pictures
 from tools.mail.message.compose import Attachment, attachments_in
 from tools.mail.message.extract import CannotExtract, text_from
 from tools.mail.parsers import Unparsable
+from tools.reading import reads
 from tools.sending.payload import SORTS, MailPayload
 
 SHOWN_CHARACTERS = 20_000
@@ -31,21 +39,73 @@ SHOWN_PAGES = 30
 def show(request: AuthenticatedRequest, action_id: UUID, sha256: str) -> HttpResponse:
     """Show one file, and record that this person has opened it."""
     action, file = _find(request, action_id, sha256)
-    context = {
-        "action": action,
-        "file": file,
-        "size": len(file.content),
-        "waiting": listing.count_waiting(request.user),
-        **_preview(file),
-    }
+    address = reverse("action_file", args=[action_id, sha256])
+    response = _render(request, action, file, pages=f"{address}%s.png", whole=f"{address}download/")
     seen.record_opened(action, request.user, sha256=sha256)
-    return render(request, "tools/file.html", context)
+    return response
 
 
 @signed_in_page
 def picture(request: AuthenticatedRequest, action_id: UUID, sha256: str, page: int) -> HttpResponse:
     """Return a page of the file as PNG."""
     _, file = _find(request, action_id, sha256)
+    return _draw(file, page)
+
+
+@signed_in_page
+@csp_update({"sandbox": True, "default-src": ["'none'"]})  # type: ignore[arg-type]
+def download(request: AuthenticatedRequest, action_id: UUID, sha256: str) -> HttpResponse:
+    """Return the bytes as a file that no browser interprets; this opens it too."""
+    action, file = _find(request, action_id, sha256)
+    seen.record_opened(action, request.user, sha256=sha256)
+    return _as_download(file)
+
+
+@signed_in_page
+def show_received(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse:
+    """Show a file of the conversation: the `attachment` of the `mail`, both ids of the provider."""
+    action, file = _fetch_received(request, action_id)
+    asked = urlencode({name: request.GET.get(name, "") for name in ("mail", "attachment")})
+    address = reverse("received_file", args=[action_id])
+    return _render(
+        request,
+        action,
+        file,
+        pages=f"{address}%s.png?{asked.replace('%', '%%')}",
+        whole=f"{address}download/?{asked}",
+    )
+
+
+@signed_in_page
+def received_picture(request: AuthenticatedRequest, action_id: UUID, page: int) -> HttpResponse:
+    _, file = _fetch_received(request, action_id)
+    return _draw(file, page)
+
+
+@signed_in_page
+@csp_update({"sandbox": True, "default-src": ["'none'"]})  # type: ignore[arg-type]
+def download_received(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse:
+    _, file = _fetch_received(request, action_id)
+    return _as_download(file)
+
+
+def _render(
+    request: AuthenticatedRequest, action: Any, file: Attachment, *, pages: str, whole: str
+) -> HttpResponse:
+    """Return the page of a file. `pages` is the address of a drawn page, with `%s` for its number."""
+    context = {
+        "action": action,
+        "file": file,
+        "size": len(file.content),
+        "whole": whole,
+        "waiting": listing.count_waiting(request.user),
+        **_preview(file),
+    }
+    context["pages"] = [pages % number for number in context.get("pages", ())]
+    return render(request, "tools/file.html", context)
+
+
+def _draw(file: Attachment, page: int) -> HttpResponse:
     if not 1 <= page <= SHOWN_PAGES or not pictures.can_be_drawn(file.content):
         raise Http404
     try:
@@ -56,16 +116,11 @@ def picture(request: AuthenticatedRequest, action_id: UUID, sha256: str, page: i
     return HttpResponse(png, content_type="image/png")
 
 
-@signed_in_page
-@csp_update({"sandbox": True, "default-src": ["'none'"]})  # type: ignore[arg-type]
-def download(request: AuthenticatedRequest, action_id: UUID, sha256: str) -> HttpResponse:
-    """Return the bytes as a file that no browser interprets; this opens it too."""
-    action, file = _find(request, action_id, sha256)
+def _as_download(file: Attachment) -> HttpResponse:
     response = HttpResponse(file.content, content_type="application/octet-stream")
     response["Content-Disposition"] = (
         content_disposition_header(True, file.name or "attachment") or "attachment"
     )
-    seen.record_opened(action, request.user, sha256=sha256)
     return response
 
 
@@ -96,3 +151,18 @@ def _find(request: AuthenticatedRequest, action_id: UUID, sha256: str) -> tuple[
                 if file.sha256 == sha256:
                     return action, file
     raise Http404
+
+
+def _fetch_received(request: AuthenticatedRequest, action_id: UUID) -> tuple[Any, Attachment]:
+    """Raise Http404 if this person may not see the action, or the mailbox has no such file."""
+    action = queries.find(queries.visible_to(request.user), action_id)
+    mail, attachment = (request.GET.get(name, "")[:1000] for name in ("mail", "attachment"))
+    if action is None or not mail or not attachment:
+        raise Http404
+    caller = caller_of_session(request)
+    try:
+        mailbox = get_mailbox(caller, str(action.mailbox_id), need=Role.VIEWER)
+        info, content = reads.fetch_attachment(caller, mailbox, mail, attachment)
+    except Problem:
+        raise Http404 from None
+    return action, Attachment(name=info.name, type=info.type, content=content)

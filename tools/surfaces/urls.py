@@ -9,6 +9,7 @@ urlpatterns = [
     path("drafts/send/", views.send_draft, name="send_draft"),
     path("commands/", views.commands, name="commands"),
     path("actions/<uuid:action_id>/conversation/", views.conversation, name="conversation"),
+    path("actions/<uuid:action_id>/recipients/", views.recipients, name="recipients"),
     path("actions/<uuid:action_id>/files/<str:sha256>/", file_views.show, name="action_file"),
     path(
         "actions/<uuid:action_id>/files/<str:sha256>/<int:page>.png",
@@ -20,4 +21,7 @@ urlpatterns = [
         file_views.download,
         name="action_download",
     ),
+    path("actions/<uuid:action_id>/received/", file_views.show_received, name="received_file"),
+    path("actions/<uuid:action_id>/received/<int:page>.png", file_views.received_picture),
+    path("actions/<uuid:action_id>/received/download/", file_views.download_received),
 ]

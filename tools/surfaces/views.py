@@ -16,7 +16,7 @@ from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
 from accounts.access.auth import caller_of_session
-from accounts.access.roles import mailboxes
+from accounts.access.roles import get_mailbox, mailboxes
 from accounts.access.signed_in import (
     AuthenticatedRequest,
     signed_in_action,
@@ -28,13 +28,16 @@ from accounts.infra.time_zones import get_zone
 from accounts.models import Mailbox, Role
 from approvals.lifecycle import queries
 from approvals.pages import listing
+from approvals.pages.track_record import find_others_to
 from tools.catalog.calls import call_tool
 from tools.m365 import runs
+from tools.reading.correspondents import look_up
 from tools.sending.payload import SORTS, MailPayload
 from tools.surfaces.forms import ComposeForm
 
 CONVERSATION_CHARACTERS = 12_000
 COMMANDS = 50
+RECIPIENTS = 3  # who are looked up
 QUOTED = re.compile(r"^\[(\d+) quoted lines?\]$", re.MULTILINE)
 
 
@@ -203,6 +206,34 @@ def conversation(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse
     )
 
 
+@signed_in_page
+def recipients(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse:
+    """Say who the first recipients are: the mail with them, read from the provider now, and what
+    else the same agent has proposed to them today.
+    """
+    caller = caller_of_session(request)
+    action = queries.find(queries.of_caller(caller), action_id)
+    if action is None or action.kind not in SORTS:
+        raise Http404
+    targets = (action.current.preview or {}).get("targets", ())[:RECIPIENTS]
+    today = timezone.localtime().replace(hour=0, minute=0, second=0, microsecond=0)
+    people: list[dict[str, Any]] = []
+    problem = None
+    for target in targets:
+        address = target["address"]
+        others = find_others_to(action, address, since=today) if action.proposer_name else ()
+        person: dict[str, Any] = {"address": address, "others": others}
+        if problem is None:  # a provider that does not answer is asked once
+            try:
+                mailbox = get_mailbox(caller, str(action.mailbox_id), need=Role.VIEWER)
+                person["known"] = look_up(caller, mailbox, address)
+            except Problem as refused:
+                problem = refused
+        people.append(person)
+    context = {"action": action, "people": people, "problem": problem}
+    return render(request, "tools/recipients.html", context)
+
+
 def _fold_quotes(message: dict[str, Any]) -> dict[str, Any]:
     """Return a message with its quotes folded: passages of text, and numbers of quoted lines
     between them.
@@ -219,6 +250,7 @@ def _fold_quotes(message: dict[str, Any]) -> dict[str, Any]:
         "name": message.get("name", ""),
         "at": parse_datetime(message["date"] or ""),
         "stretches": stretches,
+        "files": message.get("attachments", ()),
         "folded": sum(message.get("folded", {}).values()),
     }
 

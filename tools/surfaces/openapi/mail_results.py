@@ -178,6 +178,7 @@ class ThreadMessage(TypedDict):
     invitation: NotRequired[Invitation]
     notes: NotRequired[Notes]
     folded: NotRequired[Folded]
+    attachments: NotRequired[list[AttachmentRow]]
 
 
 class Conversation(TypedDict):
