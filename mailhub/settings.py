@@ -155,6 +155,7 @@ INSTALLED_APPS = [
     "django.contrib.humanize",
     "django_structlog",
     "django_htmx",
+    "django_prose_editor",
     "csp",
     "allauth",
     "allauth.account",

@@ -145,7 +145,7 @@ class FilesGiven:
     added: tuple[GivenFile, ...] = ()
 
 
-FieldSort = Literal["addresses", "line", "text", "choice", "files", "moment"]
+FieldSort = Literal["addresses", "line", "text", "html", "choice", "files", "moment"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,7 +154,8 @@ class EditField:
 
     `value` is the text in the input: one address in each line, a moment by RFC 3339. `reading` is
     the text that a person reads, if it differs, such as the text of HTML. `choices` are the values
-    and labels of a choice. `files` are the present files of a field of sort "files".
+    and labels of a choice. `files` are the present files of a field of sort "files". `folded`: the
+    input is behind a word while it is empty.
     """
 
     name: str
@@ -164,6 +165,7 @@ class EditField:
     reading: str = ""
     choices: tuple[tuple[str, str], ...] = ()
     files: tuple[HeldFile, ...] = ()
+    folded: bool = False
 
 
 # The reviewer's input by the names of the fields; a field that is missing stays as it is.

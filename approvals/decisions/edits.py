@@ -135,9 +135,16 @@ def may_be_edited(action: PendingAction, found: Sequence[tuple[Any, ...]] | None
 
 @retry_if_rolled_back
 def ask_back(
-    *, action_id: UUID, person: User, digest: str, revision: int, note: str, method: str = ""
+    *,
+    action_id: UUID,
+    person: User,
+    digest: str,
+    revision: int,
+    note: str,
+    passage: str = "",
+    method: str = "",
 ) -> PendingAction:
-    """Ask the proposer for another proposal, with a note.
+    """Ask the proposer for another proposal, with a note, which may be about a passage of the mail.
 
     The action stays open; approvals given so far are void.
 
@@ -164,7 +171,12 @@ def ask_back(
                 action, [PreviewWarning(code="changes_requested", title=title, text=READ_NOTE)]
             )
             record_decision(
-                action, person, Decision.Verdict.CHANGES_REQUESTED, method=method, note=note.strip()
+                action,
+                person,
+                Decision.Verdict.CHANGES_REQUESTED,
+                method=method,
+                note=note.strip(),
+                passage=passage.strip(),
             )
         chain.record(
             mailbox=action.mailbox,

@@ -14,9 +14,10 @@ from approvals.models import Decision, PendingAction
 from approvals.rules.quorum import find_counted, stored_approvals
 
 NOTE: EncryptedTextField = Decision._meta.get_field("note")
+PASSAGE: EncryptedTextField = Decision._meta.get_field("passage")
 _insert = Insert(
     Decision,
-    "action person verdict method revision approval_round digest note created_at membership"
+    "action person verdict method revision approval_round digest note passage created_at membership"
     " account_generation seal",
 )
 # The membership of the person, and the generation of their account.
@@ -57,6 +58,7 @@ def record_decision(
     *,
     method: str,
     note: str = "",
+    passage: str = "",
     at: datetime | None = None,
     tenure: tuple[int | None, int] | None = None,
 ) -> None:
@@ -82,7 +84,12 @@ def record_decision(
         "account_generation": account,
     }
     row = Decision(action_id=action.pk, person_id=person.pk, verdict=verdict.value, created_at=now)
-    _insert(**said, note=NOTE.encrypt_value(note, row), seal=sign_decision(**said))
+    _insert(
+        **said,
+        note=NOTE.encrypt_value(note, row),
+        passage=PASSAGE.encrypt_value(passage, row),
+        seal=sign_decision(**said),
+    )
 
 
 def describe_approved(action: PendingAction) -> dict[str, Any]:

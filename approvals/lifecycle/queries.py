@@ -171,7 +171,8 @@ def review_of(action: PendingAction) -> dict[str, Any] | None:
 
 
 def note_of(decision: Decision) -> dict[str, str]:
-    return {"note": decision.note} if decision.note else {}
+    said = {"note": decision.note, "passage": decision.passage}
+    return {name: text for name, text in said.items() if text}
 
 
 def _last_edit(action: PendingAction) -> Revision | None:

@@ -100,9 +100,9 @@ class Decision(models.Model):
     """The decision of one person about one revision; never changed. It counts for its round only.
 
     `membership` and `account_generation` name the membership and the account of the person on which
-    an approval rests. `method` says how the person had signed in. `seal` proves that mailhub wrote the row
-    (`approvals.core.signatures`). It is empty for decisions from older versions; such a decision lets no
-    mail leave.
+    an approval rests. `passage` is the text of the mail that a note is about. `method` says how the
+    person had signed in. `seal` proves that mailhub wrote the row (`approvals.core.signatures`). It is
+    empty for decisions from older versions; such a decision lets no mail leave.
     """
 
     class Verdict(models.TextChoices):
@@ -118,6 +118,12 @@ class Decision(models.Model):
     digest = models.CharField(max_length=64)
     note = EncryptedTextField(
         blank=True, bound_by=["action_id", "person_id", "verdict", "created_at"]
+    )
+    passage = EncryptedTextField(
+        blank=True,
+        bound_by=["action_id", "person_id", "verdict", "created_at"],
+        default="",
+        db_default="",
     )
     created_at = models.DateTimeField()
     method = models.CharField(max_length=60, blank=True)

@@ -23,6 +23,7 @@ class CancelForm(forms.Form):
 
 class RejectForm(CancelForm):
     note = forms.CharField(required=False, max_length=2000)
+    passage = forms.CharField(required=False, max_length=1000)
 
 
 class ResolveForm(forms.Form):

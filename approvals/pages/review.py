@@ -183,8 +183,8 @@ def _about(
         "remarks": reads.remarks,
         "track_record": reads.track_record,
         "kind_template": f"approvals/previews/{action.kind}.html",
-        "aside_template": _template_of(action, "aside") if content else None,
-        "later_template": _template_of(action, "later") if content else None,
+        "aside_template": template_of(action, "aside") if content else None,
+        "later_template": template_of(action, "later") if content else None,
         **_discussion(action, reads, may_decide=may_decide),
         "view": view if view in VIEWS else "preview",
         "views": VIEWS,
@@ -252,7 +252,7 @@ def _difference(action: PendingAction, revision: int | None) -> tuple[FieldChang
         return ()
 
 
-def _template_of(action: PendingAction, part: Literal["aside", "later"]) -> str | None:
+def template_of(action: PendingAction, part: Literal["aside", "later"]) -> str | None:
     """Return the template of a kind for what it shows beside the message, such as its conversation,
     or after the text.
     """

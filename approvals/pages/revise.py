@@ -22,7 +22,13 @@ from approvals.models import PendingAction
 from approvals.pages import listing
 from approvals.pages.decide import redirect_onward
 from approvals.pages.forms import ApproveForm, RejectForm
-from approvals.pages.review import render_refusal, render_review, render_stale, visible_action
+from approvals.pages.review import (
+    render_refusal,
+    render_review,
+    render_stale,
+    template_of,
+    visible_action,
+)
 
 
 @signed_in_form
@@ -70,6 +76,7 @@ def ask_back(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse:
             digest=digest,
             revision=revision,
             note=form.cleaned_data["note"],
+            passage=form.cleaned_data["passage"],
             method=sign_in_method(request),
         )
     except Problem as problem:
@@ -139,7 +146,7 @@ def _form(
                 "value": _shown(given if isinstance(given, str) else field.value, field, zone),
                 "error": errors.get(field.name, ""),
                 "lines": min(
-                    max(field.value.count("\n") + 2, 2 if field.sort == "addresses" else 14), 24
+                    max(field.value.count("\n") + 1, 1 if field.sort == "addresses" else 14), 24
                 ),
                 "kept": given.kept
                 if isinstance(given, FilesGiven)
@@ -149,6 +156,9 @@ def _form(
     context = {
         "action": action,
         "rows": rows,
+        "has_html": any(row["field"].sort == "html" for row in rows),
+        "payload": action.current.payload,
+        "aside_template": template_of(action, "aside"),
         "problem": problem,
         "zone": zone,
         "waiting": listing.count_waiting(request.user),

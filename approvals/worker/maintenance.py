@@ -310,7 +310,9 @@ def _purge(action_id: UUID) -> None:
     )
     blobs.discard(action_id)
     Preparation.objects.filter(action=action_id).delete()
-    Decision.objects.filter(action=action_id).exclude(note="").update(note="")
+    Decision.objects.filter(action=action_id).exclude(note="", passage="").update(
+        note="", passage=""
+    )
     notes.delete(action_id)
     comments.delete(action_id)
     mine.update(purged_at=Now(), settle_at=None, returned=None)

@@ -76,10 +76,15 @@ def test_question_reaches_the_program_and_needs_a_note(api: Api, reviewer: Revie
     action_id = api.propose()
 
     assert reviewer.decide(action_id, "ask_back", note=" ").status_code == 422
-    assert reviewer.decide(action_id, "ask_back", note="Shorter").status_code == 302
+    said = {"note": "Shorter", "passage": "on <Thursday>"}
+    assert reviewer.decide(action_id, "ask_back", **said).status_code == 302
 
     review = api.get(f"/actions/{action_id}").json()["review"]
-    assert (review["verdict"], review["note"]) == ("changes_requested", "Shorter")
+    assert {name: review[name] for name in said} == said
+    assert review["verdict"] == "changes_requested"
+    history = text_of(reviewer.client.get(f"/actions/{action_id}/?view=history"))
+    assert "on &lt;Thursday&gt;" in history
+    assert b"on <Thursday>" not in bytes(str(Decision.objects.values_list()[0]), "utf-8")
 
 
 @pytest.mark.parametrize(("ruling", "state"), [("sent", "succeeded"), ("not_sent", "approved")])

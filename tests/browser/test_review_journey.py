@@ -198,3 +198,51 @@ def _colleague(mailhub: Mailhub) -> str:
     assert said.returncode == 0, said.stderr
     path = said.stdout.strip().split("/sign-in/")[1]
     return f"{mailhub.url}/sign-in/{path}"
+
+
+def test_html_is_edited_as_it_looks_and_nothing_is_lost(browser: Browser, mailhub: Mailhub) -> None:
+    table = '<table border="1"><tbody><tr><td align="right">101</td><td>320 kg</td></tr></tbody></table>'
+    body = f'<p>Hello <span style="color: #cc0000">Mira</span>,</p><ul><li>Pallet</li></ul>{table}'
+    action = mailhub.propose("HTML", body=body, body_type="html")["id"]
+    window, page = opened(browser, mailhub)
+    page.goto(f"/actions/{action}/")
+    page.keyboard.press("e")
+    text = page.locator("[data-editor] [role=textbox]")
+    expect(text).to_be_focused(timeout=PATIENCE_MS)
+    page.keyboard.type("Good morning. ")
+    page.keyboard.press("Control+Enter")
+
+    page.wait_for_url(re.compile("view=changes"))
+    expect(page.locator(".words ins").first).to_contain_text("Good morning.")
+    source = page.context.request.get(f"/actions/{action}/body/").text()
+    for kept in (
+        "Good morning. Hello",
+        ">Mira</span>",
+        "<li>Pallet</li>",
+        'align="right"',
+        "320 kg",
+    ):
+        assert kept in source
+
+    unusual = mailhub.propose("DL", body="<dl><dt>a</dt><dd>b</dd></dl>", body_type="html")["id"]
+    page.goto(f"/actions/{unusual}/edit/")
+    expect(page.get_by_text("The editor cannot keep all of this formatting")).to_be_visible()
+    expect(page.locator("textarea[name=body]")).to_have_value(re.compile("<dl>"))
+    window.close()
+
+
+def test_selected_passage_goes_along_with_the_request(browser: Browser, mailhub: Mailhub) -> None:
+    action = mailhub.propose("Passage", body="Hello Mira. The delivery is on Thursday. Ada")["id"]
+    window, page = opened(browser, mailhub)
+    page.goto(f"/actions/{action}/")
+    page.evaluate("""() => { const text = document.querySelector("[data-quotable] .text").firstChild;
+      document.getSelection().setBaseAndExtent(text, text.data.indexOf("The"), text, text.data.indexOf(" Ada")); }""")
+    expect(page.get_by_role("button", name="Request a change here")).to_be_visible()
+    page.keyboard.press("c")
+    expect(page.locator("[data-passage-shown]")).to_contain_text("The delivery is on Thursday.")
+    page.keyboard.type("Say Friday.")
+    with page.expect_navigation():
+        page.keyboard.press("Control+Enter")
+    review = mailhub.action(action)["review"]
+    assert (review["passage"], review["note"]) == ("The delivery is on Thursday.", "Say Friday.")
+    window.close()

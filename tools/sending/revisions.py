@@ -89,23 +89,29 @@ def fields(payload: MailPayload) -> tuple[EditField, ...]:
     }
     return (
         *(
-            EditField(name=each, label=LABELS[each], sort="addresses", value=values[each])
+            EditField(
+                name=each,
+                label=LABELS[each],
+                sort="addresses",
+                value=values[each],
+                folded=each != "to",
+            )
             for each in ENVELOPE
         ),
         EditField(name="subject", label=LABELS["subject"], sort="line", value=values["subject"]),
+        EditField(
+            name="body",
+            label=LABELS["body"],
+            sort="text" if html is None else "html",
+            value=values["body"],
+            reading=payload.text,
+        ),
         EditField(
             name="body_type",
             label=LABELS["body_type"],
             sort="choice",
             value=values["body_type"],
             choices=(("text", translatable("Plain text")), ("html", "HTML")),
-        ),
-        EditField(
-            name="body",
-            label=LABELS["body"],
-            sort="text",
-            value=values["body"],
-            reading=payload.text,
         ),
         EditField(
             name="attachments",
@@ -117,6 +123,7 @@ def fields(payload: MailPayload) -> tuple[EditField, ...]:
             name="send_at",
             label=LABELS["send_at"],
             sort="moment",
+            folded=True,
             value=payload.send_at or "",
             reading=_in_words(payload.leaves_from),
         ),

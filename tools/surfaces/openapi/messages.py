@@ -26,11 +26,12 @@ class Audited(TypedDict):
 
 
 class StepReview(TypedDict):
-    """The last decision or edit. `by` and `note` are only in messages about your own proposals."""
+    """The last decision or edit. `by`, `note` and `passage` are only in messages about your own proposals."""
 
     verdict: Verdict
     by: NotRequired[str]
     note: NotRequired[str]
+    passage: NotRequired[str]
     changed: NotRequired[list[str]]
 
 

@@ -127,6 +127,7 @@ class Review(TypedDict):
     by: str
     verdict: Literal["approved", "rejected", "changes_requested", "edited"]
     note: NotRequired[str]
+    passage: NotRequired[str]
     changed: NotRequired[list[str]]
 
 

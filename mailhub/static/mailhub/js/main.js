@@ -8,6 +8,7 @@ import { openPalette } from "./palette.js";
 import { askPasskeys, tellPasskeyErrors } from "./passkey.js";
 import { startPrograms } from "./programs.js";
 import { startQueue } from "./queue.js";
+import { offerQuotes } from "./quote.js";
 import { startReview } from "./review.js";
 
 const page = document.body.dataset.page;
@@ -17,6 +18,7 @@ askPasskeys();
 tellPasskeyErrors();
 followClocks();
 addCopyButtons();
+offerQuotes();
 if (document.body.dataset.live) follow();
 const sign = document.querySelector("[data-connected]");
 if (sign) startPrograms(sign);

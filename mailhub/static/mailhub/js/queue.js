@@ -1,5 +1,6 @@
 // The list: one row is selected, and on a wide screen its whole message is shown beside it.
 import { Look, approveIn, reveal } from "./keys.js";
+import { quoteAndReveal } from "./quote.js";
 import { say, word } from "./words.js";
 
 const PLACE = "mailhub-place";
@@ -30,7 +31,7 @@ export function startQueue() {
   for (const each of document.querySelectorAll(".find select, .find input[type=checkbox]")) {
     each.addEventListener("change", () => each.form.requestSubmit());
   }
-  return { j: () => move(1), k: () => move(-1), Enter: open, a: approve, e: edit, c: () => answer("c"), r: () => answer("r"), x: pick };
+  return { j: () => move(1), k: () => move(-1), Enter: open, a: approve, e: edit, c: () => answer(quoteAndReveal), r: () => answer((root) => reveal(root, "r")), x: pick };
 }
 
 function select(row, { focus = true } = {}) {
@@ -58,6 +59,7 @@ async function show(row, again = false) {
   } catch { /* live.js shows that the connection is lost */ }
   if (mine !== asked) return;
   pane().innerHTML = html;
+  window.htmx?.process(pane());
   pane().removeAttribute("aria-busy");
   for (const field of pane().querySelectorAll("[data-query]")) field.value = document.body.dataset.query;
   for (const form of pane().querySelectorAll("form")) form.addEventListener("submit", remember);
@@ -103,8 +105,8 @@ function edit() {
   else open();
 }
 
-function answer(key) {
-  if (!beside() || !reveal(pane(), key)) open();
+function answer(begin) {
+  if (!beside() || !begin(pane())) open();
 }
 
 function pick() {

@@ -1,5 +1,6 @@
 // The page of one mail: its keys, and the other people who view it.
 import { Look, approveIn, reveal } from "./keys.js";
+import { quoteAndReveal } from "./quote.js";
 import { say, word } from "./words.js";
 
 const HERE_EVERY = 10_000;
@@ -19,7 +20,7 @@ export function startReview() {
   return {
     a: approve,
     e: () => document.querySelector("form[data-action=edit]")?.requestSubmit(),
-    c: () => reveal(document, "c"),
+    c: () => quoteAndReveal(document),
     r: () => reveal(document, "r"),
     ...(inLine ? { j: () => document.querySelector("[data-skip]")?.click() } : {}),
     u: () => location.assign(document.body.dataset.back),
