@@ -1,4 +1,4 @@
-"""What a mailbox knows about the people who will receive a mail."""
+"""The mail that a mailbox has exchanged with an address."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -48,6 +48,6 @@ function rootOf(element) {
 function fill(form, text) {
   const shown = form.querySelector("[data-passage-shown]");
   form.querySelector("[data-passage]").value = text;
-  shown.querySelector("bdi").textContent = text.length > 200 ? `${text.slice(0, 200)}…` : text;
+  shown.querySelector("[data-words]").textContent = text.length > 200 ? `${text.slice(0, 200)}…` : text;
   shown.hidden = !text;
 }
