@@ -18,16 +18,19 @@ from allauth.account.signals import (
     password_set,
 )
 from allauth.mfa.models import Authenticator
+from django.contrib import messages
 from django.contrib.auth.signals import user_logged_in
 from django.dispatch import receiver
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
+from django.utils.translation import gettext as _
 
 FRESH_SECONDS = 300
 SINCE = "signed_in_at"
 BEGAN = "session_began_at"
 NEW_PASSWORD = "password_is_of_this_session"  # noqa: S105  # the name of a mark
 AFTERWARDS = "after_step_up"
+SENT_FORM = "step_up_of_a_form"
 
 
 def is_fresh(request: HttpRequest) -> bool:
@@ -39,8 +42,12 @@ def is_fresh(request: HttpRequest) -> bool:
 
 
 def ask_again(request: HttpRequest, *, back: str) -> HttpResponse:
-    """Redirect to the page that asks for a sign-in, and then to `back`, a path of ours."""
+    """Redirect to the page that asks for a sign-in, and then to `back`, a path of ours.
+
+    What a form has sent is not kept, so the page then says that it must be sent again.
+    """
     request.session[AFTERWARDS] = back
+    request.session[SENT_FORM] = request.method == "POST"
     return HttpResponseRedirect(f"{reverse('sign_in_again')}?{urlencode({'next': back})}")
 
 
@@ -81,6 +88,12 @@ def confirm_by_passkey(request: HttpRequest, credential: str) -> bool:
 def _record_sign_in(sender: Any, request: HttpRequest, **_: Any) -> None:
     request.session[SINCE] = request.session[BEGAN] = time.time()
     request.session.pop(NEW_PASSWORD, None)
+    _ask_for_the_form(request)
+
+
+def _ask_for_the_form(request: HttpRequest) -> None:
+    if request.session.pop(SENT_FORM, False):
+        messages.info(request, _("It is you. Nothing was done yet: do it once more now."))
 
 
 @receiver([password_set, password_changed, password_reset])
@@ -92,6 +105,7 @@ def _record_password_set(sender: Any, request: HttpRequest, **_: Any) -> None:
 def _record_reauthentication(sender: Any, request: HttpRequest, **extra: Any) -> None:
     if extra.get("reauthenticated") and _counts(request, extra):
         request.session[SINCE] = time.time()
+        _ask_for_the_form(request)
 
 
 def _counts(request: HttpRequest, step: dict[str, Any]) -> bool:

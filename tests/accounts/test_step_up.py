@@ -16,6 +16,7 @@ from tests.accounts.test_sign_in import PASSWORD
 from tests.conftest import Api
 from tests.support.people.browser import RULES, browser
 
+AGAIN = "Nothing was done yet"
 pytestmark = pytest.mark.django_db(transaction=True)
 ASKED = re.compile(r"^/sign-in/again/\?next=")
 
@@ -105,7 +106,22 @@ def test_password_refreshes_the_sign_in(alice: User, mailbox: Mailbox) -> None:
     assert (
         window.post("/account/confirm/", {"password": PASSWORD, "next": back})["Location"] == back
     )
-    assert window.get(back).status_code == 200
+    page = window.get(back)
+    assert page.status_code == 200
+    assert AGAIN not in page.content.decode()  # nobody had sent a form
+
+
+def test_form_that_was_interrupted_is_asked_for_again(alice: User, mailbox: Mailbox) -> None:
+    alice.set_password(PASSWORD)
+    alice.save()
+    window, back = browser(alice, fresh=False), f"/mailboxes/{mailbox.pk}/"
+    invitation = {"email": "bob@lovelace.example", "role": "viewer"}
+    assert "/sign-in/again/" in window.post(f"{back}invite/", invitation)["Location"]
+
+    window.post("/account/confirm/", {"password": PASSWORD, "next": back})
+
+    assert AGAIN in window.get(back).content.decode()
+    assert AGAIN not in window.get(back).content.decode()
 
 
 def test_new_link_replaces_missing_password_and_passkey(alice: User, mailbox: Mailbox) -> None:

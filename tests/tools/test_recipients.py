@@ -37,7 +37,7 @@ def test_line_counts_the_mail_with_each_recipient(
 
     assert "Mira Holm · 3 mails, the last" in said
     assert "1 more of this agent today The &lt;b&gt;first&lt;/b&gt;" in said
-    assert "nobody@northwind.example · no mail with this address in the mailbox yet" in said
+    assert "nobody@northwind.example · no mail with it yet" in said
     page = text_of(reviewer.page(action))
     assert f'hx-get="/actions/{action}/recipients/"' in page
     assert f'href="/actions/{earlier}/"' in text_of(
