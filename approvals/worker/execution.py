@@ -7,6 +7,8 @@ again automatically unless it is proven that the first attempt sent nothing. If 
 know the outcome, it says so.
 """
 
+import errno
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -66,6 +68,25 @@ NOT_LOOKED_AT = {
 NOT_LOOKED_IN_SENT = translatable(
     "The mail may have left already, and mailhub could not look in Sent. Nothing leaves until mailhub can look."
 )
+
+
+class NotGranted(Exception):
+    """Raised if the send journal could not be read or written; nothing has left."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(error)
+        busy = isinstance(error, journal.JournalBusy)
+        self.code = "journal_busy" if busy else "journal_failed"
+        reason = errno.errorcode.get(error.errno or 0, "")
+        self.reason = f"{reason}: {os.strerror(error.errno)}" if reason and error.errno else ""
+        self.detail = (
+            translatable("Another process holds the send journal. Nothing leaves without it.")
+            if busy
+            else translatable(
+                "The send journal cannot be written (%(reason)s). Nothing leaves without it.",
+                reason=self.reason or "a line was cut",
+            )
+        )
 
 
 def _find_held() -> QuerySet[PendingAction]:
@@ -280,6 +301,11 @@ def _run(claim: Claim, read: Read) -> Outcome:
         return Outcome.broken_off(
             on_wire=claim.on_wire.is_set(), code=error.reason, detail=error.detail
         )
+    except NotGranted as error:
+        log.error(
+            "journal_failed", action=str(claim.action_id), code=error.code, reason=error.reason
+        )
+        return Outcome(verdict="not_sent", proof=BEFORE_WIRE, code=error.code, detail=error.detail)
     # A provider's library may raise anything. It must end as an outcome, never as a lost attempt.
     except Exception as error:
         lost = isinstance(error, LeaseLost)
@@ -293,10 +319,14 @@ def _run(claim: Claim, read: Read) -> Outcome:
 def _mark_wire_started(claim: Claim) -> None:
     """Commit that the effect may happen from now on, and let the send journal grant it.
 
-    Raises LeaseLost, and OSError for the journal. Then nothing leaves, whatever was written.
+    Raises LeaseLost, and NotGranted for the journal. Then nothing leaves, whatever was written.
     """
-    restored.begin_journal()
-    if not _is_granted(claim):
+    try:
+        restored.begin_journal()
+        granted = _is_granted(claim)
+    except OSError as error:
+        raise NotGranted(error) from error
+    if not granted:
         restored.compare()  # an older copy of the database pauses everything
         raise LeaseLost
     claim.on_wire.set()

@@ -216,7 +216,7 @@ def test_journal_without_room_lets_nothing_leave(
 
     attempt = run(action)
 
-    assert (attempt.verdict, attempt.code) == ("not_sent", "internal_error")
+    assert (attempt.verdict, attempt.code) == ("not_sent", "journal_failed")
     assert server.ledger == []
 
 
@@ -230,7 +230,11 @@ def test_frozen_holder_of_the_journal_leaves_no_doubt(
         fcntl.flock(holder, fcntl.LOCK_EX)
         attempt = run(action)
 
-    assert (attempt.phase, attempt.verdict) == ("prepared", "not_sent")
+    assert (attempt.phase, attempt.verdict, attempt.code) == (
+        "prepared",
+        "not_sent",
+        "journal_busy",
+    )
     assert server.ledger == []
 
 

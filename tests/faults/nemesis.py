@@ -4,6 +4,7 @@ import contextlib
 import fcntl
 import json
 import os
+import resource
 import signal
 import time
 from collections import Counter
@@ -26,6 +27,7 @@ from tests.support.processes.programs import session_of
 TAMPERED_SECONDS = 4.0
 READ_ONLY_SECONDS = 3.0
 HELD_SECONDS = 8.0
+FULL_SECONDS = 6.0
 LOOKS_SECONDS = 1.0
 LOCKS = Path("/proc/locks")
 DOWN_SECONDS = 0.3
@@ -34,6 +36,7 @@ NOT_ON_SQLITE = (
     "database restarted",
     "database crashed",
     "database read-only",
+    "disk full",
     "content altered in the database",
     "bytes altered in the database",
 )
@@ -166,6 +169,7 @@ class Nemesis:
             "database read-only": self._forbid_writes,
             "journal held": self._hold_journal,
             "worker frozen with the journal": self._freeze_holder,
+            "disk full": self._fill_disk,
             "jobs doubled": self._double_jobs,
             "web server killed": self._kill_web,
             "machine killed": self._kill_machine,
@@ -284,6 +288,15 @@ class Nemesis:
                     return True
         return False
 
+    def _fill_disk(self) -> bool:
+        """Let no file of a worker grow for a while; the next line of the journal fits only in part."""
+        _, worker = self._any_worker()
+        if not self._plant.journal.exists():
+            return False
+        _limit_files(worker, self._plant.journal.stat().st_size + 20)
+        self._after(FULL_SECONDS, lambda: _limit_files(worker, resource.RLIM_INFINITY))
+        return True
+
     def _double_jobs(self) -> bool:
         """Notify twice more for each of a few open actions, all at once."""
         with self._plant.database() as connection:
@@ -352,6 +365,13 @@ class Nemesis:
     def _put_back(self, statement: str, *values: object) -> None:
         with self._plant.database() as connection:
             _behind_the_guards(connection, statement, *values)
+
+
+def _limit_files(worker: Process, most: int) -> None:
+    for pid in session_of(worker.pid):
+        with contextlib.suppress(ProcessLookupError):
+            _, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+            resource.prlimit(pid, resource.RLIMIT_FSIZE, (most, hard))
 
 
 def _continue(pid: int) -> None:

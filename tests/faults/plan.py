@@ -37,6 +37,7 @@ BLOWS = {
     "database read-only": 2,
     "journal held": 1,
     "worker frozen with the journal": 2,
+    "disk full": 2,
     "jobs doubled": 4,
     "web server killed": 1,
     "machine killed": 3,
