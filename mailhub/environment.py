@@ -97,7 +97,7 @@ class Environment(AgentEnvironment, ApiEnvironment, PeopleEnvironment, StorageEn
         300,
         ge=10,
         le=86_400,
-        description="How long mail that may leave can wait in its mailbox; then /readyz says 503",
+        description="How long mail that may leave can wait in its mailbox; then /statusz says 503",
     )
     MAILHUB_RETENTION_DAYS: int = Field(
         90, ge=1, description="How long the content of a finished action is kept"

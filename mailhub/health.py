@@ -1,5 +1,7 @@
 """Probes: the process answers, and it can do its work."""
 
+from contextlib import suppress
+
 from django.db import DatabaseError
 from django.http import HttpRequest, JsonResponse
 from django.views.decorators.http import require_safe
@@ -7,7 +9,7 @@ from django.views.decorators.http import require_safe
 from approvals.core.queue import queue
 from approvals.pauses.switch import own_pause_reason
 from approvals.worker import heartbeats
-from approvals.worker.dispatch import some_wait_too_long
+from approvals.worker.dispatch import some_lack_the_journal, some_wait_too_long
 from approvals.worker.maintenance import measure_overdue
 
 OVERDUE_SECONDS = 3600.0  # longer than a backlog takes when many mailboxes are reachable again
@@ -21,34 +23,45 @@ def healthz(request: HttpRequest) -> JsonResponse:
 
 @require_safe
 def readyz(request: HttpRequest) -> JsonResponse:
-    """Return 200 if the database and the queue answer, a worker is alive, the database knows all
-    sends, mail is being sent, and the work after sends is done; else 503 with the missing parts.
+    """Return 200 if the database and the queue answer and a worker is alive; else 503 with what is
+    missing. A pause changes nothing here, so its pages stay in reach.
     """
+    return _answer(*_look()[:2])
+
+
+@require_safe
+def statusz(request: HttpRequest) -> JsonResponse:
+    """Return 200 if nothing is wrong: `/readyz`, the database knows all sends, the send journal can
+    be written, mail is being sent, and the work after sends is done; else 503 with what is missing.
+    """
+    found, workers, paused = _look()
+    if found["database"]:
+        with suppress(DatabaseError):  # it went away a moment ago; the next answer says so
+            found |= {
+                "reconciled": not paused,
+                "journal": not some_lack_the_journal(),
+                "sending": not some_wait_too_long(),
+                "following_up": max(measure_overdue().values()) < OVERDUE_SECONDS,
+            }
+    return _answer(found, workers, **({"paused": paused} if paused else {}))
+
+
+def _look() -> tuple[dict[str, bool], int, str]:
     try:
-        workers = len(heartbeats.alive())
-        paused = own_pause_reason()
-        sending = not some_wait_too_long()
-        following = max(measure_overdue().values()) < OVERDUE_SECONDS
-        database = True
+        workers, paused, database = len(heartbeats.alive()), own_pause_reason(), True
     except DatabaseError:
-        workers, paused, sending, following, database = 0, "", True, True, False
-    found = {
-        "database": database,
-        "queue": queue().answers(),
-        "worker": workers > 0,
-        "reconciled": not paused,
-        "sending": sending,
-        "following_up": following,
-    }
+        workers, paused, database = 0, "", False
+    found = {"database": database, "queue": queue().answers(), "worker": workers > 0}
+    return found, workers, paused
+
+
+def _answer(found: dict[str, bool], workers: int, **more: str) -> JsonResponse:
     missing = [name for name, there in found.items() if not there]
-    return JsonResponse(
-        {
-            "status": "not ready" if missing else "ok",
-            "database": database,
-            "queue": found["queue"],
-            "workers": workers,
-            "missing": missing,
-            **({"paused": paused} if paused else {}),
-        },
-        status=503 if missing else 200,
-    )
+    said = {
+        "status": "not ready" if missing else "ok",
+        "database": found["database"],
+        "queue": found["queue"],
+        "workers": workers,
+        "missing": missing,
+    }
+    return JsonResponse(said | more, status=503 if missing else 200)

@@ -113,5 +113,11 @@ def some_wait_too_long() -> bool:
     return bool(owners) and not owners <= {owner for _, _, owner in _rows(_executing_actions())}
 
 
+def some_lack_the_journal() -> bool:
+    """Return True if approved mail waits because the send journal could not be written."""
+    codes = ("journal_busy", "journal_failed")
+    return PendingAction.objects.filter(status=Status.APPROVED, error__code__in=codes).exists()
+
+
 def _executing_actions() -> QuerySet[PendingAction]:
     return PendingAction.objects.filter(status=Status.EXECUTING)

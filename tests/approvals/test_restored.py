@@ -15,6 +15,7 @@ from uuid import UUID, uuid4
 import pytest
 from django.core.management import call_command
 from django.db.models import F
+from django.test import Client
 
 from accounts.models import Mailbox
 from approvals.audit import anchors, proof
@@ -217,6 +218,7 @@ def test_journal_without_room_lets_nothing_leave(
     attempt = run(action)
 
     assert (attempt.verdict, attempt.code) == ("not_sent", "journal_failed")
+    assert "journal" in Client().get("/statusz").json()["missing"]
     assert server.ledger == []
 
 

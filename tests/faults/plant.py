@@ -302,7 +302,7 @@ class Plant:
         return replace(restore, ended=datetime.now(UTC))
 
     def _ready(self) -> Any:
-        return request(f"{self.url}/readyz").json()
+        return request(f"{self.url}/statusz").json()
 
     def audit(self) -> list[str]:
         """Return the findings of the audit chain's verifier on each machine."""

@@ -51,7 +51,7 @@ def test_sqlite_does_not_lose_a_sent_mail(
         )
         assert len(smtp.ledger) == 1
         # The home still belongs to its database.
-        assert "paused" not in request(f"{installation.url}/readyz").json()
+        assert "paused" not in request(f"{installation.url}/statusz").json()
 
 
 @pytest.mark.long

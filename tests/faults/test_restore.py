@@ -124,7 +124,7 @@ def test_restored_backup_sends_nothing_twice(
         worker = installation.worker()
 
         until(lambda: "everything_paused" in worker.log(), say=worker.log)
-        ready = request(installation.url + "/readyz").json()
+        ready = request(installation.url + "/statusz").json()
         assert "reconciled" in ready["missing"]
         assert told in ready["paused"]
         assert "Nothing is sent." in installation.page("/").text
@@ -172,7 +172,7 @@ def test_approval_despite_the_warning_is_closed_as_sent(
         installation.worker()  # began after the approval, and has not noticed a restore
 
         assert installation.reaches(action_id, "succeeded", "failed")["state"] == "succeeded"
-        assert "paused" not in request(f"{installation.url}/readyz").json()
+        assert "paused" not in request(f"{installation.url}/statusz").json()
         assert subjects(smtp) == ["one"]
 
 
@@ -277,7 +277,7 @@ def test_restored_home_with_its_database_sends_nothing_twice(
 
         until(lambda: "everything_paused" in worker.log(), say=worker.log)
         assert (
-            "The Sent folder has a mail" in request(installation.url + "/readyz").json()["paused"]
+            "The Sent folder has a mail" in request(installation.url + "/statusz").json()["paused"]
         )
         assert "2 found in Sent, closed as sent" in installation.command("after_restore", "--yes")
         for action_id in actions:

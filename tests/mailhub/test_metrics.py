@@ -1,4 +1,4 @@
-"""/metrics and /readyz: an operator sees the state of the server, and nothing about a person."""
+"""/metrics, /readyz and /statusz: an operator sees the state of the server, and nothing about a person."""
 
 from datetime import timedelta
 from typing import Any
@@ -162,7 +162,7 @@ def test_readyz_names_missing_parts(settings: Any, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("work", ["lookup", "settle", "tidy"])
-def test_readyz_fails_when_work_after_sends_is_not_done(
+def test_statusz_fails_when_work_after_sends_is_not_done(
     settings: Any, api: Api, script: Script, work: str
 ) -> None:
     def lost(_: object) -> None:
@@ -181,7 +181,7 @@ def test_readyz_fails_when_work_after_sends_is_not_done(
         column = {"lookup": "next_probe_at", "settle": "settle_at"}[work]
         PendingAction.objects.filter(pk=action.pk).update(**{column: ago})
 
-    answer = Client().get("/readyz")
+    answer = Client().get("/statusz")
     assert (answer.status_code, answer.json()["missing"]) == (503, ["following_up"])
     assert 7200 <= scrape(settings)["mailhub_overdue_work_age_seconds", work] < 7300
 

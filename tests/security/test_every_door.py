@@ -58,7 +58,8 @@ PUBLIC = {
     "service_worker": "It is a script, the same for everybody.",
     "offline": "It says that there is no connection, and holds nothing of a person.",
     "healthz": "It says that the process answers.",
-    "readyz": "It says in codes whether mail can leave.",
+    "readyz": "It says in codes whether this process can work.",
+    "statusz": "It says in codes whether mail can leave.",
 }
 # One white pixel.
 GIF = "R0lGODlhAQABAIAAAP///wAAACwAAAAAAQABAAACAkQBADs="

@@ -124,22 +124,22 @@ def test_lookups_do_not_hold_up_the_sweep(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_readyz_fails_when_mail_that_could_leave_waits(
+def test_statusz_fails_when_mail_that_could_leave_waits(
     api: Api, alice: User, mailbox: Mailbox, server: MemoryServer, client: Client, settings: Any
 ) -> None:
     heartbeats.beat("a worker")
     settings.MAILHUB_READY_WAIT_SECONDS = 60
     action = approve(api.propose(), alice)
-    assert client.get("/readyz").status_code == 200
+    assert client.get("/statusz").status_code == 200
     PendingAction.objects.filter(pk=action.pk).update(
         not_before=timezone.now() - timedelta(seconds=61)
     )
-    answer = client.get("/readyz")
+    answer = client.get("/statusz")
     assert (answer.status_code, answer.json()["missing"]) == (503, ["sending"])
 
     switch.pause(mailbox=mailbox, actor="command")  # an action that is held back does not count
-    assert client.get("/readyz").status_code == 200
+    assert client.get("/statusz").status_code == 200
     switch.resume(mailbox=mailbox, actor="command")
-    assert client.get("/readyz").status_code == 503
+    assert client.get("/statusz").status_code == 503
     assert execute(action.pk, worker="test")
-    assert client.get("/readyz").status_code == 200
+    assert client.get("/statusz").status_code == 200
