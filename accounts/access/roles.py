@@ -17,7 +17,7 @@ from accounts.infra.compiled_sql import (
     Slot,
     columns_of,
     instance,
-    read_together,
+    read_all,
     slot,
 )
 from accounts.infra.own_sender import own_sender
@@ -103,10 +103,10 @@ def _unknown_mailbox(caller: Caller, ref: str) -> Problem:
 
 
 def load_mailboxes(caller: Caller, also: Asked) -> tuple[list[Mailbox], Sequence[tuple[Any, ...]]]:
-    """Return what `mailboxes` returns, and the rows of another statement, after one wait."""
+    """Return what `mailboxes` returns, and the rows of another statement."""
     listed = _listed[caller.token is not None]
     values = {"user": caller.user.pk, "token": caller.token.pk if caller.token else None}
-    rows, others = read_together((listed, values), also)
+    rows, others = read_all((listed, values), also)
     return listed.load(rows), others
 
 

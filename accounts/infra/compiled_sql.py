@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -16,7 +15,6 @@ from typing import Any, ClassVar, TypeVar, cast
 
 from django.db import connection, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.backends.utils import CursorWrapper
 from django.db.models import Expression, Field, IntegerField, Model, Q, QuerySet, Value
 from django.db.models.sql import InsertQuery, UpdateQuery
 from django.db.models.sql.compiler import SQLCompiler
@@ -49,21 +47,15 @@ class _Sql:
     columns: tuple[Expression, ...] = ()
 
     def run(self, values: Mapping[str, Any]) -> Sequence[tuple[Any, ...]]:
-        with connection.cursor() as cursor:
-            self.start(cursor, values)
-            return self.finish(cursor)
-
-    def start(self, cursor: CursorWrapper, values: Mapping[str, Any]) -> None:
         parameters = [
             each.output_field.get_db_prep_save(values[each.name], connection)
             if isinstance(each, Slot)
             else each
             for each in self.parameters
         ]
-        cursor.execute(self.text, parameters)
-
-    def finish(self, cursor: CursorWrapper) -> Sequence[tuple[Any, ...]]:
-        return self._convert(cursor.fetchall() if self.columns else [])
+        with connection.cursor() as cursor:
+            cursor.execute(self.text, parameters)
+            return self._convert(cursor.fetchall() if self.columns else [])
 
     def _convert(self, rows: Sequence[tuple[Any, ...]]) -> Sequence[tuple[Any, ...]]:
         """Convert as SQLCompiler.apply_converters does; converters belong to a connection."""
@@ -166,42 +158,25 @@ def _select(rows: QuerySet[Any, Any]) -> _Sql:
 Asked = tuple[_Statement | QuerySet[Any, Any], Mapping[str, Any]]
 
 
-def read_together(*asked: Asked) -> list[Sequence[tuple[Any, ...]]]:
-    """Return the rows of each statement, which run one after the other, after one wait.
+def read_all(*asked: Asked) -> list[Sequence[tuple[Any, ...]]]:
+    """Return the rows of each statement, one after the other.
 
-    If one waits for a lock, the later ones see what was committed meanwhile. They join the pipeline
-    that is open, or have their own. A queryset of values is compiled each time.
+    If one waits for a lock, the later ones see what was committed meanwhile. A queryset of values
+    is compiled each time.
     """
-    made = [
-        (_select(each) if isinstance(each, QuerySet) else each.get_sql(), values)
+    return [
+        (_select(each) if isinstance(each, QuerySet) else each.get_sql()).run(values)
         for each, values in asked
     ]
-    with ExitStack() as cursors:
-        started = [
-            (sql, cursors.enter_context(connection.cursor()), values) for sql, values in made
-        ]
-        with ExitStack() as joined:
-            if connection.vendor == "postgresql" and not connection.connection.info.pipeline_status:
-                joined.enter_context(connection.wrap_database_errors)
-                joined.enter_context(connection.connection.pipeline())
-            for sql, cursor, values in started:
-                sql.start(cursor, values)
-        return [sql.finish(cursor) for sql, cursor, _ in started]
 
 
-class _CommitSoon(_Statement):
+def commit_soon() -> None:
     """Let the transaction commit without waiting for the disk: a crash of the machine within a
     second takes it back. SQLite always waits.
     """
-
-    def _make(self) -> _Sql:
-        # Local: https://www.postgresql.org/docs/current/functions-admin.html#FUNCTIONS-ADMIN-SET
-        text = "SELECT set_config('synchronous_commit', 'off', true)"
-        return _Sql(text=text if connection.vendor == "postgresql" else "SELECT 1", parameters=())
-
-
-# The first of the statements of `read_together`, outside a transaction.
-commit_soon: Asked = (_CommitSoon(), {})
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("SET LOCAL synchronous_commit TO off")
 
 
 class Questions(_Statement):
@@ -253,7 +228,7 @@ class Questions(_Statement):
 
 class Update(_Statement):
     """One UPDATE of the rows of a queryset; the result has the `returning` columns of each changed
-    row. Without such columns a pipeline need not wait for it.
+    row.
     """
 
     def __init__(
@@ -326,13 +301,12 @@ def database_now() -> datetime:
         return datetime.fromisoformat(cursor.fetchone()[0]).replace(tzinfo=UTC)
 
 
-def start_update(
+def update_row(
     row: Model, *conditions: Q, where: Mapping[str, Any], changes: Mapping[str, Any]
-) -> Callable[[], bool]:
-    """Send an UPDATE of the row if all conditions hold, and return what finishes it.
+) -> bool:
+    """Update the row if all conditions hold, and copy the new values to `row`; return False if they
+    did not hold.
 
-    That copies the new values to `row`, and returns False if the conditions did not hold. A
-    pipeline need not wait before it.
     The SQL is compiled once for changes of the same columns, as long as the expressions among them
     are the same.
     """
@@ -345,21 +319,11 @@ def start_update(
     }
     make = _update_of_row.__wrapped__ if conditions else _update_of_row
     made = make(type(row), conditions, tuple(wanted), tuple(given), computed, connection.vendor)
-    cursor = connection.cursor()
-    made.start(cursor, given | {f"if {name}": value for name, value in wanted.items()})
-
-    def finish() -> bool:
-        with cursor:
-            changed = made.finish(cursor)
-        for values in changed:
-            for name, value in zip(columns_of(type(row)), values, strict=True):
-                setattr(row, name, value)
-        return bool(changed)
-
-    if connection.vendor == "postgresql":
-        return finish
-    done = finish()  # SQLite cannot commit before the rows are fetched
-    return lambda: done
+    changed = made.run(given | {f"if {name}": value for name, value in wanted.items()})
+    for values in changed:
+        for name, value in zip(columns_of(type(row)), values, strict=True):
+            setattr(row, name, value)
+    return bool(changed)
 
 
 @lru_cache(maxsize=64)

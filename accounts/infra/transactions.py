@@ -1,5 +1,4 @@
-"""Transactions of people's requests: the order of their locks, retries after a deadlock, and
-pipelines.
+"""Transactions of people's requests: the order of their locks, and retries after a deadlock.
 
 The lock order is the same everywhere: the mailbox, its rules, actions by id, a token, the audit
 chain of the mailbox, the audit chain of people. A row is locked FOR NO KEY UPDATE. Then a foreign
@@ -8,13 +7,12 @@ key to it, which PostgreSQL checks at COMMIT, does not wait for it.
 
 import random
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
 import structlog
-from django.db import DEFAULT_DB_ALIAS, OperationalError, connection, connections, transaction
+from django.db import DEFAULT_DB_ALIAS, OperationalError, connections
 
 log = structlog.get_logger(__name__)
 
@@ -56,41 +54,3 @@ def retry_if_rolled_back(function: Callable[P, R]) -> Callable[P, R]:
         raise AssertionError("the last round returns or raises")
 
     return run
-
-
-@contextmanager
-def pipeline() -> Iterator[None]:
-    """Send the statements of the block without waiting for each one; needs a transaction.
-
-    PostgreSQL runs them in the same order and with the same result. The block waits where it reads
-    rows, and at its end. An error may appear only there, so do not catch one inside the block. An
-    `update()` of a queryset returns no count inside it.
-    """
-    assert connection.in_atomic_block, "without a transaction, half of the statements could count"
-    if connection.vendor != "postgresql" or connection.connection.info.pipeline_status:
-        yield
-        return
-    from psycopg.errors import PipelineAborted  # with SQLite the library is not loaded
-
-    with connection.wrap_database_errors:
-        try:
-            with connection.connection.pipeline():
-                yield
-        except PipelineAborted as aborted:
-            # The statements after the one that failed are aborted, which hides its error.
-            raise (aborted.__context__ or aborted) from None
-
-
-@contextmanager
-def pipelined_transaction() -> Iterator[None]:
-    """Run the block in a transaction and in a pipeline; COMMIT goes with the last writes.
-
-    Django then finds the transaction ended and sends nothing. Inside another transaction the block
-    is a savepoint.
-    """
-    is_outermost = not connection.in_atomic_block
-    with transaction.atomic(), pipeline():
-        yield
-        if is_outermost and connection.vendor == "postgresql":
-            with connection.cursor() as cursor:
-                cursor.execute("COMMIT")

@@ -15,7 +15,6 @@ from django.db import transaction
 from django.utils import timezone
 
 from accounts.infra.compiled_sql import Insert, Select, Update, slot
-from accounts.infra.transactions import pipeline
 from accounts.models import Mailbox
 from approvals.models import AuditChain, AuditEvent, PendingAction
 from approvals.models.audit import NO_MAILBOX, PEOPLE
@@ -100,20 +99,19 @@ def record(
             previous=end.head,
         )
         link.hash = hash_of(link)
-        with pipeline():
-            _append(
-                chain=chain_id,
-                mailbox=mailbox_id,
-                sequence=link.sequence,
-                at=link.at,
-                event=event,
-                action_id=action_id,
-                actor=actor,
-                data=data,
-                previous=end.head,
-                hash=link.hash,
-            )
-            _move_head(pk=chain_id, length=link.sequence, head=link.hash)
+        _append(
+            chain=chain_id,
+            mailbox=mailbox_id,
+            sequence=link.sequence,
+            at=link.at,
+            event=event,
+            action_id=action_id,
+            actor=actor,
+            data=data,
+            previous=end.head,
+            hash=link.hash,
+        )
+        _move_head(pk=chain_id, length=link.sequence, head=link.hash)
     end.length, end.head = link.sequence, link.hash
     return link
 
@@ -130,7 +128,7 @@ def _lock_end(chain_id: UUID, mailbox_id: UUID | None) -> LockedEnd:
     """
     end = read_end(end_of_chain(pk=chain_id))
     if end is None:
-        # Another transaction may create it too. No savepoint, because a pipeline may be open.
+        # Another transaction may create it too.
         first = AuditChain(pk=chain_id, mailbox_id=mailbox_id)
         AuditChain.objects.bulk_create([first], ignore_conflicts=True)
         end = read_end(end_of_chain(pk=chain_id))

@@ -9,7 +9,7 @@ from uuid import UUID
 from django.db.models import Exists, OuterRef, Subquery
 from django.db.models.functions import Now
 
-from accounts.infra.compiled_sql import Rows, Select, read_together, slot
+from accounts.infra.compiled_sql import Rows, Select, read_all, slot
 from accounts.infra.problems import not_found
 from accounts.models import ApiToken, Membership, Role, User
 from approvals.audit import chain
@@ -94,10 +94,10 @@ def lock_action(action_id: UUID) -> PendingAction:
 def lock_ballot(seen: PendingAction, person: User) -> Ballot:
     """Lock an action that was read before, and read what an approval by this person depends on.
 
-    All of it is read under the lock. `seen` only says what to ask for, so that one wait is enough.
+    All of it is read under the lock. `seen` only says what to ask for.
     """
     approved = describe_approved(seen)
-    locked, policy, role, revision, approvals, around, end = read_together(
+    locked, policy, role, revision, approvals, around, end = read_all(
         (_locked, {"pk": seen.pk}),
         (policy_rows, {"mailbox": seen.mailbox_id}),
         (_person, {"pk": person.pk, "mailbox": seen.mailbox_id}),

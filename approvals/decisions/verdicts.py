@@ -14,7 +14,7 @@ from django.utils import timezone
 from accounts.access.caller import Caller
 from accounts.infra.problems import Problem, not_found
 from accounts.infra.texts import join, translatable
-from accounts.infra.transactions import pipeline, pipelined_transaction, retry_if_rolled_back
+from accounts.infra.transactions import retry_if_rolled_back
 from accounts.models import Mailbox, User
 from approvals.audit import anchors, chain
 from approvals.core.kinds import get_kind
@@ -70,7 +70,7 @@ def approve(
         seen = read.action
     if (seen.status, seen.digest, seen.revision) == (Status.PENDING, digest, revision):
         refuse_unseen(seen)
-    with pipelined_transaction():
+    with transaction.atomic():
         ballot = lock_ballot(seen, person)
         action, policy, now = ballot.action, ballot.policy, ballot.now
         refusal = None
@@ -168,38 +168,35 @@ def count_approval(
     """
     needed = count_needed(action, policy)
     seen = last_seen(action, person) == action.revision
-    with pipeline():
-        record_decision(
-            action, person, Decision.Verdict.APPROVED, method=method, at=at, tenure=tenure
+    record_decision(action, person, Decision.Verdict.APPROVED, method=method, at=at, tenure=tenure)
+    if given >= needed:
+        moved = action.move(
+            Status.PENDING,
+            Status.APPROVED,
+            approvals_given=given,
+            approved_at=Now(),
+            returned=None,
+            rules_version=policy.version,
+            **leave_times(action, policy),
         )
-        if given >= needed:
-            moved = action.move(
-                Status.PENDING,
-                Status.APPROVED,
-                approvals_given=given,
-                approved_at=Now(),
-                returned=None,
-                rules_version=policy.version,
-                **leave_times(action, policy),
-            )
-            assert moved, "the row is locked"
-            # The row is the outbox and the queue only notifies: a failed notification costs a few
-            # seconds, never the mail.
-            transaction.on_commit(lambda: queue().notify(action.id), robust=True)
-        else:
-            PendingAction.objects.filter(pk=action.pk).update(approvals_given=given)
-        link = chain.record(
-            mailbox=action.mailbox_id,
-            event="approved",
-            actor=f"user:{person.pk}",
-            action_id=action.id,
-            end=end,
-            digest=action.digest,
-            revision=action.revision,
-            given=given,
-            needed=needed,
-            seen=seen,
-        )
+        assert moved, "the row is locked"
+        # The row is the outbox and the queue only notifies: a failed notification costs a few
+        # seconds, never the mail.
+        transaction.on_commit(lambda: queue().notify(action.id), robust=True)
+    else:
+        PendingAction.objects.filter(pk=action.pk).update(approvals_given=given)
+    link = chain.record(
+        mailbox=action.mailbox_id,
+        event="approved",
+        actor=f"user:{person.pk}",
+        action_id=action.id,
+        end=end,
+        digest=action.digest,
+        revision=action.revision,
+        given=given,
+        needed=needed,
+        seen=seen,
+    )
     anchors.append_after_commit(link)
 
 

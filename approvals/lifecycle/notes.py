@@ -6,7 +6,7 @@ from uuid import UUID
 
 from django.db.models import Exists, OuterRef, QuerySet
 
-from accounts.infra.compiled_sql import Select, columns_of, instance, read_together, slot
+from accounts.infra.compiled_sql import Select, columns_of, instance, read_all, slot
 from approvals.audit import chain
 from approvals.core.digest import digest_of
 from approvals.core.types import Remarks
@@ -45,7 +45,7 @@ def hash_of(action_id: UUID, remarks: Remarks) -> str:
 def remarks_of(action: PendingAction) -> Remarks:
     """Return what the proposer said; empty after a purge."""
     of_action = {"action": action.pk}
-    return remarks_from(*read_together((note_rows, of_action), (metadata_rows, of_action)))
+    return remarks_from(*read_all((note_rows, of_action), (metadata_rows, of_action)))
 
 
 def remarks_from(found: Sequence[tuple[Any, ...]], pairs: Sequence[tuple[Any, ...]]) -> Remarks:

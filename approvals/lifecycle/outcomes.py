@@ -9,9 +9,8 @@ from django.db import transaction
 from django.db.models import F
 from django.db.models.functions import Greatest, Now
 
-from accounts.infra.compiled_sql import Select, instance, read_together, slot
+from accounts.infra.compiled_sql import Select, instance, read_all, slot
 from accounts.infra.texts import Translatable, dump_texts, join, translatable
-from accounts.infra.transactions import pipelined_transaction
 from approvals.audit import chain
 from approvals.core.states import OPEN, Status
 from approvals.core.types import BEFORE_WIRE, Outcome, PreviewWarning
@@ -131,8 +130,8 @@ def _record(
     *,
     came_back: bool = False,
 ) -> bool:
-    with pipelined_transaction():
-        found, tried, end = read_together(
+    with transaction.atomic():
+        found, tried, end = read_all(
             (_locked, {"pk": action_id}),
             (_tried, {"action": action_id, "fence": fence}),
             (chain.end_of_action, {"action": action_id}),
@@ -153,9 +152,7 @@ def _record(
         if doubted and following.status is Status.APPROVED and not came_back:
             raise _CameBack
         _write(attempt, outcome, evidence)
-        moved = action.start_move(
-            source, following.status, **{**_changes(outcome, following), **changes}
-        )
+        moved = action.move(source, following.status, **{**_changes(outcome, following), **changes})
         if following.rest is not None:
             _start_cool_down(action, following)
         proven: dict[str, Any] = {"proof": outcome.proof.kind} if outcome.proof else {}
@@ -170,7 +167,7 @@ def _record(
             evidence=evidence,
             **proven,
         )
-    return moved()
+    return moved
 
 
 def _changes(outcome: Outcome, following: backoff.Next) -> dict[str, Any]:

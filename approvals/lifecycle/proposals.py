@@ -10,7 +10,7 @@ from accounts.access.caller import Caller
 from accounts.access.rate_limits import TOKENS_OF_A_PERSON
 from accounts.infra.problems import Problem, not_found
 from accounts.infra.texts import join, translatable
-from accounts.infra.transactions import pipelined_transaction, retry_if_rolled_back
+from accounts.infra.transactions import retry_if_rolled_back
 from accounts.models import Mailbox, User
 from approvals import blobs
 from approvals.audit import chain
@@ -113,7 +113,7 @@ def propose(
 
 
 @retry_if_rolled_back
-@pipelined_transaction()
+@transaction.atomic
 def _store(
     caller: Caller,
     mailbox: Mailbox,

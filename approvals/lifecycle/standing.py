@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from accounts.access.caller import Caller
 from accounts.access.rate_limits import TOKENS_OF_A_PERSON
-from accounts.infra.compiled_sql import Asked, Select, read_together, slot
+from accounts.infra.compiled_sql import Asked, Select, read_all, slot
 from accounts.models import Mailbox
 from approvals.core.states import Status
 from approvals.models import ApprovalPolicy, PendingAction
@@ -53,7 +53,7 @@ def read_standing(
 ) -> tuple[Standing, list[Sequence[tuple[Any, ...]]]]:
     """Return the standing of a new proposal, and the rows of the other questions."""
     window = timedelta(seconds=settings.DUPLICATE_WINDOW_SECONDS)
-    others, policy, *answers = read_together(
+    others, policy, *answers = read_all(
         (
             _others(settings.MAILHUB_PENDING_PROPOSALS * TOKENS_OF_A_PERSON),
             {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -11,7 +11,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
 
-from accounts.infra.compiled_sql import start_update
+from accounts.infra.compiled_sql import update_row
 from accounts.infra.credentials import CannotDecrypt
 from accounts.infra.fields import EncryptedBinaryField
 from accounts.models import Mailbox
@@ -200,18 +200,12 @@ class PendingAction(models.Model):
         This is the only way to change it. A move to `approved` also signs the order to leave, for
         the row as `self` shows it: lock the row first.
         """
-        return self.start_move(source, target, *conditions, **changes)()
-
-    def start_move(
-        self, source: Status, target: Status, *conditions: Q, **changes: Any
-    ) -> Callable[[], bool]:
-        """Send the UPDATE of `move`, and return what finishes it; a pipeline need not wait."""
         assert target in TRANSITIONS[source], f"{source} → {target} is not a transition"
         if target is not Status.EXECUTING:
             changes.setdefault("lease_until", None)
         if target is Status.APPROVED:
             changes["order_seal"] = sign_order(self)
-        return start_update(
+        return update_row(
             self, *conditions, where={"status": source}, changes={"status": target, **changes}
         )
 

@@ -10,7 +10,7 @@ from django.http import HttpRequest
 from django.utils import timezone
 
 from accounts.access.roles import held_mailboxes
-from accounts.infra.compiled_sql import Asked, Select, columns_of, instance, read_together, slot
+from accounts.infra.compiled_sql import Asked, Select, columns_of, instance, read_all, slot
 from accounts.models import Mailbox, Membership, Role, User
 from approvals.audit import feed
 from approvals.core.states import Status
@@ -62,8 +62,8 @@ _views = Select(
 
 
 def read_frame(person: User) -> Frame:
-    """Read the frame in one wait for PostgreSQL."""
-    return load_frame(person, read_together(*reads_of_frame(person)))
+    """Read the frame."""
+    return load_frame(person, read_all(*reads_of_frame(person)))
 
 
 def reads_of_frame(person: User) -> tuple[Asked, ...]:

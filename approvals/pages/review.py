@@ -59,7 +59,7 @@ def visible_action(request: AuthenticatedRequest, action_id: UUID) -> PendingAct
 
 
 def action_with_content(request: AuthenticatedRequest, action_id: UUID) -> PendingAction:
-    """Return the same action with its present revision, read in one wait."""
+    """Return the same action with its present revision."""
     action = read_visible(request.user, action_id)
     if action is None:
         raise Http404

@@ -1,4 +1,4 @@
-"""The rows that the review page needs about an action, read in one wait for PostgreSQL.
+"""The rows that the review page needs about an action.
 
 Each part is read and understood by the module of its subject.
 """
@@ -11,7 +11,7 @@ from uuid import UUID
 from django.db.models import F
 
 from accounts.access.roles import role_rows
-from accounts.infra.compiled_sql import Asked, Rows, read_together, slot
+from accounts.infra.compiled_sql import Asked, Rows, read_all, slot
 from accounts.models import Membership, Role, User
 from approvals.core.states import Status
 from approvals.core.types import Remarks
@@ -82,7 +82,7 @@ class ReviewReads:
 
 def read_visible(person: User, action_id: UUID) -> PendingAction | None:
     """Read an action of this person's mailboxes with its present revision; None for any other."""
-    found, present = read_together(
+    found, present = read_all(
         (_visible, {"person": person.pk, "action": action_id}), (_present, {"action": action_id})
     )
     for action in _visible.load(found):
@@ -95,7 +95,7 @@ def read_review(person: User, action: PendingAction, *, framed: bool) -> ReviewR
     """Read all of it."""
     frame = reads_of_frame(person) if framed else ()
     asked = _reads_about(person, action)
-    rows = read_together(*frame, *asked.values())
+    rows = read_all(*frame, *asked.values())
     found = dict(zip(asked, rows[len(frame) :], strict=True))
     return ReviewReads(
         frame=load_frame(person, rows[: len(frame)]) if frame else None,

@@ -6,7 +6,7 @@ from datetime import timedelta
 from uuid import UUID
 
 from django.conf import settings
-from django.db import IntegrityError
+from django.db import IntegrityError, transaction
 from django.db.models import DurationField, F, Q, QuerySet
 from django.db.models.functions import Now
 
@@ -16,10 +16,9 @@ from accounts.infra.compiled_sql import (
     Select,
     Slot,
     Update,
-    read_together,
+    read_all,
     slot,
 )
-from accounts.infra.transactions import pipelined_transaction
 from accounts.models import Mailbox
 from approvals.audit import anchors, chain
 from approvals.core.signatures import verify_order
@@ -111,9 +110,9 @@ def take_claim(action: PendingAction, worker: str) -> Claim | None:
         return None
     approved = describe_approved(action)
     try:
-        with pipelined_transaction():
+        with transaction.atomic():
             # The claim is for the round that was rechecked, not a later one.
-            claimed, approvals, mailbox, end, of_server = read_together(
+            claimed, approvals, mailbox, end, of_server = read_all(
                 (
                     _claim,
                     {

@@ -13,7 +13,7 @@ from django.db import transaction
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
-from accounts.infra.compiled_sql import Update, commit_soon, read_together, slot
+from accounts.infra.compiled_sql import Update, commit_soon, slot
 from approvals.audit import chain
 from approvals.core.kinds import get_kind
 from approvals.core.types import Compares, LeaseLost
@@ -69,9 +69,9 @@ def settle_one(action_id: UUID) -> None:
     the work is repeated later. Each part of it is idempotent, so neither commit waits for the disk.
     """
     began = time.clock_gettime(time.CLOCK_BOOTTIME)  # before the lease does
-    taken, found = read_together(
-        commit_soon, (_take, {"pk": action_id}), (with_content, {"pk": action_id})
-    )[1:]
+    with transaction.atomic():
+        commit_soon()
+        taken, found = _take(pk=action_id), with_content(pk=action_id)
     read = read_from(found)
     assert read is not None, "an action is never deleted"
     if not taken:
@@ -93,7 +93,9 @@ def settle_one(action_id: UUID) -> None:
     if differs:
         _record_difference(read.action, differs)
     preparation.forget(read)
-    read_together(commit_soon, (_mark_settled, {"pk": action_id}))
+    with transaction.atomic():
+        commit_soon()
+        _mark_settled(pk=action_id)
 
 
 @transaction.atomic

@@ -14,7 +14,7 @@ from django.db.models import Count, Min, Q
 from django.utils import timezone
 
 from accounts.connect import mailbox_status
-from accounts.infra.compiled_sql import Asked, Select, read_together, slot
+from accounts.infra.compiled_sql import Asked, Select, read_all, slot
 from accounts.models import Mailbox
 from tools.mail.message.content import Original
 from tools.mail.message.markup import whole_text
@@ -235,7 +235,7 @@ def _look_up(
     found: Sequence[Sequence[tuple[Any, ...]]] | None = None,
 ) -> tuple[tuple[str, ...], Known]:
     """Return those of the addresses that the mailbox does not know, and all domains that it knows."""
-    digests, domains = found or read_together(*questions(mailbox, addresses))
+    digests, domains = found or read_all(*questions(mailbox, addresses))
     known = {_digest(mailbox.address), *(digest for (digest,) in digests)}
     unknown = tuple(address for address in addresses if _digest(address) not in known)
     return unknown, {
