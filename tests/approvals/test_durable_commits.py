@@ -89,6 +89,7 @@ def _no_log(settings: Any) -> Iterator[None]:
     request_log.WRITER.flush()
 
 
+@pytest.mark.goal("N2")
 def test_steps_make_few_durable_commits(api: Api, reviewer: Reviewer) -> None:
     make_all()
     ids: list[str] = []
