@@ -345,7 +345,7 @@ def test_decisions_work_without_scripts(
         page.goto(f"/actions/{ids['ask_back']}/")
         page.locator("summary", has_text="Request changes").click()
         page.get_by_label("What should change?").fill("Shorter, please")
-        page.locator("form[data-action=ask_back] button").click()
+        page.locator("form[data-action=ask_back] button:not([type=button])").click()
         expect(page.get_by_text("Shorter, please").first).to_be_visible()
 
         page.goto("/?q=bulk")

@@ -129,12 +129,14 @@ def test_keyboard_is_enough_to_write_decide_undo_and_rule(
         ):
             page.keyboard.press(key)
             expect(at).to_have_attribute("data-id", expected)
-        for key, each in (("j", alike[1]), ("k", alike[0]), ("j", alike[1])):
+        for key, each in (("j", alike[1]), ("k", alike[0])):
             # Only a mail that was in view for a second is approved together with others.
             with page.expect_response(f"**/actions/{each}/presence/"):
                 page.keyboard.press(key)
                 expect(page.locator(f"#pane [data-action-id='{each}']")).to_be_visible()
                 read(page)
+        page.keyboard.press("j")
+        expect(at).to_have_attribute("data-id", alike[1])
         page.keyboard.press("x")
         choose(page, "approve the selected")
         page.keyboard.press("Enter")
