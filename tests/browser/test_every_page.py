@@ -54,10 +54,11 @@ SAMPLE_OF_ANOTHER_LANGUAGE = {
     *("/? (alice)", "risky (alice)", "/compose/ (alice)", "/mailboxes/connect/imap/ (alice)"),
     *("what a webhook was told (alice)", "/sign-in/ (nobody)"),
 }
-# The controls of a page; Tab reaches one of a group of radio buttons.
+# The controls of a page; Tab reaches one of a group of radio buttons. A row that changes meanwhile is drawn again, so
+# controls with the same text count as one.
 REACHED = """() => {
   window.reached = new Set();
-  document.addEventListener("focusin", (event) => window.reached.add(event.target));
+  document.addEventListener("focusin", (event) => window.reached.add(event.target).add(event.target.outerHTML));
   window.addEventListener("blur", () => window.reached.add(document.activeElement));  // into a frame
   window.controls = () => [...document.querySelectorAll("a[href], button, input, select, textarea, summary, iframe")]
     .filter((each) => !each.disabled && each.type !== "radio" && each.checkVisibility({ visibilityProperty: true }));
@@ -167,7 +168,7 @@ def out_of_reach(page: Page) -> list[str]:
         page.keyboard.press("Tab")
         pressed += 1
     missed: list[str] = page.evaluate(
-        "window.controls().filter((each) => !window.reached.has(each)).map((each) => each.outerHTML.slice(0, 160))"
+        "window.controls().filter((each) => !window.reached.has(each) && !window.reached.has(each.outerHTML)).map((each) => each.outerHTML.slice(0, 160))"
     )
     return missed
 
