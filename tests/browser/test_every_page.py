@@ -60,6 +60,8 @@ REACHED = """() => {
   window.reached = new Set();
   document.addEventListener("focusin", (event) => window.reached.add(event.target).add(event.target.outerHTML));
   window.addEventListener("blur", () => window.reached.add(document.activeElement));  // into a frame
+  window.missed = () => window.controls().filter((each) => !reached.has(each) && !reached.has(each.outerHTML))
+    .map((each) => each.outerHTML.slice(0, 160));
   window.controls = () => [...document.querySelectorAll("a[href], button, input, select, textarea, summary, iframe")]
     .filter((each) => !each.disabled && each.type !== "radio" && each.checkVisibility({ visibilityProperty: true }));
 }"""
@@ -167,9 +169,7 @@ def out_of_reach(page: Page) -> list[str]:
         expect(page.locator("[aria-busy=true]")).to_have_count(0)
         page.keyboard.press("Tab")
         pressed += 1
-    missed: list[str] = page.evaluate(
-        "window.controls().filter((each) => !window.reached.has(each) && !window.reached.has(each.outerHTML)).map((each) => each.outerHTML.slice(0, 160))"
-    )
+    missed: list[str] = page.evaluate("window.missed()")
     return missed
 
 
