@@ -96,9 +96,6 @@ def _is_in_clear(column: str) -> str:
     return f"NEW.{column} IS NOT NULL AND {begins} <> '{MAGIC.hex()}'"
 
 
-_IN_NO_OR_BOTH = "(NEW.content IS NULL) <> (NEW.stored_as <> '')"  # places of a Blob
-
-
 _ENDED = f"a.status IN ({_join_values(FINAL)})"
 
 
@@ -245,16 +242,16 @@ RULES = (
         name="blob_of_pending",
         table="approvals_blob",
         event="INSERT",
-        refused_when=_child("NEW", "a.status = 'pending'") + f" OR {_IN_NO_OR_BOTH}",
-        says="bytes are added while the action is pending, to the row or to the bucket",
+        refused_when=_child("NEW", "a.status = 'pending'"),
+        says="bytes are added while the action is pending",
     ),
     Rule(
         name="blob_never_changed",
         table="approvals_blob",
         event="UPDATE",
         refused_when=is_changed("id", "action_id", "sha256")
-        + f" OR (({is_changed('content')}) AND {_is_in_clear('content')}) OR {_IN_NO_OR_BOTH}",
-        says="bytes are never changed, only encrypted, or moved between the row and the bucket",
+        + f" OR (({is_changed('content')}) AND {_is_in_clear('content')})",
+        says="bytes are never changed, only encrypted",
     ),
     Rule(
         name="blob_deleted_after_the_end",

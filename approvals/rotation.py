@@ -14,7 +14,6 @@ from django.db.models.functions import Substr
 from accounts.infra.credentials import CannotDecrypt
 from accounts.infra.fields import Encrypted
 from accounts.infra.keys import HEAD_BYTES, MAGIC, first_key_id
-from approvals import blobs
 from approvals.core import at_rest
 from approvals.core.signatures import sign_decision, sign_order, verify_decision, verify_order
 from approvals.core.states import Status
@@ -73,7 +72,6 @@ def encrypt_content() -> list[str]:
     quick.
     """
     lost = [f"revision {pk}" for pk in _each_revision() if not _encrypt_revision(pk)]
-    lost += _renew_objects()
     for model in apps.get_models():
         for column in model._meta.concrete_fields:
             if isinstance(column, Encrypted):
@@ -109,18 +107,6 @@ def _encrypt_revision(key: int) -> bool:
         return False
     there.update(**{name: getattr(row, name) for name in columns[2:]})
     return True
-
-
-def _renew_objects() -> Iterator[str]:
-    """Encrypt the objects in the bucket, and yield the names of those that cannot be read."""
-    for row in blobs.list_on_other_keys():
-        try:
-            blobs.rewrite(row, in_bucket=True)
-        except blobs.ContentUnavailable as error:
-            if error.reason == blobs.UNREACHABLE:  # each other object would take as long
-                yield "the bucket, which does not answer"
-                return
-            yield f"object of blob {row.pk}"
 
 
 def _each_revision() -> Iterator[int]:

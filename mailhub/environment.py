@@ -29,7 +29,6 @@ from mailhub.endpoints import mail_settings as mail_settings
 from mailhub.environment_agent import AgentEnvironment
 from mailhub.environment_api import ApiEnvironment
 from mailhub.environment_people import PeopleEnvironment
-from mailhub.environment_storage import StorageEnvironment
 from mailhub.home import KEY_BYTES, close_to_others, env_file, lock_home, new_key
 from mailhub.sandbox.state import SANDBOX
 
@@ -39,7 +38,7 @@ AMQP_SCHEMES = ("amqp://", "amqps://")
 DELIVERIES_KEPT_DAYS = 31  # webhooks can be delivered again for 30 days, from the audit events
 
 
-class Environment(AgentEnvironment, ApiEnvironment, PeopleEnvironment, StorageEnvironment):
+class Environment(AgentEnvironment, ApiEnvironment, PeopleEnvironment):
     """One field for each variable; the field's description is the line in `.env.example`."""
 
     model_config = SettingsConfigDict(case_sensitive=True, extra="ignore", env_ignore_empty=True)
@@ -357,6 +356,7 @@ def load() -> Environment:
     """Read and check all variables; a wrong or missing value ends the process with one line."""
     home = Path(os.environ.get("MAILHUB_HOME") or "var")
     close_to_others(home)
+    _refuse_gone(home)
     try:
         return Environment(_env_file=env_file(home))
     except ValidationError as error:
@@ -371,6 +371,17 @@ def load() -> Environment:
         sys.exit(f"mailhub cannot start: {wrong}")
     except OSError as error:
         sys.exit(f"mailhub cannot start: {error.filename}: {error.strerror}")
+
+
+def _refuse_gone(home: Path) -> None:
+    """End the process if a setting asks for the bucket of earlier versions, which may hold mail."""
+    given = {**dotenv_values(env_file(home)), **os.environ}
+    for name, harmless in {"MAILHUB_CONTENT_STORE": "database", "MAILHUB_S3_BUCKET": ""}.items():
+        if given.get(name) not in (None, "", harmless):
+            sys.exit(
+                f"mailhub cannot start: {name}: is gone, and messages are in the database. Before this version, set"
+                " MAILHUB_CONTENT_STORE=database in the version that you had, and run its `manage.py move_content`"
+            )
 
 
 def _sentence(kind: str, message: str) -> str:

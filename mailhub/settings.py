@@ -8,7 +8,7 @@ import dj_database_url
 from csp.constants import NONE, SELF
 
 from accounts.infra.foreign_text import parse_url
-from mailhub import environment, environment_storage, logs
+from mailhub import environment, logs
 from mailhub.sandbox.state import LoopbackServers
 
 ENV = environment.load()
@@ -270,9 +270,6 @@ else:
             else {"options": "-c statement_timeout=15min -c jit=off"}
         ),
     } | _given
-
-STORAGES = environment_storage.list_storages(ENV)
-MAILHUB_CONTENT_STORE = ENV.MAILHUB_CONTENT_STORE
 
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 AUTH_USER_MODEL = "accounts.User"

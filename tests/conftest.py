@@ -163,15 +163,6 @@ def _quick(settings: Any) -> None:
     translation.deactivate()  # a request leaves its language in the thread
 
 
-@pytest.fixture(scope="session")
-def s3() -> Iterator[int]:
-    """Yield the port of an S3 server."""
-    from tests.support.servers.s3 import serve_s3  # it imports boto3, which takes half a second
-
-    with serve_s3() as port:
-        yield port
-
-
 @pytest.fixture
 def server() -> Iterator[MemoryServer]:
     """Yield the in-memory mail server; its ledger is independent of the database."""

@@ -24,8 +24,6 @@ USED_ELSEWHERE = {
     "pytest-randomly": ("bin/test", '"randomly"'),
     "pytest-timeout": ("pyproject.toml", "timeout ="),
     "pytest-django": ("pyproject.toml", "DJANGO_SETTINGS_MODULE"),
-    "flask": ("tests/support/servers/s3.py", "flask"),  # of moto's server
-    "flask-cors": ("tests/support/servers/s3.py", "flask_cors"),
     "langchain-anthropic": ("docs/use/agent.md", "anthropic:"),
 }
 STUBS = ("types-", "django-stubs")

@@ -37,7 +37,7 @@ def render_content(action: PendingAction) -> Rendered | None:
 
 
 def refuse_unseen(action: PendingAction) -> None:
-    """Raise `conflict` if no page can show the present content. It may wait for the bucket.
+    """Raise `conflict` if no page can show the present content.
 
     Somebody without a key can only write a preview that is not encrypted, so it counts as unseen.
     """

@@ -36,7 +36,7 @@ with_content = Select(
 _blob = Select(
     lambda: Blob.objects.filter(
         action=slot(Blob, "action"), sha256=slot(Blob, "sha256")
-    ).values_list("content", "stored_as")
+    ).values_list("content")
 )
 
 
@@ -91,9 +91,7 @@ class Read:
         found = _blob.first(action=self.action.pk, sha256=sha256)
         if found is None:
             raise KeyError(sha256)
-        content, stored_as = found
-        row = Blob(action_id=self.action.pk, sha256=sha256, content=content, stored_as=stored_as)
-        return blobs.read(row)
+        return blobs.read(Blob(action_id=self.action.pk, sha256=sha256, content=found[0]))
 
 
 def read_action(action_id: UUID) -> Read | None:

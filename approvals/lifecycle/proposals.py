@@ -72,7 +72,7 @@ def propose(
     Returns the action, and True if the key had led to it before. Raises `policy_blocked` if the
     caller may not propose, or if the rules of the mailbox refuse one of its targets. Raises
     `rate_limited` if too many proposals of this caller wait already, `not_found` or `conflict` if
-    the other action cannot be replaced, and `transient` if the bucket does not take the bytes.
+    the other action cannot be replaced.
     """
     if not caller.may_propose:
         raise Problem(

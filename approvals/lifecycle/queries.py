@@ -242,7 +242,7 @@ def after_cursor(cursor: str | None, *, newest_first: bool, by: str = "created_a
 def blob_of(action: PendingAction, sha256: str) -> bytes:
     """Return bytes that the action's payload names; raises KeyError if they have been purged.
 
-    Raises ContentUnavailable and CannotDecrypt. It may wait for the bucket.
+    Raises ContentUnavailable and CannotDecrypt.
     """
     blob = Blob.objects.filter(action=action, sha256=sha256).first()
     if blob is None:

@@ -6,7 +6,6 @@ from approvals.models.action import (
     IdempotencyRecord,
     PendingAction,
     Revision,
-    UnusedObject,
 )
 from approvals.models.audit import AuditChain, AuditEvent
 from approvals.models.discussion import Assignment, Comment, ReviewText
@@ -57,7 +56,6 @@ __all__ = [
     "Revision",
     "SavedView",
     "Seen",
-    "UnusedObject",
     "Webhook",
     "WebhookCursor",
     "WebhookDelivery",

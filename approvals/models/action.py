@@ -311,44 +311,20 @@ class Revision(models.Model):
 class Blob(models.Model):
     """Bytes that a payload names by their SHA-256: the message as it will leave, attachments.
 
-    They are encrypted in `content`, or the same record is in the bucket, under the name
-    `stored_as`. `approvals.blobs` reads and writes both.
+    They are encrypted in `content`. `approvals.blobs` reads and writes them.
     """
 
     action = models.ForeignKey(PendingAction, models.CASCADE, related_name="blobs")
     sha256 = models.CharField(max_length=64)
-    content = EncryptedBinaryField(bound_by=["action_id", "sha256"], null=True)
-    stored_as = models.CharField(max_length=80, blank=True, default="", db_default="")
+    content = EncryptedBinaryField(bound_by=["action_id", "sha256"])
 
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["action", "sha256"], name="blob_once_an_action"),
-            models.UniqueConstraint(
-                fields=["stored_as"], condition=~Q(stored_as=""), name="blob_once_in_the_bucket"
-            ),
         ]
 
     def __str__(self) -> str:
         return self.sha256
-
-
-class UnusedObject(models.Model):
-    """An object in the bucket that no Blob names yet, or none names any more.
-
-    The row is committed before the object is written. The transaction that adds the Blob deletes
-    it. A sweep removes the object of a row that is still there at `remove_at`.
-    """
-
-    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
-    name = models.CharField(max_length=80)
-    remove_at = models.DateTimeField()
-
-    class Meta:
-        constraints = [models.UniqueConstraint(fields=["name"], name="unused_object_once")]
-        indexes = [models.Index(fields=["remove_at"], name="unused_object_due")]
-
-    def __str__(self) -> str:
-        return self.name
 
 
 class IdempotencyRecord(models.Model):

@@ -22,7 +22,6 @@ from accounts.access import request_log
 from accounts.infra.compiled_sql import Questions, Select, Slot, database_now
 from accounts.infra.texts import translatable
 from accounts.models import Mailbox
-from approvals import blobs
 from approvals.audit import anchors, chain
 from approvals.core.kinds import get_kind
 from approvals.core.queue import queue
@@ -33,7 +32,7 @@ from approvals.lifecycle import notes
 from approvals.lifecycle.backoff import PROBES, lookup_wait
 from approvals.lifecycle.load import load_approved
 from approvals.lifecycle.outcomes import record_outcome
-from approvals.models import Attempt, Decision, PendingAction, Preparation, Revision
+from approvals.models import Attempt, Blob, Decision, PendingAction, Preparation, Revision
 from approvals.rules import conditions
 from approvals.rules.policy import advance_windows, find_closed
 from approvals.webhooks import courier, outbox
@@ -308,7 +307,7 @@ def _purge(action_id: UUID) -> None:
     Revision.objects.filter(action=action_id).update(
         payload={}, preview={}, sealed_payload=None, sealed_preview=None
     )
-    blobs.discard(action_id)
+    Blob.objects.filter(action=action_id).delete()
     Preparation.objects.filter(action=action_id).delete()
     Decision.objects.filter(action=action_id).exclude(note="", passage="").update(
         note="", passage=""
@@ -345,18 +344,13 @@ CLEAN_UP = Background(
     ),
     preparation.tidy,
 )
-OBJECTS = Background(
-    "objects",
-    lambda: blobs.find_unused().order_by("remove_at").values_list("pk", "pk")[:LISTED],
-    blobs.remove_unused,
-)
 reconcile, settle, tidy = LOOKS.finish, SENT_COPIES.finish, CLEAN_UP.finish
 # In this order, because a later task may find work that an earlier one made.
 CHORES: dict[str, Callable[[], object] | Background] = {
     "late": expire, "dead": end_dead_leases, "closed": advance_windows, "void": void.send_back, "to_probe": LOOKS,
     "to_settle": SENT_COPIES, "to_tidy": CLEAN_UP, "old": purge, "to_forget": request_log.forget_old, "due": _notify,
     "to_tell": outbox.gather, "to_deliver": courier.deliver_beside,
-    "unused": OBJECTS, **notification_chores.CHORES,
+    **notification_chores.CHORES,
 }  # fmt: skip
 _questions = Questions(
     lambda: {
@@ -373,7 +367,6 @@ _questions = Questions(
         "due": dispatch.find_free(dispatch.find_unpaused()),
         "to_tell": outbox.find_behind(),
         "to_deliver": courier.due(),
-        "unused": blobs.find_unused(),
         **notification_chores.questions(),
     },
     _find_not_yet_due,

@@ -140,11 +140,19 @@ def _preview(file: Attachment) -> dict[str, Any]:
     return {"text": text[:SHOWN_CHARACTERS], "is_cut": len(text) > SHOWN_CHARACTERS}
 
 
+def _find_action(request: AuthenticatedRequest, action_id: UUID) -> Any:
+    """Raise Http404 if this person may not see the action."""
+    action = queries.find(queries.visible_to(request.user), action_id)
+    if action is None:
+        raise Http404
+    return action
+
+
 def _find(request: AuthenticatedRequest, action_id: UUID, sha256: str) -> tuple[Any, Attachment]:
     """Raise Http404 if this person may not see the action, or the file is gone."""
-    action = queries.find(queries.visible_to(request.user), action_id)
-    payload = action.current.payload if action and action.kind in SORTS else None
-    if action is not None and payload:
+    action = _find_action(request, action_id)
+    payload = action.current.payload if action.kind in SORTS else None
+    if payload:
         with suppress(KeyError):
             source = queries.blob_of(action, MailPayload.from_json(payload).source_sha256)
             for file in attachments_in(source):
@@ -155,9 +163,9 @@ def _find(request: AuthenticatedRequest, action_id: UUID, sha256: str) -> tuple[
 
 def _fetch_received(request: AuthenticatedRequest, action_id: UUID) -> tuple[Any, Attachment]:
     """Raise Http404 if this person may not see the action, or the mailbox has no such file."""
-    action = queries.find(queries.visible_to(request.user), action_id)
+    action = _find_action(request, action_id)
     mail, attachment = (request.GET.get(name, "")[:1000] for name in ("mail", "attachment"))
-    if action is None or not mail or not attachment:
+    if not mail or not attachment:
         raise Http404
     caller = caller_of_session(request)
     try:
