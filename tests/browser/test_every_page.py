@@ -164,7 +164,7 @@ def out_of_reach(page: Page) -> list[str]:
     page.evaluate("document.activeElement.blur()")
     page.evaluate(REACHED)
     pressed = 0
-    while pressed < page.evaluate("window.controls().length") + 10:
+    while pressed < page.evaluate("window.controls().length") + 40:
         # The message of the focused row is fetched and shown beside the list.
         expect(page.locator("[aria-busy=true]")).to_have_count(0)
         page.keyboard.press("Tab")
