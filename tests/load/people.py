@@ -7,8 +7,8 @@ from random import Random
 from uuid import UUID
 
 from accounts.models import ApiToken, Mailbox, Membership, Role, User
-from approvals.management.load.writing import Writer
 from approvals.models import ApprovalPolicy, AuditChain, Pause
+from tests.load.writing import Writer
 
 # People who approve for so many mailboxes, to try how the pages do for each of them.
 SIZES = (5, 50, 1_000, 10_000)

@@ -10,11 +10,11 @@ from django.utils import timezone
 
 from accounts.models import Mailbox, User
 from approvals import guards
-from approvals.management.load import actions
-from approvals.management.load.actions import Chains, Content
-from approvals.management.load.people import domain_of, write_mailboxes
-from approvals.management.load.writing import Writer
 from approvals.pauses import restored
+from tests.load import actions
+from tests.load.actions import Chains, Content
+from tests.load.people import domain_of, write_mailboxes
+from tests.load.writing import Writer
 
 ROWS = 50_000  # that are written together
 
@@ -69,7 +69,7 @@ def fill(
 
 
 def _write(shape: Shape, content: Content, report: Callable[[int], None]) -> None:
-    chosen = Random(shape.seed)  # noqa: S311  # no secret depends on it
+    chosen = Random(shape.seed)  # no secret depends on it
     now, writer, chains = timezone.now(), Writer(), Chains()
     boxes = write_mailboxes(
         writer,

@@ -4,9 +4,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from approvals.management.load.fill import AlreadyInUseError, Shape, fill
-from approvals.management.load.people import domain_of
-from mailhub.load_content import make_mail
+from tests.load.content import make_mail
+from tests.load.fill import AlreadyInUseError, Shape, fill
+from tests.load.people import domain_of
 
 
 class Command(BaseCommand):

@@ -7,7 +7,7 @@ from random import Random
 from django.utils import timezone
 
 from approvals.core.types import Preview, Proposal, Target
-from approvals.management.load.people import Box
+from tests.load.people import Box
 from tools.sending.payload import VERSION
 
 FIRST = "Mira Jonas Aiko Priya Samuel Lena Tomás Wei Fatima Olga Nils Rosa".split()

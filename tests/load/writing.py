@@ -61,7 +61,7 @@ def _write(model: type[Model], rows: list[list[Any]]) -> None:
     with connection.cursor() as cursor:
         if connection.vendor != "postgresql":
             places = ", ".join(["%s"] * len(names))
-            cursor.executemany(f"INSERT INTO {table} VALUES ({places})", rows)  # noqa: S608  # names of columns
+            cursor.executemany(f"INSERT INTO {table} VALUES ({places})", rows)  # names of columns
             return
         with cursor.copy(f"COPY {table} FROM STDIN") as copy:
             for row in rows:

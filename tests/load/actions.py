@@ -14,8 +14,6 @@ from approvals.core.at_rest import encrypt_revision
 from approvals.core.digest import digest_of
 from approvals.core.states import FINAL, Status
 from approvals.core.types import Proposal
-from approvals.management.load.people import PROGRAM, Box, random_id
-from approvals.management.load.writing import Writer
 from approvals.models import (
     Attempt,
     AuditChain,
@@ -26,6 +24,8 @@ from approvals.models import (
     PendingAction,
     Revision,
 )
+from tests.load.people import PROGRAM, Box, random_id
+from tests.load.writing import Writer
 
 TOOL = "send_email"
 PERIOD = timedelta(days=360)  # over which the finished actions are spread
