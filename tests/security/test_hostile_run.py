@@ -33,7 +33,7 @@ SMTP: list[tuple[Harm, str]] = [
     ("silent", "dot"), ("endless_line", "data"), ("drip", "mail"), ("drip", "greeting"),
 ]  # fmt: skip
 IMAP: list[tuple[Harm, str]] = [
-    ("drip", "search"), ("literal", "select"), ("endless_lines", "fetch"), ("silent", "login"),
+    ("drip", "search"), ("literal", "examine"), ("endless_lines", "fetch"), ("silent", "login"),
     ("endless_line", "list"), ("literal_in_pieces", "search"), ("digits", "fetch"), ("drip", "greeting"),
 ]  # fmt: skip
 LEAVES_SECONDS = 20.0  # maximum on a busy machine

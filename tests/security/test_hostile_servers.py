@@ -90,7 +90,7 @@ def test_signing_in_to_hostile_smtp_ends(harm: Harm, at: str) -> None:
         open_smtp(access(smtp=server.port), seconds=SECONDS)
 
 
-@pytest.mark.parametrize("at", ["select", "search", "fetch"])
+@pytest.mark.parametrize("at", ["examine", "search", "fetch"])
 @pytest.mark.parametrize("harm", ["drip", "silent", "digits"])
 def test_reading_a_hostile_mailbox_ends(harm: Harm, at: str, settings: Any) -> None:
     settings.MAILHUB_REQUEST_SECONDS = SECONDS

@@ -104,7 +104,7 @@ def office(db: None, dovecot: Dovecot) -> Iterator[Office]:
 @pytest.fixture
 def plain_office(db: None) -> Iterator[Office]:
     """Yield an office on a server that gives no folder a role and creates none by itself."""
-    with Dovecot(roles=False) as server, opened(server) as found:
+    with Dovecot(namespace="") as server, opened(server) as found:
         yield found
 
 

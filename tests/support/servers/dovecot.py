@@ -61,8 +61,8 @@ userdb {{
 }}
 namespace inbox {{
   inbox = yes
-{roles}}}
-"""
+{namespace}}}
+{more}"""
 
 ROLES = """  mailbox Drafts {
     special_use = \\Drafts
@@ -94,9 +94,10 @@ class Dovecot(Service):
 
     name = "dovecot"
 
-    def __init__(self, *, roles: bool = True) -> None:
+    def __init__(self, *, namespace: str = ROLES, more: str = "") -> None:
+        """Take the settings of the namespace, and further settings."""
         super().__init__()
-        self._roles = ROLES if roles else ""
+        self._namespace, self._more = namespace, more
         self._clients: dict[str, IMAPClient] = {}
 
     def prepare(self) -> None:
@@ -110,7 +111,8 @@ class Dovecot(Service):
         (self.folder / "dovecot.conf").write_text(
             CONFIG.format(
                 folder=self.folder,
-                roles=self._roles,
+                namespace=self._namespace,
+                more=self._more,
                 port=self.port,
                 password=PASSWORD,
                 uid=mail.pw_uid,

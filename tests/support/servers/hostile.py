@@ -117,7 +117,7 @@ class HostileImap(Hostile):
                 verb = rest.removeprefix(b"UID ").split(b" ")[0].upper()
                 untagged = {
                     b"CAPABILITY": b"* CAPABILITY IMAP4rev1\r\n",
-                    b"SELECT": b"* 3 EXISTS\r\n* OK [UIDVALIDITY 1] x\r\n* OK [UIDNEXT 4] x\r\n",
+                    b"EXAMINE": b"* 3 EXISTS\r\n* OK [UIDVALIDITY 1] x\r\n* OK [UIDNEXT 4] x\r\n",
                     b"SEARCH": b"* SEARCH 1 2 3\r\n",
                     b"LIST": b'* LIST (\\Sent) "/" "Sent"\r\n',
                 }.get(verb, b"")

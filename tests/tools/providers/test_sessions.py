@@ -46,7 +46,7 @@ def test_second_read_neither_signs_in_nor_selects_again(
     provider: ImapProvider, tap: ImapTap
 ) -> None:
     assert subjects(provider) == subjects(provider) == ["one"]
-    assert (tap.connections, tap.count(b"LOGIN"), tap.count(b"SELECT")) == (1, 1, 1)
+    assert (tap.connections, tap.count(b"LOGIN"), tap.count(b"EXAMINE")) == (1, 1, 1)
 
 
 def test_missing_message_costs_no_new_sign_in(provider: ImapProvider, tap: ImapTap) -> None:
@@ -71,7 +71,7 @@ def test_folder_that_cannot_be_opened_is_not_called_missing(
 ) -> None:
     page = provider.list_messages(folder="inbox", unread=None, limit=1, page_token=None)
     tap.cut()
-    tap.refuse(b"SELECT", said)
+    tap.refuse(b"EXAMINE", said)
     with pytest.raises(raised) as caught:
         provider.read_thread(page.cards[0].id, limit=2, body=False)
     assert caught.value.code == code
@@ -98,7 +98,7 @@ def test_server_restart_replaces_the_session(
     assert tap.count(b"LOGIN") == 2
 
 
-@pytest.mark.parametrize("command", [b"SELECT", b"SEARCH", b"FETCH"])
+@pytest.mark.parametrize("command", [b"EXAMINE", b"SEARCH", b"FETCH"])
 def test_session_lost_during_a_read_is_unavailable_once(
     provider: ImapProvider, tap: ImapTap, command: bytes
 ) -> None:

@@ -21,14 +21,16 @@ class ImapDrafts:
     def save_draft(self, source: bytes, *, replaces: str | None = None) -> StoredDraft:
         with self._mailbox.session(uploaded=len(source)) as session:
             folder = self._mailbox.find_folder(session, "drafts")
-            old_uid = self._draft_uid(session, replaces) if replaces is not None else None
+            old_uid = (
+                self._draft_uid(session, replaces, writable=True) if replaces is not None else None
+            )
             old_id = self._mailbox.read_message_id(session, old_uid) if old_uid is not None else ""
             validity = session.uid_validity
             session.client.append(folder, source, flags=(rb"\Draft", rb"\Seen"))
             # APPENDUID may be missing, and the folder may be rebuilt in between: the Message-ID
             # finds both drafts again.
             session.folder = None
-            self._mailbox.select(session, folder)
+            self._mailbox.select(session, folder, writable=old_uid is not None)
             uid = self._uid_by_message_id(
                 session, lenient.decode_text(lenient.headers(source)["Message-ID"])
             )
@@ -51,15 +53,15 @@ class ImapDrafts:
 
     def delete_draft(self, draft_id: str) -> None:
         with self._mailbox.session() as session:
-            self._remove(session, self._draft_uid(session, draft_id))
+            self._remove(session, self._draft_uid(session, draft_id, writable=True))
 
-    def _draft_uid(self, session: Session, draft_id: str) -> int:
+    def _draft_uid(self, session: Session, draft_id: str, *, writable: bool = False) -> int:
         """Return the UID of a draft, with the drafts folder selected."""
         folder = self._mailbox.find_folder(session, "drafts")
-        place = self._mailbox.open_message(session, draft_id)
+        place = self._mailbox.open_message(session, draft_id, writable=writable)
         if place.folder != folder:
             raise Refused("not_a_draft", NOT_A_DRAFT)
-        if place.uid not in session.client.fetch([place.uid], ["FLAGS"]):
+        if not self._mailbox.is_present(session, place.uid):
             raise NotFound(
                 translatable(
                     "The draft is gone, or the mailbox owner changed it. Call list_drafts to see what is there."

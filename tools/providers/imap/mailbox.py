@@ -82,33 +82,54 @@ class ImapMailbox:
         ):
             yield session
 
-    def select(self, session: Session, folder: str) -> None:
+    def select(self, session: Session, folder: str, *, writable: bool = False) -> None:
+        """Open a folder for reading, or for changes. Each refusal names the folder."""
         try:
-            session.select(folder)
+            session.select(folder, writable=writable)
+        except IMAPClient.ReadOnlyError:
+            raise Refused(
+                "refused",
+                translatable(
+                    "The mail server lets mailhub only read the folder %(folder)s.", folder=folder
+                ),
+            ) from None
         except IMAPClient.AbortError:
             raise  # the connection is gone, which says nothing about the folder
         except IMAPClient.Error as error:
             if FOR_NOW.search(str(error)):
                 raise Unavailable(
-                    "unreachable", "The mail server cannot open the folder right now."
+                    "unreachable",
+                    translatable(
+                        "The mail server cannot open the folder %(folder)s right now.",
+                        folder=folder,
+                    ),
                 ) from None
             if self._is_there(session, folder):
-                raise Refused("refused", "The mail server cannot open the folder.") from None
-            raise NotFound(NO_FOLDER) from None
+                raise Refused(
+                    "refused",
+                    translatable(
+                        "The mail server cannot open the folder %(folder)s.", folder=folder
+                    ),
+                ) from None
+            raise NotFound(
+                translatable(
+                    "There is no folder %(folder)s; list_folders names them.", folder=folder
+                )
+            ) from None
 
     def _is_there(self, session: Session, folder: str) -> bool:
         """Return True if it is a folder that holds mail: few servers say so in their refusal."""
         listed = session.client.list_folders(pattern=folder)
         return any(name == folder and not HOLDS_NOTHING & set(flags) for flags, _, name in listed)
 
-    def open_message(self, session: Session, message_id: str) -> Place:
+    def open_message(self, session: Session, message_id: str, *, writable: bool = False) -> Place:
         """Select the folder that an id names; raise NotFound if the id is no longer
         valid here.
         """
         place = message_ids.decode(message_id, self._mailbox_id)
         if place is None:
             raise NotFound()
-        self.select(session, place.folder)
+        self.select(session, place.folder, writable=writable)
         if session.uid_validity != place.uid_validity:
             raise NotFound(
                 translatable("The mail server renumbered this folder. List its messages again.")
@@ -158,6 +179,8 @@ class ImapMailbox:
         high = "*" if below is None else str(below - 1)
         if below is not None and below <= 1:
             return []
+        # A client without UIDPLUS, and many a mail program, only marks what it deletes.
+        criteria = ["UNDELETED", *criteria]
         found = _search(session, ["UID", f"{low}:{high}", *criteria])
         # `low:*` names the last message even if it is older than `low`: the second search may find
         # it again.
@@ -176,8 +199,14 @@ class ImapMailbox:
                 for header in NAMING
             ]
             either = ["OR"] * (len(keys) - 1)
-            found.update(_search(session, [*either, *(word for key in keys for word in key)]))
+            naming = (word for key in keys for word in key)
+            found.update(_search(session, ["UNDELETED", *either, *naming]))
         return found
+
+    def is_present(self, session: Session, uid: int) -> bool:
+        """Return True if the selected folder has this message, and nobody marked it as deleted."""
+        row = session.client.fetch([uid], ["FLAGS"]).get(uid)
+        return row is not None and rb"\Deleted" not in row[b"FLAGS"]
 
     def find_sent_as(self, session: Session, message_id: str) -> str | None:
         """Return the Message-ID of the message in the selected folder that was sent with
@@ -246,5 +275,9 @@ def map_errors() -> Iterator[None]:
         raise NotAuthorized("auth_error", error.sentence) from None
     except ConnectError as error:
         raise Unavailable("unreachable", error.sentence) from None
+    except IMAPClient.ReadOnlyError:
+        raise Refused(
+            "refused", "The mail server no longer lets mailhub change this folder."
+        ) from None
     except (IMAPClient.Error, OSError):
         raise Unavailable("connection_lost", "The mail server closed the connection.") from None

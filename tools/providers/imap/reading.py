@@ -21,7 +21,7 @@ from tools.providers.base import (
     SearchQuery,
     Thread,
 )
-from tools.providers.errors import NotFound, Refused
+from tools.providers.errors import NotFound, Refused, Unavailable
 from tools.providers.imap import structure
 from tools.providers.imap.mailbox import (
     HOLDS_NOTHING,
@@ -145,7 +145,7 @@ class ImapReader:
     def id_of_number(self, number: int, *, folder: str) -> str:
         with self._mailbox.session() as session:
             self._mailbox.select(session, self._mailbox.find_folder(session, folder))
-            if number not in session.client.fetch([number], ["FLAGS"]):
+            if not self._mailbox.is_present(session, number):
                 raise NotFound()
             return self._mailbox.make_id(session, number)
 
@@ -212,7 +212,7 @@ class ImapReader:
                 try:
                     self._mailbox.select(session, folder)
                     uids = sorted(self._mailbox.find_naming(session, wanted), reverse=True)
-                except Refused:
+                except (Refused, Unavailable):
                     is_whole = False
                     continue
                 is_whole = is_whole and len(uids) <= MOST_MESSAGES

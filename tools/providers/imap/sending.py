@@ -36,7 +36,7 @@ class ImapSender:
 
     def mark(self, message_id: str, flag: Literal["answered", "forwarded"]) -> None:
         with self._mailbox.session() as session:
-            place = self._mailbox.open_message(session, message_id)
+            place = self._mailbox.open_message(session, message_id, writable=True)
             session.client.add_flags([place.uid], [FLAGS[flag]])
 
     def save_sent_copy(

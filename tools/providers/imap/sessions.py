@@ -30,17 +30,23 @@ class Session:
 
     client: IMAPClient
     folder: str | None = None
+    writable: bool = False
     uid_validity: int = 0
     uid_next: int = 0
     used_at: float = field(default_factory=time.monotonic)
 
-    def select(self, folder: str) -> None:
-        """Select read-write, so that the session can append and flag; the folder stays selected."""
-        if self.folder == folder:
+    def select(self, folder: str, *, writable: bool = False) -> None:
+        """Select the folder, read-only unless it is to be changed; it stays selected."""
+        if self.folder == folder and self.writable >= writable:
             return
         self.folder = None
-        answer = self.client.select_folder(folder)
-        self.folder = folder
+        try:
+            answer = self.client.select_folder(folder, readonly=not writable)
+        except IMAPClient.ReadOnlyError:
+            # imaplib would raise the same error again at every later command.
+            self.client._imap.untagged_responses.clear()
+            raise
+        self.folder, self.writable = folder, writable
         self.uid_validity = int(answer[b"UIDVALIDITY"])
         self.uid_next = int(answer.get(b"UIDNEXT", 0))
 

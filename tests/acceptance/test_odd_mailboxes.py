@@ -1,0 +1,113 @@
+"""Mailboxes as people have them: read-only folders, deleted mails that stay, folders of any name."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.people.office import Office, letter, opened
+from tests.support.servers.dovecot import ROLES, Dovecot
+from tools.providers.imap.sessions import POOL
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+READ_ONLY = "owner lr\n"
+NOT_TO_BE_OPENED = "owner l\n"
+MORE = """
+protocol imap {
+  mail_plugins = acl
+}
+plugin {
+  acl = vfile
+}
+imap_capability = IMAP4rev1 LITERAL+ SPECIAL-USE LIST-EXTENDED
+"""
+
+
+@pytest.fixture(scope="module")
+def odd_dovecot() -> Iterator[Dovecot]:
+    """Yield a server with access lists and without UIDPLUS."""
+    with Dovecot(namespace=ROLES, more=MORE) as server:
+        yield server
+
+
+@pytest.fixture
+def office(db: None, odd_dovecot: Dovecot) -> Iterator[Office]:
+    with opened(odd_dovecot) as found:
+        yield found
+
+
+def allow(office: Office, folder: str, rights: str) -> None:
+    """Give the mailbox owner only these rights in a folder."""
+    office.imap.signed_in(office.ada).select_folder(folder)  # the server makes it at the first use
+    place = office.imap.folder / "mail" / office.ada / f".{folder}" / "dovecot-acl"
+    place.write_text(rights)
+    place.chmod(0o644)
+    POOL.close_all()  # a session keeps the rights that it has read
+
+
+def test_read_only_folder_is_read(office: Office) -> None:
+    office.imap.deliver(office.ada, letter(to=office.ada).as_bytes(), folder="Archive")
+    allow(office, "Archive", READ_ONLY)
+
+    (card,) = office.tool("list_emails", folder="Archive")["emails"]
+
+    assert office.tool("read_email", message_id=card["id"])["subject"] == "Delivery on Thursday?"
+    assert office.tool("search_emails", folder="archive", subject="Delivery")["emails"]
+
+
+def test_draft_in_a_read_only_folder_names_the_folder(office: Office) -> None:
+    draft = office.tool("create_draft", to=[office.mira], subject="Offer", body="Ours.\n")
+    allow(office, "Drafts", READ_ONLY)
+
+    problem = office.refused("delete_draft", draft_id=draft["id"])
+
+    assert problem["detail"] == "The mail server lets mailhub only read the folder Drafts."
+    assert problem["status"] != 503
+    assert len(office.tool("list_drafts")["drafts"]) == 1
+
+
+@pytest.mark.parametrize("rights", [READ_ONLY, NOT_TO_BE_OPENED])
+def test_conversation_needs_no_folder_that_cannot_be_opened(office: Office, rights: str) -> None:
+    message_id = office.receive(letter(to=office.ada, sender=office.mira))
+    allow(office, "Archive", rights)
+
+    assert len(office.tool("read_thread", message_id=message_id)["messages"]) == 1
+    reply = office.tool("reply_email", message_id=message_id, comment="On Thursday.", confirm=True)
+    assert office.approve(reply)["state"] == "succeeded"
+    assert len(office.inbox(office.mira)) == 1
+
+
+def test_folder_that_cannot_be_opened_is_named(office: Office) -> None:
+    allow(office, "Archive", NOT_TO_BE_OPENED)
+
+    assert "Archive" in office.refused("list_emails", folder="archive")["detail"]
+    assert "Nowhere" in office.refused("list_emails", folder="Nowhere")["detail"]
+
+
+def test_mail_marked_as_deleted_is_gone(office: Office) -> None:
+    office.receive(letter(to=office.ada, subject="Kept"))
+    office.receive(letter(to=office.ada, subject="Thrown away"))
+    client = office.imap.signed_in(office.ada)
+    client.select_folder("INBOX")
+    client.add_flags(client.search(["SUBJECT", "Thrown"]), [rb"\Deleted"])
+
+    for listed in (
+        office.tool("list_emails"),
+        office.tool("search_emails", to=office.ada),
+        office.tool("search_emails", query="ALL"),
+    ):
+        assert [card["subject"] for card in listed["emails"]] == ["Kept"]
+
+
+def test_replaced_draft_is_gone_without_uidplus(office: Office) -> None:
+    first = office.tool("create_draft", to=[office.mira], subject="Old", body="Old.\n")
+    second = office.tool(
+        "update_draft", draft_id=first["id"], to=[office.mira], subject="New", body="New.\n"
+    )
+
+    assert len(office.folder("Drafts")) == 2  # the server keeps it, marked as deleted
+    assert [card["subject"] for card in office.tool("list_drafts")["drafts"]] == ["New"]
+    assert office.refused("send_draft", draft_id=first["id"])["status"] == 404
+    office.tool("delete_draft", draft_id=second["id"])
+    assert office.tool("list_drafts")["drafts"] == []
+    assert office.refused("send_draft", draft_id=second["id"])["status"] == 404
