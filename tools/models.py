@@ -46,6 +46,35 @@ class Draft(models.Model):
         return str(self.id)
 
 
+class DraftInTransit(models.Model):
+    """A draft that was handed over to be sent, and that nobody has removed from the drafts since.
+
+    It may be listed for ever, if its removal fails. Only the hash of its id is stored.
+    """
+
+    mailbox = models.ForeignKey(Mailbox, models.CASCADE, related_name="+")
+    digest = models.CharField(max_length=64)
+    at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["mailbox", "digest"], name="draft_in_transit_once")
+        ]
+
+    def __str__(self) -> str:
+        return self.digest[:8]
+
+    @classmethod
+    def of(cls, mailbox: Mailbox, draft_id: str) -> "models.QuerySet[DraftInTransit]":
+        """Return the row of this draft, if there is one."""
+        return DraftInTransit.objects.filter(mailbox=mailbox, digest=digest_of(draft_id))
+
+    @classmethod
+    def note(cls, mailbox: Mailbox, draft_id: str) -> bool:
+        """Write the row; return False if it was there."""
+        return DraftInTransit.objects.get_or_create(mailbox=mailbox, digest=digest_of(draft_id))[1]
+
+
 class Acquaintance(models.Model):
     """An address that this mailbox has written to, found in its Sent or sent by us.
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.people.office import Office, letter, opened
+from tests.support.people.office import SENT, Office, letter, opened
 from tests.support.servers.dovecot import ROLES, Dovecot
 from tools.providers.imap.sessions import POOL
 
@@ -111,3 +111,37 @@ def test_replaced_draft_is_gone_without_uidplus(office: Office) -> None:
     office.tool("delete_draft", draft_id=second["id"])
     assert office.tool("list_drafts")["drafts"] == []
     assert office.refused("send_draft", draft_id=second["id"])["status"] == 404
+
+
+def test_failed_copy_in_sent_stops_no_other_step(office: Office) -> None:
+    original = office.receive(letter(to=office.ada, sender=office.mira))
+    draft = office.tool("create_draft", to=[office.mira], subject="Offer", body="Ours.\n")
+    allow(office, SENT, READ_ONLY)
+
+    for proposal in (
+        office.tool("send_draft", draft_id=draft["id"], confirm=True),
+        office.tool("reply_email", message_id=original, comment="Yes.", confirm=True),
+    ):
+        action = office.approve(proposal)
+        assert action["state"] == "succeeded"
+
+    assert len(office.smtp.ledger) == 2
+    assert office.tool("list_drafts")["drafts"] == []
+    client = office.imap.signed_in(office.ada)
+    client.select_folder("INBOX")
+    assert rb"\Answered" in client.get_flags([1])[1]
+    page = office.reviewer.client.get(f"/actions/{action['id']}/").content.decode()
+    assert "At least one later step is not done yet" in page
+
+
+def test_sent_draft_that_stays_is_not_proposed_as_new(office: Office) -> None:
+    draft = office.tool("create_draft", to=[office.mira], subject="Offer", body="Ours.\n")
+    allow(office, "Drafts", READ_ONLY)
+    first = office.tool("send_draft", draft_id=draft["id"], confirm=True)
+    assert "draft_was_sent" not in {warning["code"] for warning in first["warnings"]}
+    office.approve(first)
+
+    again = office.tool("send_draft", draft_id=draft["id"], confirm=True)
+
+    assert "draft_was_sent" in {warning["code"] for warning in again["warnings"]}
+    assert len(office.folder(SENT)) == 1

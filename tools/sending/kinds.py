@@ -28,7 +28,7 @@ from approvals.core.types import (
 from approvals.lifecycle.reconcile import DESTROYED
 from tools.mail.message.compose import add_date
 from tools.mail.message.markup import compare_texts
-from tools.models import Draft
+from tools.models import Draft, DraftInTransit
 from tools.providers import provider_for
 from tools.providers.base import Envelope, Handover, MailProvider
 from tools.providers.errors import (
@@ -38,6 +38,7 @@ from tools.providers.errors import (
     NotPermitted,
     NotSent,
     OutcomeUnknown,
+    ProviderError,
     Refused,
     TokenRefused,
     Unavailable,
@@ -114,13 +115,18 @@ class SendMail:
         source = add_date(approved.blob(payload.source_sha256), date=_now())
         envelope = envelope_of(payload, source)
         handover = _handover(approved, notes)
+        is_noted = False
         try:
             if _is_draft_changed(provider, payload):
                 return DRAFT_CHANGED
+            # Written before the send: after a crash nobody knows whether the draft has left.
+            is_noted = payload.draft is not None and DraftInTransit.note(mailbox, payload.draft.id)
             receipt = provider.send(envelope, handover)
         except (NotSent, OutcomeUnknown) as error:
             if isinstance(error, NotSent) and not handover.on_wire:
                 error.proof = BEFORE_WIRE
+            if is_noted and payload.draft and isinstance(error, NotSent) and error.proof:
+                DraftInTransit.of(mailbox, payload.draft.id).delete()
             return _not_accepted(error, mailbox, provider)
         with suppress(Error):  # the mail stays accepted even if this note fails
             mailbox_status.mark_working(mailbox)
@@ -164,38 +170,38 @@ class SendMail:
         )
 
     def settle(self, approved: ApprovedAction) -> None:
-        """Save the copy in Sent, mark the original, and remove the draft that was sent; each is
-        idempotent.
+        """Save the copy in Sent, mark the original, and remove the draft that was sent.
+
+        Each step is idempotent. A failed one stops no other; it is raised at the end, so that all
+        are repeated.
         """
         payload = MailPayload.from_json(approved.payload)
         mailbox = approved.mailbox
         remember_acquaintances(mailbox, payload.recipients)
         marks = self.marks if payload.original else None
-        draft = payload.draft
-        if not (payload.save_to_sent_items or marks or draft):
+        if not (payload.save_to_sent_items or marks or payload.draft):
             return
         provider = provider_for(mailbox)
+        failed: list[ProviderError] = []
         if payload.save_to_sent_items:
-            left_at = (
-                datetime.fromisoformat(approved.receipt["at"])
-                if approved.receipt
-                else datetime.now(UTC)
-            )
-            copy = add_date(
-                approved.blob(payload.source_sha256),
-                date=format_datetime(left_at),
-                bcc=payload.bcc,
-            )
-            provider.save_sent_copy(copy, approved.message_id, check_lease=approved.wire_started)
+            try:
+                _save_copy(provider, approved, payload)
+            except ProviderError as error:
+                failed.append(error)
         if marks:
-            with suppress(Refused):  # somebody has removed the original
+            try:
                 provider.mark(payload.original, marks)
-        if draft:
-            # It stays if the mailbox owner has changed it since the send, because it is theirs.
-            with suppress(Refused):
-                if not _is_draft_changed(provider, payload):
-                    provider.delete_draft(draft.id)
-            Draft.objects.filter(mailbox=approved.mailbox, provider_id=draft.id).delete()
+            except Refused:
+                pass  # somebody has removed the original
+            except ProviderError as error:
+                failed.append(error)
+        if payload.draft:
+            try:
+                _remove_draft(provider, mailbox, payload)
+            except ProviderError as error:
+                failed.append(error)
+        if failed:
+            raise failed[0]
 
     def compare_effect(self, approved: ApprovedAction) -> tuple[str, ...] | None:
         """Return the differences between the copy in Sent and the approved mail."""
@@ -278,6 +284,30 @@ def refuse_what_cannot_leave(mailbox: Mailbox, payload: MailPayload, source: byt
         raise Problem(
             "too_large" if error.code == "too_large" else "invalid_input", error.detail
         ) from None
+
+
+def _save_copy(provider: MailProvider, approved: ApprovedAction, payload: MailPayload) -> None:
+    left_at = (
+        datetime.fromisoformat(approved.receipt["at"]) if approved.receipt else datetime.now(UTC)
+    )
+    copy = add_date(
+        approved.blob(payload.source_sha256), date=format_datetime(left_at), bcc=payload.bcc
+    )
+    provider.save_sent_copy(copy, approved.message_id, check_lease=approved.wire_started)
+
+
+def _remove_draft(provider: MailProvider, mailbox: Mailbox, payload: MailPayload) -> None:
+    """Remove the draft that was sent.
+
+    It stays if the mailbox owner has changed it since the send, because it is theirs. Then, or if
+    the removal is refused, its next proposal carries a warning.
+    """
+    assert payload.draft is not None
+    draft_id = payload.draft.id
+    if not _is_draft_changed(provider, payload):
+        provider.delete_draft(draft_id)
+        DraftInTransit.of(mailbox, draft_id).delete()
+    Draft.objects.filter(mailbox=mailbox, provider_id=draft_id).delete()
 
 
 def _handover(approved: ApprovedAction, notes: DraftNotes) -> Handover:

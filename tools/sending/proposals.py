@@ -28,6 +28,7 @@ from tools.mail.message.compose import (
 )
 from tools.mail.message.content import Content, Original
 from tools.mail.message.markup import answer_content, author_content, forward_content
+from tools.models import DraftInTransit
 from tools.providers import provider_for
 from tools.providers.failures import map_errors
 from tools.reading.originals import answer_recipients, as_original, forwarded_attachments
@@ -347,6 +348,8 @@ def _look_around(
         ),
         recent_duplicate=standing.has_recent_twin,
         open_twin=asking and standing.has_open_twin,
+        draft_was_sent=composed.draft is not None
+        and DraftInTransit.of(mailbox, composed.draft.id).exists(),
         reply_all=composed.reply_all,
         prompted_by=all_text(composed.original) if composed.original else "",
         asked_by=composed.original.from_address

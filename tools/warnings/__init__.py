@@ -11,7 +11,7 @@ from approvals.core.types import PreviewWarning
 from tools.mail.message.compose import OutgoingMessage
 from tools.mail.message.hidden import HiddenText, hidden_texts
 from tools.warnings.context import Context, KnownDomain, Later
-from tools.warnings.course import no_sent_copy, possible_duplicate, thread_moved
+from tools.warnings.course import draft_was_sent, no_sent_copy, possible_duplicate, thread_moved
 from tools.warnings.files import attachment_missing, attachment_type
 from tools.warnings.parts import alternatives_differ, hidden_part
 from tools.warnings.payments import payment_details
@@ -49,6 +49,7 @@ ALL: Sequence[Callable[[OutgoingMessage, Context], PreviewWarning | None]] = (
     reply_all,
     bcc,
     thread_moved,
+    draft_was_sent,
     possible_duplicate,
     attachment_missing,
     attachment_type,

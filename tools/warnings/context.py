@@ -58,6 +58,7 @@ class Context:
     unasked: tuple[str, ...] = ()
     recent_duplicate: bool = False
     open_twin: bool = False
+    draft_was_sent: bool = False
     reply_all: bool = False
     prompted_by: str = ""
     quoted: str = ""

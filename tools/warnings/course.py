@@ -22,6 +22,19 @@ def possible_duplicate(message: OutgoingMessage, context: Context) -> PreviewWar
     )
 
 
+def draft_was_sent(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
+    if not context.draft_was_sent:
+        return None
+    return PreviewWarning(
+        code="draft_was_sent",
+        title=translatable("This draft may have been sent already."),
+        text=translatable(
+            "It was handed over before, and is still in the drafts. Look in the Sent folder before you approve it."
+        ),
+        severity="risk",
+    )
+
+
 def thread_moved(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
     return build_thread_moved(context.later) if context.later else None
 
