@@ -10,6 +10,7 @@ from tools.providers.imap.sessions import POOL
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
+NAMED = ("sent", "drafts", "trash")
 READ_ONLY = "owner lr\n"
 NOT_TO_BE_OPENED = "owner l\n"
 MORE = """
@@ -145,3 +146,51 @@ def test_sent_draft_that_stays_is_not_proposed_as_new(office: Office) -> None:
 
     assert "draft_was_sent" in {warning["code"] for warning in again["warnings"]}
     assert len(office.folder(SENT)) == 1
+
+
+@pytest.fixture
+def bare_office(db: None) -> Iterator[Office]:
+    """Yield an office on a server with the prefix INBOX. that gives no folder a role."""
+    namespace = "  prefix = INBOX.\n  separator = .\n"
+    with Dovecot(namespace=namespace) as server, opened(server) as found:
+        yield found
+
+
+def roles(office: Office) -> dict[str, str]:
+    folders = office.tool("list_folders")["folders"]
+    return {each["role"]: each["name"] for each in folders if each.get("role")}
+
+
+def test_folders_are_known_by_their_names_in_many_languages(bare_office: Office) -> None:
+    client = bare_office.imap.signed_in(bare_office.ada)
+    for deeper in ("INBOX.A.Sent", "INBOX.Archiv.2019.Sent", "INBOX.Zeitung.Sent"):
+        client.create_folder(deeper)
+    for sent, drafts, trash in (
+        ("Gesendete Elemente", "Entwürfe", "Gelöschte Elemente"),
+        ("已发送", "草稿箱", "已删除邮件"),
+        ("Éléments envoyés", "Brouillons", "Éléments supprimés"),
+        ("Отправленные", "Черновики", "Корзина"),
+    ):
+        named = {
+            role: f"INBOX.{name}" for role, name in zip(NAMED, (sent, drafts, trash), strict=True)
+        }
+        for name in named.values():
+            client.create_folder(name)
+        POOL.close_all()
+
+        assert {role: roles(bare_office)[role] for role in NAMED} == named
+
+        for name in named.values():
+            client.delete_folder(name)
+
+
+def test_missing_folders_are_made_at_the_first_need(bare_office: Office) -> None:
+    client = bare_office.imap.signed_in(bare_office.ada)
+    client.create_folder("INBOX.Zeitung.Sent")
+    draft = bare_office.tool("create_draft", to=[bare_office.mira], subject="Offer", body="x.\n")
+    bare_office.approve(bare_office.tool("send_draft", draft_id=draft["id"], confirm=True))
+
+    assert len(bare_office.folder("INBOX.Sent")) == 1
+    assert bare_office.folder("INBOX.Drafts") == []
+    assert {"INBOX.Sent", "INBOX.Drafts"} <= {name for _, _, name in client.list_sub_folders()}
+    assert roles(bare_office)["sent"] == "INBOX.Sent"

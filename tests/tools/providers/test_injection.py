@@ -28,7 +28,17 @@ EVIL = [
     pytest.param("čau\r\nX STORE", id="beyond-ascii"),
 ]
 # The commands that the provider needs in these tests.
-EXPECTED = {b"LOGIN", b"CAPABILITY", b"SELECT", b"EXAMINE", b"LIST", b"UID", b"NOOP", b"APPEND"}
+EXPECTED = {
+    b"LOGIN",
+    b"CAPABILITY",
+    b"SELECT",
+    b"EXAMINE",
+    b"NAMESPACE",
+    b"LIST",
+    b"UID",
+    b"NOOP",
+    b"APPEND",
+}
 
 
 @pytest.fixture

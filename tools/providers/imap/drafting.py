@@ -20,7 +20,7 @@ class ImapDrafts:
 
     def save_draft(self, source: bytes, *, replaces: str | None = None) -> StoredDraft:
         with self._mailbox.session(uploaded=len(source)) as session:
-            folder = self._mailbox.find_folder(session, "drafts")
+            folder = self._mailbox.find_folder(session, "drafts", creates=True)
             old_uid = (
                 self._draft_uid(session, replaces, writable=True) if replaces is not None else None
             )

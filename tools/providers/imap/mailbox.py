@@ -16,6 +16,7 @@ from tools.mail.message import lenient
 from tools.providers.base import role_of
 from tools.providers.errors import NotAuthorized, NotFound, Refused, Unavailable
 from tools.providers.imap import message_ids
+from tools.providers.imap.folders import CREATED, HOLDS_NOTHING, create_folder, list_folders
 from tools.providers.imap.message_ids import Place
 from tools.providers.imap.search import Criterion, Text, arguments
 from tools.providers.imap.sessions import POOL, Session
@@ -23,21 +24,6 @@ from tools.providers.imap.sessions import POOL, Session
 FIRST_WINDOW = 500
 SLOWEST_UPLOAD = 100_000  # bytes a second
 
-# RFC 6154 roles first; on servers without them, the names that mail programs use.
-SPECIAL_USE = {
-    "sent": b"\\Sent",
-    "drafts": b"\\Drafts",
-    "archive": b"\\Archive",
-    "junk": b"\\Junk",
-    "trash": b"\\Trash",
-}
-USUAL_NAMES = {
-    "sent": ("sent", "sent items", "sent mail", "sent messages", "gesendet"),
-    "drafts": ("drafts", "draft", "entwürfe"),
-    "archive": ("archive", "archives", "archiv"),
-    "junk": ("junk", "spam", "junk e-mail"),
-    "trash": ("trash", "deleted items", "deleted messages", "papierkorb"),
-}
 # The Message-IDs that are safe in a SEARCH. imapclient and imaplib put any argument on the wire
 # unchanged: a foreign Message-ID with CR LF would be a second command. They add no quotes either,
 # so it must be an IMAP atom: without % * ( ) { } and the two characters that quote.
@@ -53,7 +39,6 @@ UNSAFE_ARGUMENT = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 FOR_NOW = re.compile(r"\[(UNAVAILABLE|INUSE|SERVERBUG|LIMIT)\b", re.IGNORECASE)
 # The server does not understand the search; other refusals are about the server's own state.
 NOT_SEARCHED = re.compile(r"\bBAD\b|\[BADCHARSET\b", re.IGNORECASE)
-HOLDS_NOTHING = {b"\\Noselect", b"\\NonExistent"}
 NO_FOLDER = translatable("There is no such folder; list_folders names them.")
 NO_DRAFTS = translatable(
     "Could not find Drafts folder. Available folders can be listed with list_folders."
@@ -140,7 +125,8 @@ class ImapMailbox:
         place = Place(folder=session.folder or "", uid_validity=session.uid_validity, uid=uid)
         return message_ids.encode(place, self._mailbox_id)
 
-    def find_folder(self, session: Session, folder: str) -> str:
+    def find_folder(self, session: Session, folder: str, *, creates: bool = False) -> str:
+        """Return the name of the folder; `creates` makes the one of a missing role."""
         role = role_of(folder)
         if role == "inbox":
             return "INBOX"
@@ -148,14 +134,11 @@ class ImapMailbox:
             if UNSAFE_ARGUMENT.search(folder):
                 raise NotFound(NO_FOLDER)
             return folder
-        listed = session.client.list_folders()
-        for flags, _, name in listed:
-            if SPECIAL_USE[role] in flags:
-                return str(name)
-        for flags, delimiter, name in listed:
-            leaf = str(name).rpartition((delimiter or b"/").decode())[2]
-            if leaf.lower() in USUAL_NAMES[role] and rb"\Noselect" not in flags:
-                return str(name)
+        for listed in list_folders(session):
+            if listed.role == role:
+                return listed.name
+        if creates and role in CREATED:
+            return self._create(session, role)
         if role == "drafts":
             raise NotFound(NO_DRAFTS)
         raise NotFound(
@@ -164,6 +147,20 @@ class ImapMailbox:
                 role=role,
             ),
         )
+
+    def _create(self, session: Session, role: str) -> str:
+        try:
+            return create_folder(session, role)
+        except IMAPClient.AbortError:
+            raise
+        except IMAPClient.Error:
+            raise Refused(
+                "refused",
+                translatable(
+                    "The mail server does not let mailhub create the folder %(folder)s.",
+                    folder=CREATED[role],
+                ),
+            ) from None
 
     def find_newest(
         self, session: Session, criteria: Sequence[Criterion], *, count: int, below: int | None

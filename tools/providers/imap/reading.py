@@ -22,11 +22,8 @@ from tools.providers.base import (
     Thread,
 )
 from tools.providers.errors import NotFound, Refused, Unavailable
-from tools.providers.imap import structure
+from tools.providers.imap import folders, structure
 from tools.providers.imap.mailbox import (
-    HOLDS_NOTHING,
-    SPECIAL_USE,
-    USUAL_NAMES,
     ImapMailbox,
     body_of,
 )
@@ -78,15 +75,13 @@ class ImapReader:
     def list_folders(self) -> tuple[Folder, ...]:
         with self._mailbox.session() as session:
             found: list[Folder] = []
-            for flags, delimiter, name in session.client.list_folders():
-                if rb"\Noselect" in flags:
-                    continue
-                counts = self._counts(session, str(name)) if len(found) < COUNTED_FOLDERS else {}
+            for listed in folders.list_folders(session):
+                counts = self._counts(session, listed.name) if len(found) < COUNTED_FOLDERS else {}
                 found.append(
                     Folder(
-                        id=str(name),
-                        name=without_controls(str(name)),
-                        role=_role(flags, str(name), (delimiter or b"/").decode()),
+                        id=listed.name,
+                        name=without_controls(listed.name),
+                        role=listed.role,
                         unread=counts.get(b"UNSEEN"),
                         total=counts.get(b"MESSAGES"),
                     )
@@ -112,7 +107,7 @@ class ImapReader:
             except NotFound:
                 if not answers_to:
                     raise
-            roles = self._list_roles(session)
+            roles = {listed.name: listed.role for listed in folders.list_folders(session)}
             usual = [name for name, role in roles.items() if name == folder or role in USUAL]
             others = [
                 name
@@ -233,14 +228,6 @@ class ImapReader:
 
         return search
 
-    def _list_roles(self, session: Session) -> dict[str, str]:
-        """Return the role of each folder that holds mail."""
-        return {
-            str(name): _role(flags, str(name), (delimiter or b"/").decode())
-            for flags, delimiter, name in session.client.list_folders()
-            if not HOLDS_NOTHING & set(flags)
-        }
-
     def _counts(self, session: Session, folder: str) -> dict[bytes, int]:
         try:
             return dict(session.client.folder_status(folder, ["MESSAGES", "UNSEEN"]))
@@ -313,13 +300,3 @@ def _below(page_token: str | None) -> int | None:
 
 def _root(row: dict[bytes, Any]) -> Part:
     return structure.tree_of(row.get(b"BODYSTRUCTURE"))[0]
-
-
-def _role(flags: tuple[bytes, ...], name: str, delimiter: str) -> str:
-    if name.upper() == "INBOX":
-        return "inbox"
-    for role, flag in SPECIAL_USE.items():
-        if flag in flags:
-            return role
-    leaf = name.rpartition(delimiter)[2].lower()
-    return next((role for role, names in USUAL_NAMES.items() if leaf in names), "")

@@ -43,7 +43,7 @@ class ImapSender:
         self, source: bytes, message_id: str, *, check_lease: Callable[[], None] = always_held
     ) -> None:
         with self._mailbox.session(uploaded=len(source)) as session:
-            folder = self._mailbox.find_folder(session, "sent")
+            folder = self._mailbox.find_folder(session, "sent", creates=True)
             self._mailbox.select(session, folder)
             if self._mailbox.find_sent_as(session, message_id) is None:
                 check_lease()

@@ -33,6 +33,7 @@ class Session:
     writable: bool = False
     uid_validity: int = 0
     uid_next: int = 0
+    prefix: str | None = None  # of the personal namespace, once it was asked for
     used_at: float = field(default_factory=time.monotonic)
 
     def select(self, folder: str, *, writable: bool = False) -> None:
