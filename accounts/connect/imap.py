@@ -291,6 +291,7 @@ def _sign_in(access: ImapAccess, sock: socket.socket) -> IMAPClient:
         ) from None
     try:
         client.login(access.username, access.password)
+        _introduce(client)
     except LoginError as error:
         client.shutdown()
         if isinstance(error.__context__, IMAPClient.AbortError) or NOT_NOW.search(str(error)):
@@ -309,6 +310,21 @@ def _sign_in(access: ImapAccess, sock: socket.socket) -> IMAPClient:
             "imap_login", "The IMAP server closed the connection during the sign-in."
         ) from None
     return client
+
+
+def _introduce(client: IMAPClient) -> None:
+    """Name the program where the server offers ID (RFC 2971).
+
+    NetEase opens no folder before that: "Unsafe Login".
+    """
+    if not client.has_capability("ID"):
+        return
+    try:
+        client.id_({"name": "mailhub"})
+    except IMAPClient.AbortError:
+        raise
+    except IMAPClient.Error:
+        pass  # a server may refuse it
 
 
 def open_smtp(

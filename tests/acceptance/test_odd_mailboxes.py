@@ -194,3 +194,7 @@ def test_missing_folders_are_made_at_the_first_need(bare_office: Office) -> None
     assert bare_office.folder("INBOX.Drafts") == []
     assert {"INBOX.Sent", "INBOX.Drafts"} <= {name for _, _, name in client.list_sub_folders()}
     assert roles(bare_office)["sent"] == "INBOX.Sent"
+    client.select_folder("INBOX.Sent")
+    date = bare_office.folder("INBOX.Sent")[0]["Date"].datetime
+    client.normalise_times = False
+    assert client.fetch([1], ["INTERNALDATE"])[1][b"INTERNALDATE"] == date

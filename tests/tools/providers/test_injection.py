@@ -34,6 +34,7 @@ EXPECTED = {
     b"SELECT",
     b"EXAMINE",
     b"NAMESPACE",
+    b"ID",
     b"LIST",
     b"UID",
     b"NOOP",

@@ -1,11 +1,13 @@
 """Sending over SMTP, and the traces of it in the IMAP folders."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Literal
 
 from django.conf import settings
 
 from accounts.connect.imap import open_smtp
+from tools.mail.message import lenient
 from tools.providers.base import Envelope, Handover, Receipt, always_held
 from tools.providers.imap.mailbox import ImapMailbox, map_errors
 from tools.providers.imap.smtp import hand_over
@@ -47,4 +49,5 @@ class ImapSender:
             self._mailbox.select(session, folder)
             if self._mailbox.find_sent_as(session, message_id) is None:
                 check_lease()
-                session.client.append(folder, source, flags=(rb"\Seen",))
+                date = lenient.date_of(lenient.headers(source), datetime.now(UTC))
+                session.client.append(folder, source, flags=(rb"\Seen",), msg_time=date)
