@@ -19,6 +19,7 @@ SHORT: dict[str, Promise] = {
     "many_recipients": _("many recipients"),
     "reply_all": _("reply to all"),
     "bcc": _("blind copy"),
+    "signature_lost": _("signature lost"),
     "draft_was_sent": _("draft sent before?"),
     "possible_duplicate": _("possible duplicate"),
     "attachment_missing": _("attachment missing?"),

@@ -198,3 +198,17 @@ def test_missing_folders_are_made_at_the_first_need(bare_office: Office) -> None
     date = bare_office.folder("INBOX.Sent")[0]["Date"].datetime
     client.normalise_times = False
     assert client.fetch([1], ["INTERNALDATE"])[1][b"INTERNALDATE"] == date
+
+
+def test_forward_says_that_a_signature_is_lost(office: Office) -> None:
+    signed = (
+        letter(to=office.ada).as_bytes().replace(b"text/plain", b"multipart/signed; boundary=b")
+    )
+    head = signed.partition(b"\r\n\r\n")[0].replace(b"Content-Transfer-Encoding: 7bit\r\n", b"")
+    parts = (
+        b"\r\n\r\n--b\r\nContent-Type: text/plain\r\n\r\nSigned text.\r\n"
+        b"--b\r\nContent-Type: application/pgp-signature; name=signature.asc\r\n\r\nx\r\n--b--\r\n"
+    )
+    for source, lost in ((head + parts, True), (letter(to=office.ada).as_bytes(), False)):
+        preview = office.tool("forward_email", message_id=office.receive(source), to=[office.mira])
+        assert ("signature_lost" in {each["code"] for each in preview["warnings"]}) is lost

@@ -1,6 +1,7 @@
 """The message that is answered or forwarded: its content, and the recipients of an answer."""
 
 from accounts.infra.problems import Problem
+from tools.mail.message import sealed
 from tools.mail.message.compose import MAX_TOTAL_BYTES, Attachment, media_type
 from tools.mail.message.content import Original
 from tools.mail.message.markup import original_content
@@ -22,6 +23,7 @@ def as_original(message: Message) -> Original:
         date=message.date,
         text=text,
         html=html,
+        is_signed=sealed.SIGNED in message.notes,
     )
 
 

@@ -350,6 +350,7 @@ def _look_around(
         open_twin=asking and standing.has_open_twin,
         draft_was_sent=composed.draft is not None
         and DraftInTransit.of(mailbox, composed.draft.id).exists(),
+        original_is_signed=composed.original is not None and composed.original.is_signed,
         reply_all=composed.reply_all,
         prompted_by=all_text(composed.original) if composed.original else "",
         asked_by=composed.original.from_address

@@ -51,7 +51,14 @@ from tools.sending.surroundings import surroundings
 from tools.sending.uploads import TOO_LARGE
 
 # These warnings are about other mail than this one, so they stay valid for the edited text.
-CARRIED_OVER = ("draft_was_sent", "injection", "thread_moved", "thread_unread", "reply_to_differs")
+CARRIED_OVER = (
+    "draft_was_sent",
+    "signature_lost",
+    "injection",
+    "thread_moved",
+    "thread_unread",
+    "reply_to_differs",
+)
 LABELS = {
     "to": translatable("To"),
     "cc": translatable("Cc"),

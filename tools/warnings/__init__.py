@@ -11,7 +11,13 @@ from approvals.core.types import PreviewWarning
 from tools.mail.message.compose import OutgoingMessage
 from tools.mail.message.hidden import HiddenText, hidden_texts
 from tools.warnings.context import Context, KnownDomain, Later
-from tools.warnings.course import draft_was_sent, no_sent_copy, possible_duplicate, thread_moved
+from tools.warnings.course import (
+    draft_was_sent,
+    no_sent_copy,
+    possible_duplicate,
+    signature_lost,
+    thread_moved,
+)
 from tools.warnings.files import attachment_missing, attachment_type
 from tools.warnings.parts import alternatives_differ, hidden_part
 from tools.warnings.payments import payment_details
@@ -53,6 +59,7 @@ ALL: Sequence[Callable[[OutgoingMessage, Context], PreviewWarning | None]] = (
     possible_duplicate,
     attachment_missing,
     attachment_type,
+    signature_lost,
     hidden_text,
     long_query,
     no_sent_copy,

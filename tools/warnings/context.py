@@ -59,6 +59,7 @@ class Context:
     recent_duplicate: bool = False
     open_twin: bool = False
     draft_was_sent: bool = False
+    original_is_signed: bool = False
     reply_all: bool = False
     prompted_by: str = ""
     quoted: str = ""

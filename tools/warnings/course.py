@@ -7,6 +7,8 @@ from approvals.core.types import PreviewWarning
 from tools.mail.message.compose import OutgoingMessage
 from tools.warnings.context import Context, Later
 
+SIGNATURES = (".p7m", ".p7s", ".asc", ".sig")
+
 
 def possible_duplicate(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
     if context.recent_duplicate:
@@ -32,6 +34,22 @@ def draft_was_sent(message: OutgoingMessage, context: Context) -> PreviewWarning
             "It was handed over before, and is still in the drafts. Look in the Sent folder before you approve it."
         ),
         severity="risk",
+    )
+
+
+def signature_lost(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
+    """Return a warning about a forward of a signed mail without the file of its signature."""
+    request = message.request
+    if request.kind != "forward" or not context.original_is_signed:
+        return None
+    if any(file.name.lower().endswith(SIGNATURES) for file in request.attachments):
+        return None
+    return PreviewWarning(
+        code="signature_lost",
+        title=translatable("The signature is lost."),
+        text=translatable(
+            "The forwarded mail was signed. Its recipient cannot check the signature of the copy."
+        ),
     )
 
 

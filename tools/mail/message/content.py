@@ -45,6 +45,7 @@ class Original:
     date: datetime | None
     text: str
     html: str | None
+    is_signed: bool = False
 
 
 def own_content(body: str, body_type: Literal["text", "html"]) -> Content:
