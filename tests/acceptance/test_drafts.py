@@ -92,6 +92,29 @@ def test_reply_draft_to_all_leaves_out_the_sender(office: Office) -> None:
     assert stored["Cc"] == "jo@northwind.example, sam@northwind.example"
 
 
+@pytest.mark.parametrize(("tool", "text"), [("draft_reply", "body"), ("reply_email", "comment")])
+def test_reply_to_own_mail_goes_on_to_its_recipients(office: Office, tool: str, text: str) -> None:
+    def answered(reply_all: bool, **headers: str) -> tuple[list[str], list[str]]:
+        own = letter(sender=f"Ada <{office.ada.upper()}>", **headers)
+        given = {text: "One more thing.", "reply_all": reply_all}
+        answer = office.tool(tool, message_id=office.receive(own), **given)
+        if tool == "reply_email":
+            return answer["preview"]["to"], answer["preview"].get("cc", [])
+        stored = office.folder("Drafts")[-1]
+        return answer["to"], [a.addr_spec for a in stored["Cc"].addresses] if stored["Cc"] else []
+
+    mira, jo, sam = (f"{name}@northwind.example" for name in ("mira", "jo", "sam"))
+    everybody = {"to": f"{mira}, {office.ada}", "Cc": f"{jo}, {office.ada}"}
+    assert answered(False, **everybody) == ([mira], [])
+    assert answered(True, **everybody) == ([mira], [jo])
+    assert answered(False, to=office.ada, Cc=jo) == ([jo], [])
+    assert answered(False, to=office.ada, Reply_To=sam) == ([sam], [])
+
+    alone = office.receive(letter(sender=office.ada, to=office.ada))
+    problem = office.refused(tool, message_id=alone, **{text: "x"})
+    assert (problem["code"], "send_email" in problem["detail"]) == ("invalid_input", True)
+
+
 def test_reply_draft_to_an_unknown_uid_is_refused(office: Office) -> None:
     problem = office.refused("draft_reply", uid=4711, body="x")
     assert (problem["code"], problem["detail"]) == ("not_found", "Email with UID 4711 not found.")

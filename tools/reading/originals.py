@@ -30,26 +30,30 @@ def as_original(message: Message) -> Original:
 def answer_recipients(
     original: Original, *, own: str, reply_all: bool
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return (to, cc) of an answer: Reply-To or From; with reply_all all others too, except the
-    mailbox.
+    """Return (to, cc) of an answer: To is Reply-To or From; with reply_all, Cc has all others.
 
-    The addresses come from foreign headers. If one is unusable, the whole answer is refused, so
-    that nobody is left out silently.
+    The mailbox itself is never a recipient. An answer to its own mail goes on to the recipients of
+    that mail. Raises Problem if nobody is left. The addresses come from foreign headers: if one is
+    unusable, the whole answer is refused, so that nobody is left out silently.
     """
-    to = _filter_usable(original.reply_to or (original.from_address,))
+    to: tuple[str, ...] = ()
+    for header in (original.reply_to, (original.from_address,), original.to, original.cc):
+        to = _filter_usable(header, without=(own,))
+        if to:
+            break
+    if not to:
+        raise Problem(
+            "invalid_input",
+            "The original names nobody except this mailbox. Use send_email with the right recipients.",
+        )
     if not reply_all:
         return to, ()
-    others = _filter_usable(
-        tuple(a for a in (*original.to, *original.cc) if a.lower() != own.lower())
-    )
-    if {a.lower() for a in to} == {own.lower()} and others:
-        # An answer to the mailbox's own mail goes to the recipients of that mail.
-        return others, ()
-    seen = {address.lower() for address in (*to, own)}
-    return to, tuple(address for address in others if address.lower() not in seen)
+    return to, _filter_usable((*original.to, *original.cc), without=(*to, own))
 
 
-def _filter_usable(addresses: tuple[str, ...]) -> tuple[str, ...]:
+def _filter_usable(addresses: tuple[str, ...], *, without: tuple[str, ...]) -> tuple[str, ...]:
+    """Return each address once, without those that are left out."""
+    left_out = {address.lower() for address in without}
     found: dict[str, str] = {}
     for address in addresses:
         try:
@@ -59,7 +63,8 @@ def _filter_usable(addresses: tuple[str, ...]) -> tuple[str, ...]:
                 "invalid_input",
                 "An address in the original cannot be answered. Use send_email with the right ones.",
             ) from None
-        found.setdefault(bare.lower(), bare)
+        if bare.lower() not in left_out:
+            found.setdefault(bare.lower(), bare)
     return tuple(found.values())
 
 
