@@ -267,8 +267,21 @@ class _DraftNamed(MailboxParameters):
         return self
 
 
-class UpdateDraft(_DraftNamed, DraftFields, RemarkParameters):
-    pass
+class UpdateDraft(_DraftNamed, RemarkParameters):
+    """Copies and attachments that are left out stay as they are; `[]` or null removes them."""
+
+    to: Recipients
+    cc: CopyRecipients | None = None
+    bcc: CopyRecipients | None = None
+    subject: Subject
+    body: Body
+    body_type: BodyType = "text"
+    attachments: Attachments | None = Field(
+        None, description="left out: those of the draft stay, as cc and bcc do; []: none"
+    )
+    in_reply_to: str | int | None = Field(
+        None, description="message_id, or UID in the inbox, that this answers"
+    )
 
 
 class DraftReply(MailboxParameters):

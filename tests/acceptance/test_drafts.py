@@ -140,6 +140,26 @@ def test_updated_draft_replaces_only_the_old_one(office: Office) -> None:
     assert office.tool("list_drafts")["drafts"][0]["id"] == second["id"]
 
 
+def test_update_keeps_what_it_does_not_name(office: Office) -> None:
+    file = {"name": "plan.txt", "content_base64": "VGhlIHBsYW4="}
+    jo, eve = "jo@northwind.example", "eve@lovelace.example"
+
+    def changed(draft: str, **named: object) -> tuple[str, list[object]]:
+        row = office.tool("update_draft", draft_id=draft, **NOTE, **named)
+        (stored,) = office.folder("Drafts")
+        files = [part.get_filename() for part in stored.iter_attachments()]
+        return row["id"], [stored["Cc"], stored["Bcc"], files]
+
+    first = office.tool("create_draft", **NOTE, cc=[jo], bcc=[eve], attachments=[file])["id"]
+    second, kept = changed(first)
+    assert kept == [jo, eve, ["plan.txt"]]
+    third, moved = changed(second, bcc=[jo])
+    assert moved == [None, jo, ["plan.txt"]]  # nobody is named twice
+    fourth, without_file = changed(third, attachments=[])
+    assert without_file == [None, jo, []]
+    assert changed(fourth, bcc=None)[1] == [None, None, []]
+
+
 def test_update_can_name_the_draft_by_uid(office: Office) -> None:
     draft = office.tool("create_draft", **NOTE)
     office.tool("update_draft", uid=draft["uid"], **{**NOTE, "subject": "Better"})

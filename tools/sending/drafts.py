@@ -5,6 +5,7 @@ A draft is in the mailbox, where the mailbox owner sees it; nothing is sent.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from email.message import Message as Block
 from email.utils import format_datetime
@@ -27,6 +28,7 @@ from tools.mail.message.compose import (
     reply_subject,
 )
 from tools.mail.message.content import Original
+from tools.mail.message.draft_source import importance_of
 from tools.mail.message.markup import answer_content, author_content
 from tools.models import Draft
 from tools.providers.base import NOT_A_DRAFT, MailProvider, StoredDraft
@@ -38,6 +40,7 @@ from tools.reading.own_mail import provider_of
 from tools.schemas import CreateDraft, DeleteDraft, DraftFields, DraftReply, ListDrafts, UpdateDraft
 from tools.sending.encoding import encode
 from tools.sending.prepared import refuse_prepared
+from tools.sending.snapshot import kept_of_draft
 from tools.sending.uploads import load_attachments
 
 
@@ -91,11 +94,36 @@ def replacement(
     parameters: UpdateDraft,
     before: StoredDraft,
 ) -> Request:
-    """Return the request for a draft that replaces `before`; the threading stays unless in_reply_to
-    is given.
+    """Return the request for a draft that replaces `before`.
+
+    The threading, the importance, and the copies and attachments that are not named stay. Raises
+    Problem `invalid_input` if they cannot be kept.
     """
     original = _get_original(provider, parameters.in_reply_to)
-    return _request(caller, mailbox, parameters, original, before=lenient.headers(before.source))
+    request = _request(caller, mailbox, parameters, original, before=lenient.headers(before.source))
+    unnamed = {"cc", "bcc", "attachments"} - parameters.model_fields_set
+    if not unnamed:
+        return request
+    kept = kept_of_draft(before.source)
+    named = {address.lower() for address in (*request.to, *request.cc, *request.bcc)}
+
+    def unless_named(field: str, before: tuple[str, ...], now: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(a for a in before if a.lower() not in named) if field in unnamed else now
+
+    attachments = request.attachments
+    if "attachments" in unnamed:
+        # A picture that the new text no longer shows becomes an ordinary attachment.
+        page = request.content.html or ""
+        attachments = tuple(
+            file if file.content_id in page else replace(file, content_id="")
+            for file in kept.attachments
+        )
+    return replace(
+        request,
+        cc=unless_named("cc", kept.cc, request.cc),
+        bcc=unless_named("bcc", kept.bcc, request.bcc),
+        attachments=attachments,
+    )
 
 
 def may_change(caller: Caller, mailbox: Mailbox, stored: StoredDraft) -> bool:
@@ -194,7 +222,7 @@ def _get_original(provider: MailProvider, named: str | int | None) -> Original |
 def _request(
     caller: Caller,
     mailbox: Mailbox,
-    fields: DraftFields,
+    fields: DraftFields | UpdateDraft,
     original: Original | None,
     before: Block | None = None,
 ) -> Request:
@@ -215,11 +243,12 @@ def _request(
         from_address=mailbox.address,
         from_name=mailbox.name,
         to=tuple(fields.to),
-        cc=tuple(fields.cc),
-        bcc=tuple(fields.bcc),
+        cc=tuple(fields.cc or ()),
+        bcc=tuple(fields.bcc or ()),
         subject=reply_subject(fields.subject) if original is not None else fields.subject,
         content=author_content(fields.body, fields.body_type),
-        attachments=load_attachments(caller, fields.attachments),
+        importance=importance_of(before) if before is not None else "normal",
+        attachments=load_attachments(caller, fields.attachments or []),
         in_reply_to=in_reply_to,
         references=references,
     )

@@ -3,7 +3,7 @@
 from accounts.infra.problems import Problem
 from accounts.models import Mailbox
 from tools.mail.message.compose import Request
-from tools.mail.message.draft_source import read_draft
+from tools.mail.message.draft_source import KeptParts, read_draft, read_kept
 from tools.mail.parsers import run
 
 
@@ -13,6 +13,14 @@ def request_of_draft(source: bytes, mailbox: Mailbox) -> Request:
     Raises Problem if it cannot be sent from here, and Unparsable.
     """
     found = run(read_draft, source, mailbox.address, mailbox.name)
+    if isinstance(found, str):
+        raise Problem("invalid_input", found)
+    return found
+
+
+def kept_of_draft(source: bytes) -> KeptParts:
+    """Return the parts of the draft that a change keeps. Raises Problem, and Unparsable."""
+    found = run(read_kept, source)
     if isinstance(found, str):
         raise Problem("invalid_input", found)
     return found

@@ -3,8 +3,10 @@
 Pure.
 """
 
+from dataclasses import dataclass
 from email import message_from_bytes, policy
 from email.message import EmailMessage, MIMEPart
+from email.message import Message as Block
 from typing import Literal
 
 from accounts.infra.problems import Problem
@@ -41,6 +43,28 @@ def read_draft(source: bytes, address: str, name: str) -> Request | str:
         return problem.detail
 
 
+@dataclass(frozen=True, kw_only=True)
+class KeptParts:
+    """The parts of a draft that a change keeps if it does not name them."""
+
+    cc: tuple[str, ...]
+    bcc: tuple[str, ...]
+    attachments: tuple[Attachment, ...]
+
+
+def read_kept(source: bytes) -> KeptParts | str:
+    """Return the parts that a change keeps, or the sentence why they cannot be kept."""
+    draft = message_from_bytes(source, policy=policy.default)
+    try:
+        return KeptParts(
+            cc=_addresses(draft, "Cc"),
+            bcc=_addresses(draft, "Bcc"),
+            attachments=_attachments(draft),
+        )
+    except Problem as problem:
+        return problem.detail
+
+
 def _request(source: bytes, address: str, name: str) -> Request:
     draft = message_from_bytes(source, policy=policy.default)
     if draft.get_content_type() in SEALED:
@@ -72,7 +96,7 @@ def _request(source: bytes, address: str, name: str) -> Request:
         bcc=_addresses(draft, "Bcc"),
         subject=subject or "(no subject)",
         content=_content(draft),
-        importance=_importance(draft),
+        importance=importance_of(draft),
         attachments=_attachments(draft),
         in_reply_to=in_reply_to if MESSAGE_ID.fullmatch(in_reply_to) else "",
         references=tuple(
@@ -180,7 +204,7 @@ def _check_name(name: str) -> str:
         ) from None
 
 
-def _importance(draft: EmailMessage) -> Literal["low", "normal", "high"]:
+def importance_of(draft: Block) -> Literal["low", "normal", "high"]:
     match str(draft["Importance"] or "").strip().lower():
         case "high":
             return "high"

@@ -32,8 +32,12 @@ class GmailDrafts:
 
     def save_draft(self, source: bytes, *, replaces: str | None = None) -> StoredDraft:
         old = self._find_draft(replaces) if replaces is not None else None
-        parent = self.find_parent(lenient.headers(source))
-        thread = str(parent.get("threadId") or (old or {}).get("message", {}).get("threadId", ""))
+        headers = lenient.headers(source)
+        thread = str(self.find_parent(headers).get("threadId", ""))
+        if not thread and old is not None and headers["In-Reply-To"]:
+            # Gmail takes a thread only for a mail that answers one in it:
+            # https://developers.google.com/workspace/gmail/api/guides/threads
+            thread = str(old["message"].get("threadId", ""))
         stored = self.put(source, thread=thread, draft_id=old["id"] if old else None)
         return StoredDraft(
             id=f"{stored['id']}.{stored['message']['id']}", number=None, source=source
