@@ -85,7 +85,7 @@ def test_earlier_search_goes_on_with_what_a_later_one_found() -> None:
     assert thread.is_whole
 
 
-@pytest.mark.parametrize("line", [b'SELECT "Sent"', b"HEADER In-Reply-To"], ids=["open", "search"])
+@pytest.mark.parametrize("line", [b'EXAMINE "Sent"', b"HEADER In-Reply-To"], ids=["open", "search"])
 def test_folder_that_refuses_makes_a_conversation_incomplete(
     sandbox: SandboxServer, line: bytes
 ) -> None:
