@@ -8,10 +8,11 @@ from django.http import HttpResponse, HttpResponseBase, JsonResponse
 from django.template.loader import render_to_string
 from django.views.decorators.http import require_GET
 
+from accounts.access.roles import held_mailboxes
 from accounts.access.signed_in import AuthenticatedRequest, signed_in_action, signed_in_page
 from accounts.infra.streams import stream as open_stream
 from accounts.infra.streams import take_place
-from accounts.models import Mailbox
+from accounts.models import Mailbox, Role
 from approvals.audit import feed
 from approvals.decisions import seen
 from approvals.discussion import comments
@@ -72,7 +73,7 @@ def changes(request: AuthenticatedRequest) -> JsonResponse:
         "tab": asked.tab,
         "several": len(mailboxes) > 1,
         "user": person,
-        "may_decide": True,
+        "may_decide": held_mailboxes(person, need=Role.APPROVER).exists(),
     }
     return JsonResponse(
         {

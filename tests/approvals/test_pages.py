@@ -215,6 +215,8 @@ def test_viewer_sees_no_way_to_decide(api: Api, mailbox: Mailbox, charlie: User)
     page = text_of(viewer.page(action_id))
     assert not re.findall(r'data-action="(approve|edit|ask_back|reject|undo)', page)
     assert 'class="pick"' not in text_of(viewer.client.get("/"))
+    (row,) = viewer.client.get("/live/changes/", {"since": "0"}).json()["rows"]
+    assert "pick" not in row["html"]
     assert viewer.decide(action_id, "edit", subject="Mine").status_code == 403
     assert viewer.decide(action_id, "ask_back", note="Mine").status_code == 403
 
