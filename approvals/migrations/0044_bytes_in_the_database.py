@@ -6,11 +6,13 @@ from approvals import guards
 
 
 def refuse_objects(apps: Any, schema_editor: Any) -> None:
-    """Stop if bytes are in a bucket, which this version cannot read."""
-    if apps.get_model("approvals", "Blob").objects.exclude(stored_as="").exists():
+    """Stop if a bucket holds bytes, which this version can neither read nor remove."""
+    in_use = apps.get_model("approvals", "Blob").objects.exclude(stored_as="")
+    if in_use.exists() or apps.get_model("approvals", "UnusedObject").objects.exists():
         raise RuntimeError(
-            "Some messages are in a bucket. Set MAILHUB_CONTENT_STORE=database in the version that you had, and run its"
-            " `manage.py move_content`; then migrate again. Nothing was changed."
+            "Some messages are in a bucket. In the version that you had, set MAILHUB_CONTENT_STORE=database, run"
+            " `manage.py move_content`, and leave a worker running until the bucket is empty; then migrate again."
+            " Nothing was changed."
         )
 
 

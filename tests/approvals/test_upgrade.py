@@ -43,3 +43,19 @@ def schema(home: Path) -> dict[str, Counter[str]]:
     with closing(sqlite3.connect(home / "mailhub.sqlite3")) as database:
         found = database.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL")
         return {name: Counter(re.findall(r"\w+|\S", sql)) for name, sql in found}
+
+
+def test_database_with_bytes_in_a_bucket_is_refused_unchanged(tmp_path: Path) -> None:
+    assert manage(tmp_path, "migrate", "approvals", "0043_passages", **KEYS).returncode == 0
+    before = schema(tmp_path)
+    with closing(sqlite3.connect(tmp_path / "mailhub.sqlite3")) as database, database:
+        database.execute(
+            "INSERT INTO approvals_unusedobject VALUES (?, ?, ?)",
+            ("0" * 32, "key/object", "2026-01-01"),
+        )
+
+    refused = manage(tmp_path, "migrate", **KEYS)
+
+    assert refused.returncode != 0
+    assert "Some messages are in a bucket." in refused.stderr
+    assert schema(tmp_path)["approvals_blob"] == before["approvals_blob"]
