@@ -380,8 +380,8 @@ def _refuse_gone(home: Path) -> None:
         if given.get(name) not in (None, "", harmless):
             sys.exit(
                 f"mailhub cannot start: {name}: is gone, and messages are in the database. In the version that you had,"
-                " set MAILHUB_CONTENT_STORE=database, run `manage.py move_content`, and leave a worker running until the"
-                " bucket is empty. Then remove MAILHUB_CONTENT_STORE and MAILHUB_S3_BUCKET"
+                " set MAILHUB_CONTENT_STORE=database, run `manage.py move_content`, and leave a worker running until"
+                " the bucket is empty. Then remove MAILHUB_CONTENT_STORE and MAILHUB_S3_BUCKET"
             )
 
 
