@@ -44,6 +44,12 @@ def test_line_counts_the_mail_with_each_recipient(
         reviewer.client.get(f"/actions/{action}/recipients/")
     )
 
+    undated = letter(to=mailbox.address, text="No date")
+    undated.replace_header("From", "jo@northwind.example")
+    undated.replace_header("Date", "some day")
+    server.deliver(mailbox.address, undated.as_bytes())
+    assert "no mail" not in line_about(reviewer, api.propose(to=["jo@northwind.example"]))
+
     server.reachable = False
     assert "mailhub cannot look into the mailbox right now." in line_about(reviewer, action)
 
