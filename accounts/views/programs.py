@@ -12,7 +12,7 @@ from accounts.access.signed_in import AuthenticatedRequest, signed_in_page
 from accounts.models import ApiToken
 from accounts.views.program_lines import PROGRAMS
 
-PLACEHOLDER = "mh_…"
+PLACEHOLDER = "mh_YOUR_TOKEN"
 
 
 @signed_in_page

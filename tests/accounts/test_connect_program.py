@@ -92,7 +92,7 @@ def lets_programs_sign_in(url: str) -> bool:
 def test_page_shows_the_lines_of_every_program(window: Browser, hub: str) -> None:
     page = window.get("/programs/connect/").content.decode()
     ways = [way for program in PROGRAMS for way in program.ways]
-    assert shown_lines(page) == [way.fill(hub, "mh_…") for way in ways]
+    assert shown_lines(page) == [way.fill(hub, "mh_YOUR_TOKEN") for way in ways]
     assert 'href="/programs/connect/"' in window.get("/tokens/").content.decode()
 
 
@@ -101,7 +101,7 @@ def test_new_token_is_in_the_lines_beside_it(window: Browser, hub: str, mailbox:
     page = window.post("/tokens/new/", form).content.decode()
     secret = re.search(r'id="secret"[^>]*value="(mh_[^"]+)"', page)
     assert secret
-    assert all("mh_…" not in lines for lines in shown_lines(page))
+    assert all("mh_YOUR_TOKEN" not in lines for lines in shown_lines(page))
     assert any(secret[1] in lines for lines in shown_lines(page))
 
 

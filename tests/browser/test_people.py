@@ -179,6 +179,25 @@ def test_person_of_a_first_run_adds_a_passkey_and_approves(
     expect(page.locator("form[data-action=approve]")).to_have_count(0)
     assert mailhub.ended(action["id"])["state"] == "succeeded"
 
+    # A form that was typed when the sign-in was old is not typed again.
+    make_sign_in_old(mailhub)
+    rail(page, "Mailboxes")
+    page.get_by_role("link", name="ada@").first.click()
+    page.locator("form[data-action=invite] [name=email]").fill("carol@lovelace.example")
+    page.locator("form[data-action=invite] [name=role]").select_option("viewer")
+    page.locator("form[data-action=invite] button").click()
+    page.locator("[data-way*=webauthn]").first.click()
+    page.locator("#mfa_webauthn_reauthenticate").click()
+    expect(page.locator("form[data-action=invite] [name=email]")).to_have_value(
+        "carol@lovelace.example"
+    )
+    page.locator("form[data-action=invite] button").click()
+    expect(page.get_by_role("row").filter(has_text="carol@lovelace.example")).to_contain_text(
+        "Viewer"
+    )
+    page.reload()
+    expect(page.locator("form[data-action=invite] [name=email]")).to_have_value("")
+
 
 @pytest.mark.long
 def test_clicks_lead_to_a_sent_mail_within_two_minutes(

@@ -149,3 +149,9 @@ def test_files_of_the_answered_mail_can_be_opened(
         reviewer.client.get(f"/actions/{action}/received/?mail=none&attachment=2").status_code
         == 404
     )
+    Mailbox.objects.update(status=Mailbox.Status.NEEDS_REAUTH)
+    for address in (link, second, whole):
+        answer = reviewer.client.get(address)
+        assert answer.status_code == 424
+        assert "must be reconnected" in text_of(answer)
+        assert f'href="/actions/{action}/"' in text_of(answer)

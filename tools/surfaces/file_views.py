@@ -5,7 +5,9 @@ the stored source, found by their hash, so a page of an earlier revision finds n
 conversation are read from the mailbox.
 """
 
+from collections.abc import Callable
 from contextlib import suppress
+from functools import wraps
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
@@ -61,7 +63,22 @@ def download(request: AuthenticatedRequest, action_id: UUID, sha256: str) -> Htt
     return _as_download(file)
 
 
+def _says_why_not(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+    """Show a page with the reason if the mailbox does not answer now."""
+
+    @wraps(view)
+    def answer(request: AuthenticatedRequest, action_id: UUID, **more: Any) -> HttpResponse:
+        try:
+            return view(request, action_id, **more)
+        except Problem as problem:
+            context = {"problem": problem, "action": action_id}
+            return render(request, "tools/refused.html", context, status=problem.status)
+
+    return answer
+
+
 @signed_in_page
+@_says_why_not
 def show_received(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse:
     """Show a file of the conversation: the `attachment` of the `mail`, both ids of the provider."""
     action, file = _fetch_received(request, action_id)
@@ -77,13 +94,15 @@ def show_received(request: AuthenticatedRequest, action_id: UUID) -> HttpRespons
 
 
 @signed_in_page
+@_says_why_not
 def received_picture(request: AuthenticatedRequest, action_id: UUID, page: int) -> HttpResponse:
     _, file = _fetch_received(request, action_id)
     return _draw(file, page)
 
 
 @signed_in_page
-@csp_update({"sandbox": True, "default-src": ["'none'"]})  # type: ignore[arg-type]
+@csp_update({"sandbox": True, "default-src": ["'none'"]})
+@_says_why_not
 def download_received(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse:
     _, file = _fetch_received(request, action_id)
     return _as_download(file)
@@ -162,7 +181,9 @@ def _find(request: AuthenticatedRequest, action_id: UUID, sha256: str) -> tuple[
 
 
 def _fetch_received(request: AuthenticatedRequest, action_id: UUID) -> tuple[Any, Attachment]:
-    """Raise Http404 if this person may not see the action, or the mailbox has no such file."""
+    """Raise Http404 if this person may not see the action, or the mailbox has no such file; raise
+    Problem if the mailbox does not answer.
+    """
     action = _find_action(request, action_id)
     mail, attachment = (request.GET.get(name, "")[:1000] for name in ("mail", "attachment"))
     if not mail or not attachment:
@@ -171,6 +192,8 @@ def _fetch_received(request: AuthenticatedRequest, action_id: UUID) -> tuple[Any
     try:
         mailbox = get_mailbox(caller, str(action.mailbox_id), need=Role.VIEWER)
         info, content = reads.fetch_attachment(caller, mailbox, mail, attachment)
-    except Problem:
+    except Problem as problem:
+        if problem.code in ("transient", "rate_limited", "auth_error"):
+            raise
         raise Http404 from None
     return action, Attachment(name=info.name, type=info.type, content=content)

@@ -43,7 +43,7 @@ class Mail:
 
 def list_ordinary() -> tuple[Mail, ...]:
     """Return all ordinary mails: the hand-written ones first."""
-    return (*list_hand_written(), *_fill_templates())
+    return (*list_hand_written(), *_read_mails("independent-ordinary.toml"), *_fill_templates())
 
 
 def list_hand_written() -> tuple[Mail, ...]:
@@ -51,7 +51,7 @@ def list_hand_written() -> tuple[Mail, ...]:
 
 
 def list_traps() -> tuple[Mail, ...]:
-    return tuple(_read_mails("traps.toml"))
+    return (*_read_mails("traps.toml"), *_read_mails("independent-traps.toml"))
 
 
 def list_held_out() -> tuple[Mail, ...]:

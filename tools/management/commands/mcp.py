@@ -22,7 +22,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, toolsets: str | None, **options: Any) -> None:
         secret = _secret()
         if not secret:
-            raise CommandError("MAILHUB_TOKEN is not set; it takes an API token (mh_…).")
+            raise CommandError("MAILHUB_TOKEN is not set; it takes an API token (mh_YOUR_TOKEN).")
         try:
             shown = toolsets_of(toolsets)
             caller_of_token(secret, surface="mcp")

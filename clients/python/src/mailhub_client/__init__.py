@@ -1,6 +1,6 @@
 """A client of mailhub: read, draft and propose mail, and wait for the person who decides.
 
-with Mailhub("https://mailhub.example", token="mh_…") as hub:
+with Mailhub("https://mailhub.example", token="mh_YOUR_TOKEN") as hub:
     action = hub.propose_and_wait("send_email", to="mira@northwind.example", subject="Hi", body="…")
     print(action.state)
 """

@@ -1,6 +1,6 @@
 """`mailhub-mcp`: MCP over standard input and output, in front of a mailhub somewhere else.
 
-MAILHUB_URL=https://mailhub.example MAILHUB_TOKEN=mh_… mailhub-mcp
+MAILHUB_URL=https://mailhub.example MAILHUB_TOKEN=mh_YOUR_TOKEN mailhub-mcp
 
 Each line of the input is one JSON-RPC message. It is posted to `/mcp` unchanged, and each answer
 becomes a line of the output. Several requests may run at once, because one of them may wait for a

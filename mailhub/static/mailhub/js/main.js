@@ -2,6 +2,7 @@
 import { startApp } from "./app.js";
 import { followClocks } from "./clocks.js";
 import { addCopyButtons } from "./copy.js";
+import { keepTyped } from "./kept.js";
 import { listen } from "./keys.js";
 import { follow } from "./live.js";
 import { openPalette } from "./palette.js";
@@ -19,6 +20,7 @@ tellPasskeyErrors();
 followClocks();
 addCopyButtons();
 offerQuotes();
+keepTyped();
 if (document.body.dataset.live) follow();
 const sign = document.querySelector("[data-connected]");
 if (sign) startPrograms(sign);
