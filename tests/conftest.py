@@ -27,7 +27,7 @@ from approvals.pauses import journal, restored
 from tests.support.documented import check_answer
 from tests.support.people.browser import sign_in
 from tests.support.processes.template import make_test_database
-from tools.providers.memory import SERVERS, MemoryServer
+from tests.support.servers.memory import SERVERS, MemoryServer
 
 # Servers and programs that all tests of a process share; a fixture that modules import is one for
 # each of them.

@@ -37,7 +37,7 @@ INSTALLED_APPS = ["tests.support.emptying", "tests.load", *INSTALLED_APPS]  # no
 INSTALLED_APPS += ["allauth.socialaccount.providers.openid_connect"]  # as with OIDC_ISSUER
 
 # The in-memory mail server, for tests of the code above the providers.
-MAILHUB_PROVIDERS["memory"] = "tools.providers.memory.MemoryProvider"  # noqa: F405
+MAILHUB_PROVIDERS["memory"] = "tests.support.servers.memory.MemoryProvider"  # noqa: F405
 
 if DATABASES["default"]["ENGINE"].endswith("sqlite3"):  # noqa: F405
     # A file: an SQLite database in memory cannot be shared by threads the way a real one is.

@@ -10,8 +10,8 @@ from accounts.models import User
 from approvals.models import PendingAction
 from tests.approvals.conftest import approve
 from tests.conftest import Api
+from tests.support.servers.memory import MemoryServer
 from tests.support.work import work
-from tools.providers.memory import MemoryServer
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -17,8 +17,8 @@ from approvals.decisions import verdicts
 from approvals.models import ApprovalPolicy, AuditEvent, Decision, PendingAction, Revision
 from tests.conftest import Api, Reviewer
 from tests.support.concurrently import all_at_once
+from tests.support.servers.memory import MemoryServer
 from tests.support.work import work
-from tools.providers.memory import MemoryServer
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -9,8 +9,8 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from accounts.models import User
 from approvals.models import Decision, PendingAction, Presence, Seen
 from tests.conftest import Api, Reviewer
+from tests.support.servers.memory import MemoryServer
 from tests.support.work import work
-from tools.providers.memory import MemoryServer
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

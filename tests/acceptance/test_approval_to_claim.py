@@ -18,8 +18,8 @@ from approvals.worker import maintenance
 from approvals.worker.execution import execute
 from tests.conftest import Api, Reviewer
 from tests.support.concurrently import all_at_once
+from tests.support.servers.memory import MemoryServer
 from tests.support.work import work
-from tools.providers.memory import MemoryServer
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 

@@ -11,8 +11,8 @@ from approvals.models import AuditEvent, IdempotencyRecord, PendingAction
 from approvals.worker import maintenance
 from tests.conftest import HELLO, Api, Reviewer, make_api, make_mailbox, problem_of
 from tests.support.concurrently import all_at_once
+from tests.support.servers.memory import MemoryServer
 from tests.support.work import work
-from tools.providers.memory import MemoryServer
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 ASK: dict[str, Any] = {**HELLO, "confirm": True}

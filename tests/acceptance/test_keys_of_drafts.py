@@ -13,8 +13,8 @@ from accounts.access import keyed_calls
 from accounts.models import KeyedCall, Mailbox, User
 from tests.conftest import HELLO, Api, make_api, make_mailbox, problem_of
 from tests.support.concurrently import all_at_once
+from tests.support.servers.memory import MemoryServer
 from tools.models import Upload
-from tools.providers.memory import MemoryServer
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 

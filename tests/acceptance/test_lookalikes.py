@@ -9,9 +9,9 @@ from approvals.models import AuditEvent, PendingAction
 from tests.approvals.conftest import approve
 from tests.conftest import Api
 from tests.support.people.browser import browser, post_rules
+from tests.support.servers.memory import MemoryServer
 from tests.support.work import work
 from tools.models import Acquaintance
-from tools.providers.memory import MemoryServer
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -13,8 +13,8 @@ from approvals.models import PendingAction
 from approvals.worker import maintenance
 from approvals.worker.execution import execute
 from tests.conftest import HELLO, Api, Reviewer
+from tests.support.servers.memory import MemoryServer
 from tests.support.work import work
-from tools.providers.memory import MemoryServer
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 

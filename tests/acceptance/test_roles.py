@@ -23,9 +23,9 @@ from accounts.models import SCOPES, ApiToken, Invitation, Membership, Role, User
 from approvals.models import PendingAction, ReviewText
 from tests.conftest import Api, make_mailbox
 from tests.support.people.browser import RULES, browser
+from tests.support.servers.memory import MemoryServer
 from tests.support.tools import NO_ROW, USES
 from tools.catalog.entries import TOOLS as CATALOG
-from tools.providers.memory import MemoryServer
 from tools.surfaces.mcp import Visit, _call
 
 pytestmark = pytest.mark.django_db

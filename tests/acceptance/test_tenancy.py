@@ -16,8 +16,8 @@ from accounts.infra import credentials
 from accounts.models import ApiToken, Mailbox, Membership, Role, SignInLink, User
 from approvals.models import AuditEvent, Heartbeat, PendingAction
 from tests.conftest import Api, Reviewer, make_api, problem_of
+from tests.support.servers.memory import MemoryServer
 from tests.support.work import work
-from tools.providers.memory import MemoryServer
 
 pytestmark = pytest.mark.django_db(transaction=True)
 HOUR = timedelta(hours=1)

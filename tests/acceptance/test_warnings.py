@@ -15,9 +15,9 @@ from approvals.decisions import edits
 from approvals.models import PendingAction
 from tests.approvals.conftest import approve
 from tests.conftest import HELLO, Api, Reviewer
+from tests.support.servers.memory import MemoryServer
 from tests.support.work import work
 from tools.models import Acquaintance
-from tools.providers.memory import MemoryServer
 from tools.sending import surroundings
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -19,9 +19,9 @@ from tests.conftest import make_mailbox
 from tests.support.people.browser import browser
 from tests.support.people.gmail import CLIENT, gmail
 from tests.support.servers.gmail import GmailServer
+from tests.support.servers.memory import MemoryServer
 from tests.support.servers.microsoft_sign_in import SignInService
 from tests.support.servers.sandbox import ADA, CHARLES, SandboxServer
-from tools.providers.memory import MemoryServer
 
 __all__ = ["gmail", "graph", "service"]
 

@@ -20,8 +20,8 @@ from approvals.models.audit import PEOPLE
 from approvals.worker import maintenance
 from tests.conftest import HELLO, Api, Reviewer, make_api, problem_of
 from tests.support.people.browser import browser
+from tests.support.servers.memory import MemoryServer
 from tests.support.work import work
-from tools.providers.memory import MemoryServer
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -12,7 +12,7 @@ from approvals.decisions import rulings
 from approvals.models import PendingAction
 from approvals.worker.execution import execute
 from tests.approvals.kinds import LOST, Script
-from tools.providers.memory import MemoryServer
+from tests.support.servers.memory import MemoryServer
 
 ACCEPTED = Outcome(
     verdict="accepted",

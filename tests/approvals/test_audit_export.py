@@ -16,7 +16,7 @@ from approvals.models import AuditChain, PendingAction
 from tests.approvals.audit_pages import exported, own_heads, sent
 from tests.conftest import make_api, make_mailbox
 from tests.support.people.browser import browser
-from tools.providers.memory import MemoryServer
+from tests.support.servers.memory import MemoryServer
 
 __all__ = ["own_heads", "sent"]
 pytestmark = pytest.mark.django_db(transaction=True)

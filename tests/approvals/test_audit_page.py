@@ -25,8 +25,8 @@ from tests.approvals.audit_pages import exported, many, numbers, own_heads, page
 from tests.conftest import make_mailbox
 from tests.support.people.browser import browser
 from tests.support.plans import plan_of
+from tests.support.servers.memory import MemoryServer
 from tests.support.sources import parsed
-from tools.providers.memory import MemoryServer
 
 __all__ = ["own_heads", "sent"]
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -14,7 +14,7 @@ from approvals.models import AuditChain, AuditEvent, PendingAction
 from tests.approvals.audit_pages import exported, many, own_heads, page, sent, verified
 from tests.conftest import make_mailbox
 from tests.support.people.browser import browser
-from tools.providers.memory import MemoryServer
+from tests.support.servers.memory import MemoryServer
 
 __all__ = ["own_heads", "sent"]
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -13,8 +13,8 @@ from approvals.queues.celery import CeleryQueue
 from approvals.worker import maintenance, void
 from tests.approvals.conftest import approve
 from tests.conftest import Api, Reviewer
+from tests.support.servers.memory import MemoryServer
 from tests.support.work import work
-from tools.providers.memory import MemoryServer
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 AN_HOUR = timedelta(hours=1)

@@ -25,9 +25,9 @@ from tests.approvals.kinds import Script
 from tests.approvals.lost_answers import ACCEPTED, lost, order_again, sent_and_not_heard, text_of
 from tests.conftest import Api, Reviewer
 from tests.support.loopback import on_ports
+from tests.support.servers.memory import MemoryServer
 from tests.support.work import work
 from tools.providers.errors import Unavailable
-from tools.providers.memory import MemoryServer
 
 __all__ = ["lost"]
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -12,8 +12,8 @@ from approvals.models import ApprovalPolicy, Decision, PendingAction
 from tests.approvals.conftest import approve
 from tests.approvals.revisions import ask_back, edit
 from tests.conftest import Api
+from tests.support.servers.memory import MemoryServer
 from tests.support.work import work
-from tools.providers.memory import MemoryServer
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

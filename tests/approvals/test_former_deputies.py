@@ -20,8 +20,8 @@ from approvals.worker import maintenance
 from tests.approvals.conftest import approve
 from tests.conftest import Api, make_api, make_mailbox
 from tests.security.people import member
+from tests.support.servers.memory import MemoryServer
 from tests.support.work import work
-from tools.providers.memory import MemoryServer
 
 STEPS = import_module("approvals.migrations.0032_no_deputies")
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]

@@ -15,8 +15,8 @@ from approvals.models import Attempt, AuditEvent, PendingAction
 from tests.approvals.kinds import NOT_NOW, Script
 from tests.approvals.lost_answers import ACCEPTED, lost, order_again, text_of
 from tests.conftest import Api, Reviewer
+from tests.support.servers.memory import MemoryServer
 from tests.support.work import work
-from tools.providers.memory import MemoryServer
 
 __all__ = ["lost"]
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]

@@ -21,8 +21,8 @@ from approvals.models import Attempt, AuditEvent, PendingAction
 from approvals.worker import maintenance
 from approvals.worker.execution import execute
 from tests.approvals.kinds import LOST, NOT_NOW, Script, handed_over
+from tests.support.servers.memory import MemoryServer
 from tests.support.work import work
-from tools.providers.memory import MemoryServer
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 

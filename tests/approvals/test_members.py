@@ -22,8 +22,8 @@ from approvals.worker import maintenance
 from tests.approvals.conftest import approve
 from tests.conftest import Api, Reviewer
 from tests.support.people.browser import browser
+from tests.support.servers.memory import MemoryServer
 from tests.support.work import work
-from tools.providers.memory import MemoryServer
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -17,8 +17,8 @@ from approvals.models.audit import NO_MAILBOX
 from approvals.pauses import restored, switch
 from tests.approvals.test_anchors import cut, cut_chain, head_of
 from tests.approvals.test_restored import home
+from tests.support.servers.memory import MemoryServer
 from tests.support.work import work
-from tools.providers.memory import MemoryServer
 
 __all__ = ["home"]
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]

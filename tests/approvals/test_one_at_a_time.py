@@ -19,8 +19,8 @@ from tests.approvals.conftest import approve
 from tests.approvals.kinds import NOT_NOW, Script
 from tests.conftest import Api, make_api
 from tests.support.concurrently import all_at_once
+from tests.support.servers.memory import MemoryServer
 from tests.support.work import work
-from tools.providers.memory import MemoryServer
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 

@@ -17,7 +17,7 @@ from tests.approvals.kinds import Script, handed_over
 from tests.approvals.review_pages import seal_of, text_of
 from tests.conftest import Api, Reviewer
 from tests.support.people.office import letter
-from tools.providers.memory import MemoryServer
+from tests.support.servers.memory import MemoryServer
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -21,8 +21,8 @@ from tests.approvals.kinds import Script, handed_over
 from tests.approvals.review_pages import text_of
 from tests.conftest import Api, Reviewer, problem_of
 from tests.support.people.browser import RULES, browser, post_rules, set_rules
+from tests.support.servers.memory import MemoryServer
 from tests.support.work import work
-from tools.providers.memory import MemoryServer
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

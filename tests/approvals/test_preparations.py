@@ -15,7 +15,7 @@ from approvals.worker import maintenance
 from approvals.worker.execution import execute
 from tests.approvals.conftest import approve
 from tests.approvals.kinds import NOT_NOW, Script, handed_over
-from tools.providers.memory import MemoryServer
+from tests.support.servers.memory import MemoryServer
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 

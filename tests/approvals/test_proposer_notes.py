@@ -12,8 +12,8 @@ from approvals.lifecycle import notes
 from approvals.models import AuditEvent, MetadataPair, PendingAction, ProposerNote, Revision
 from approvals.worker import maintenance
 from tests.conftest import HELLO, Api, Reviewer, problem_of
+from tests.support.servers.memory import MemoryServer
 from tests.support.work import work
-from tools.providers.memory import MemoryServer
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -19,7 +19,7 @@ from tests.approvals.review_pages import filled, seal_of, text_of
 from tests.conftest import Api, Reviewer, make_mailbox
 from tests.support.growth import check_growth
 from tests.support.plans import plan_of
-from tools.providers.memory import MemoryServer
+from tests.support.servers.memory import MemoryServer
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 RISKY = {"body": "My card is 4111 1111 1111 1111."}

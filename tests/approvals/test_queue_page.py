@@ -16,7 +16,7 @@ from tests.approvals.review_pages import filled, seal_of, text_of
 from tests.conftest import Api, Reviewer, make_api, make_mailbox
 from tests.support.people.browser import set_rules
 from tests.support.plans import plan_of
-from tools.providers.memory import MemoryServer
+from tests.support.servers.memory import MemoryServer
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

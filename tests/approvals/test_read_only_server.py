@@ -18,7 +18,7 @@ from approvals.worker.execution import execute
 from tests.approvals.kinds import NOT_NOW, Script
 from tests.conftest import Api
 from tests.support.processes.programs import until
-from tools.providers.memory import MemoryServer
+from tests.support.servers.memory import MemoryServer
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.postgres_only]
 

@@ -24,8 +24,8 @@ from approvals.worker.execution import execute
 from tests.approvals.conftest import approve
 from tests.approvals.kinds import NOT_NOW, Script
 from tests.conftest import Api, Reviewer
+from tests.support.servers.memory import MemoryServer
 from tests.support.work import work
-from tools.providers.memory import MemoryServer
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -11,8 +11,8 @@ from approvals.models import ApprovalPolicy, PendingAction
 from tests.approvals.conftest import approve
 from tests.approvals.revisions import ask_back, edit, review
 from tests.conftest import HELLO, Api, make_api, problem_of
+from tests.support.servers.memory import MemoryServer
 from tests.support.work import work
-from tools.providers.memory import MemoryServer
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 

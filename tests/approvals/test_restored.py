@@ -24,8 +24,8 @@ from approvals.pauses import journal, restored, switch
 from approvals.worker.execution import execute
 from tests.approvals.kinds import Script
 from tests.approvals.test_anchors import cut, head_of, say
+from tests.support.servers.memory import MemoryServer
 from tests.support.work import work
-from tools.providers.memory import MemoryServer
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 

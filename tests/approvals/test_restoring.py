@@ -24,7 +24,7 @@ from tests.approvals.kinds import NOT_NOW, Script, handed_over
 from tests.approvals.revisions import ask_back
 from tests.approvals.test_restored import home, lose
 from tests.conftest import HELLO, Api, Reviewer, problem_of
-from tools.providers.memory import MemoryServer
+from tests.support.servers.memory import MemoryServer
 from tools.sending.kinds import SendMail
 
 __all__ = ["home"]

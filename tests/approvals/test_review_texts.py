@@ -9,7 +9,7 @@ from accounts.models import Mailbox, User
 from approvals.models import AuditEvent, ReviewText
 from tests.approvals.review_pages import text_of
 from tests.conftest import Api, Reviewer, make_mailbox
-from tools.providers.memory import MemoryServer
+from tests.support.servers.memory import MemoryServer
 
 pytestmark = pytest.mark.django_db(transaction=True)
 SHORTER = {"purpose": "ask_back", "title": "Shorter", "words": "Please use <b>fewer</b> words."}

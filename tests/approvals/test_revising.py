@@ -21,8 +21,8 @@ from tests.approvals.kinds import Script, handed_over
 from tests.approvals.revisions import ask_back, edit, review
 from tests.conftest import HELLO, Api, Reviewer
 from tests.support.concurrently import all_at_once
+from tests.support.servers.memory import MemoryServer
 from tests.support.work import work
-from tools.providers.memory import MemoryServer
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

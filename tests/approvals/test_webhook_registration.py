@@ -12,7 +12,7 @@ from approvals.models import Webhook, WebhookDelivery
 from tests.approvals.webhook_listener import CANARY, Listener, httpserver, listener, told
 from tests.conftest import Api, make_api, make_mailbox, problem_of
 from tests.support.people.browser import browser
-from tools.providers.memory import MemoryServer
+from tests.support.servers.memory import MemoryServer
 
 __all__ = ["httpserver", "listener"]
 pytestmark = pytest.mark.django_db(transaction=True)

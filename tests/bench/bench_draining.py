@@ -29,8 +29,8 @@ from tests.bench.goals import Measured, report
 from tests.bench.page import QUICK
 from tests.conftest import Api, make_api, make_mailbox
 from tests.support.processes.programs import this_test, until
+from tests.support.servers.memory import MemoryServer
 from tests.support.servers.sandbox import SandboxServer
-from tools.providers.memory import MemoryServer
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),

@@ -21,7 +21,7 @@ from django.test.utils import CaptureQueriesContext
 from accounts.models import Mailbox, User
 from tests.bench.page import write_section
 from tests.conftest import Reviewer, make_mailbox
-from tools.providers.memory import MemoryServer
+from tests.support.servers.memory import MemoryServer
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),

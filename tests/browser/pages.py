@@ -43,7 +43,7 @@ from tests.browser.presses import (
 from tests.browser.program_pages import connect_programs, device
 from tests.conftest import Api, make_mailbox
 from tests.support.people.office import letter
-from tools.providers.memory import MemoryServer
+from tests.support.servers.memory import MemoryServer
 
 # Alice manages a mailbox, Vera may only view it, Charlie has no mailbox, nobody is not signed in,
 # and Alice's sign-in was long ago.

@@ -25,8 +25,8 @@ from tests.browser.pages import View, Who, furnish
 from tests.browser.presses import approve
 from tests.conftest import Api
 from tests.support.people.browser import browser as browser_of
+from tests.support.servers.memory import MemoryServer
 from tests.support.stored import store_mail
-from tools.providers.memory import MemoryServer
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 LARGEST = 100_000

@@ -17,7 +17,7 @@ from tests.approvals.kinds import Script, handed_over
 from tests.browser.presses import read
 from tests.browser.test_every_page import signed_in
 from tests.conftest import Api
-from tools.providers.memory import MemoryServer
+from tests.support.servers.memory import MemoryServer
 
 pytestmark = [
     pytest.mark.browser,

@@ -19,7 +19,7 @@ from tests.browser.test_every_page import signed_in
 from tests.conftest import Api
 from tests.support.people.browser import set_rules
 from tests.support.people.office import letter
-from tools.providers.memory import MemoryServer
+from tests.support.servers.memory import MemoryServer
 
 pytestmark = [
     pytest.mark.browser,

@@ -13,8 +13,8 @@ from approvals.models import PendingAction
 from tests.conformance.npm import install
 from tests.conftest import Api, Reviewer
 from tests.support.processes.programs import PROJECT, until
+from tests.support.servers.memory import MemoryServer
 from tests.support.work import work
-from tools.providers.memory import MemoryServer
 
 pytestmark = [
     pytest.mark.long,

@@ -23,8 +23,8 @@ from approvals.models import PendingAction
 from tests.conformance.served import ERAS
 from tests.conftest import HELLO, Api, Reviewer
 from tests.support.processes.programs import until
+from tests.support.servers.memory import MemoryServer
 from tests.support.work import work
-from tools.providers.memory import MemoryServer
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.process]
 SECONDS = 60.0

@@ -11,6 +11,7 @@ from accounts.connect.imap import ImapAccess
 from tests.support.servers.dovecot import Dovecot
 from tests.support.servers.gmail import GmailServer
 from tests.support.servers.graph import GraphServer, graph_mailbox
+from tests.support.servers.memory import MemoryProvider, MemoryServer
 from tests.support.servers.sandbox import ADA, CHARLES, MIRA, SandboxServer
 from tests.support.servers.smtp import Accepted, FaultySmtp
 from tools.providers.base import MailProvider
@@ -19,7 +20,6 @@ from tools.providers.gmail.client import GmailClient
 from tools.providers.graph import GraphProvider
 from tools.providers.imap import ImapProvider
 from tools.providers.imap.sessions import POOL
-from tools.providers.memory import MemoryProvider, MemoryServer
 
 PROVIDERS = [
     "memory",

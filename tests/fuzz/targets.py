@@ -10,6 +10,7 @@ from pathlib import Path
 from imapclient.response_parser import parse_fetch_response
 
 from accounts.infra.problems import Problem
+from tests.support.servers.memory import MemoryProvider, MemoryServer
 from tools.mail.html.nesting import TooDeep, TooLarge
 from tools.mail.message import lenient, mime, reading
 from tools.mail.message.markup import page_and_text
@@ -19,7 +20,6 @@ from tools.mail.text.decoding import text_of
 from tools.mail.text.encoded_words import decode_words
 from tools.providers.errors import Refused
 from tools.providers.imap import structure
-from tools.providers.memory import MemoryProvider, MemoryServer
 from tools.reading import compact
 
 ADDRESS = "ada@lovelace.example"

@@ -18,9 +18,9 @@ from approvals.worker.execution import execute
 from tests.approvals.conftest import approve, script
 from tests.approvals.kinds import Script
 from tests.conftest import Api, Reviewer
+from tests.support.servers.memory import MemoryServer
 from tests.support.work import work
 from tools.providers.base import Envelope
-from tools.providers.memory import MemoryServer
 
 __all__ = ["script"]
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -12,7 +12,7 @@ from accounts.infra.credentials import CannotDecrypt, Secrets, decrypt_text, enc
 from accounts.models import ApiToken, Mailbox, Membership, Role, User
 from tests.conftest import Api, make_api, make_mailbox, problem_of
 from tests.support.people.browser import browser
-from tools.providers.memory import MemoryServer
+from tests.support.servers.memory import MemoryServer
 from tools.schemas import MAX_ATTACHMENT_BYTES
 
 pytestmark = pytest.mark.django_db

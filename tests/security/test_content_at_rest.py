@@ -21,9 +21,9 @@ from approvals.models import Blob, Decision, PendingAction, Revision, Webhook
 from approvals.worker import maintenance
 from tests.approvals.conftest import approve, approved
 from tests.conftest import Api, Reviewer
+from tests.support.servers.memory import MemoryServer
 from tests.support.work import work
 from tools.models import Upload
-from tools.providers.memory import MemoryServer
 
 __all__ = ["approved"]
 

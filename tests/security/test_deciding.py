@@ -19,8 +19,8 @@ from tests.approvals.conftest import approve, script
 from tests.approvals.kinds import Script
 from tests.approvals.revisions import edit
 from tests.conftest import Api, Reviewer, make_api
+from tests.support.servers.memory import MemoryServer
 from tests.support.work import work
-from tools.providers.memory import MemoryServer
 
 __all__ = ["script"]
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]

@@ -23,7 +23,7 @@ from tests.approvals.webhook_listener import httpserver, told
 from tests.conftest import Api, Reviewer, make_mailbox
 from tests.support.people.browser import browser
 from tests.support.people.programs import Program, allow
-from tools.providers.memory import MemoryServer
+from tests.support.servers.memory import MemoryServer
 
 __all__ = ["httpserver"]
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]

@@ -28,10 +28,10 @@ from mailhub.agent.models import Message, Thread
 from tests.acceptance.test_roles import TOOLS, called
 from tests.conftest import Api, make_api, make_mailbox
 from tests.support.people.browser import browser
+from tests.support.servers.memory import MemoryServer
 from tools.catalog.entries import TOOLS as CATALOG
 from tools.catalog.entries import CallerTool
 from tools.models import Upload
-from tools.providers.memory import MemoryServer
 
 pytestmark = pytest.mark.django_db(transaction=True)
 CANARY = "Canary-4471"

@@ -10,8 +10,8 @@ import pytest
 
 from accounts.models import Mailbox
 from tests.conftest import HELLO, Api, Reviewer
+from tests.support.servers.memory import MemoryServer
 from tests.support.work import work
-from tools.providers.memory import MemoryServer
 
 pytestmark = pytest.mark.django_db(transaction=True)
 CALENDAR = "BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\nSUMMARY:Pay 4711\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n"

@@ -23,8 +23,8 @@ from approvals.worker import maintenance
 from tests.approvals.conftest import approve, approved, script
 from tests.approvals.kinds import Script, handed_over
 from tests.conftest import Api, Reviewer
+from tests.support.servers.memory import MemoryServer
 from tests.support.work import work
-from tools.providers.memory import MemoryServer
 
 __all__ = ["approved", "script"]
 

@@ -13,10 +13,10 @@ from approvals.models import Revision
 from tests.conftest import Api, Reviewer
 from tests.security.hiding import WORD, hiding_forms
 from tests.security.test_everything_that_leaves_is_shown import mail, pages
+from tests.support.servers.memory import MemoryServer
 from tests.support.stored import store_mail
 from tools.mail.html.clean import clean
 from tools.mail.message.hidden import MOST_CHARACTERS, MOST_TEXTS, unseen_texts
-from tools.providers.memory import MemoryServer
 
 pytestmark = pytest.mark.django_db(transaction=True)
 LISTED = '<section class="concealed"'

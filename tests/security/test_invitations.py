@@ -18,8 +18,8 @@ from tests.accounts.test_own_mail import smtp as own_mail
 from tests.accounts.test_sign_in import PASSWORD, signed_in
 from tests.conftest import make_mailbox
 from tests.support.people.browser import browser
+from tests.support.servers.memory import MemoryServer
 from tests.support.servers.smtp import FaultySmtp
-from tools.providers.memory import MemoryServer
 
 pytestmark = pytest.mark.django_db(transaction=True)
 smtp = own_mail

@@ -16,7 +16,7 @@ from accounts.people.recovery import recover
 from tests.conftest import Api, make_mailbox
 from tests.support.people.browser import browser
 from tests.support.people.programs import BACK, Program, allow
-from tools.providers.memory import MemoryServer
+from tests.support.servers.memory import MemoryServer
 
 pytestmark = pytest.mark.django_db
 

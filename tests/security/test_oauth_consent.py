@@ -10,8 +10,8 @@ from accounts.models import SCOPE_ROLES, ApiToken, Mailbox, Membership, Role, Us
 from tests.conftest import make_mailbox
 from tests.support.people.browser import browser
 from tests.support.people.programs import ALL, BACK, Program, allow
+from tests.support.servers.memory import MemoryServer
 from tools.catalog.entries import TOOLS
-from tools.providers.memory import MemoryServer
 
 pytestmark = pytest.mark.django_db
 

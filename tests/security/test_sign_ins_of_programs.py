@@ -11,7 +11,7 @@ from approvals.models import AuditEvent
 from tests.conftest import Api, make_mailbox
 from tests.support.people.browser import browser
 from tests.support.people.programs import Program
-from tools.providers.memory import MemoryServer
+from tests.support.servers.memory import MemoryServer
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 

@@ -24,8 +24,8 @@ from tests.approvals.guarded import refused
 from tests.approvals.kinds import Script, handed_over
 from tests.approvals.revisions import ask_back, edit
 from tests.conftest import Api, Reviewer
+from tests.support.servers.memory import MemoryServer
 from tests.support.work import work
-from tools.providers.memory import MemoryServer
 
 __all__ = ["script"]
 

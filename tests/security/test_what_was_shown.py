@@ -15,9 +15,9 @@ from approvals.models import AuditEvent, Blob, PendingAction, Revision
 from tests.approvals.conftest import script
 from tests.approvals.kinds import Script, handed_over
 from tests.conftest import Api, Reviewer
+from tests.support.servers.memory import MemoryServer
 from tests.support.stored import store_mail
 from tests.support.work import work
-from tools.providers.memory import MemoryServer
 
 __all__ = ["script"]
 

@@ -14,8 +14,8 @@ from accounts.models import Mailbox
 from mailhub.asgi import application
 from tests.conformance.served import ERAS, Door, served
 from tests.conftest import Api
+from tests.support.servers.memory import MemoryServer
 from tests.support.tools import World
-from tools.providers.memory import MemoryServer
 
 MAIL = """\
 From: Mira <mira@northwind.example>

@@ -15,7 +15,7 @@ from tests.approvals.review_pages import text_of
 from tests.conftest import Api, Reviewer
 from tests.support.people.browser import set_rules
 from tests.support.people.office import letter
-from tools.providers.memory import MemoryServer
+from tests.support.servers.memory import MemoryServer
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

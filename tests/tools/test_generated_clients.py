@@ -14,8 +14,8 @@ import pytest
 
 from tests.conftest import Api, Reviewer
 from tests.support.served_here import served_here
+from tests.support.servers.memory import MemoryServer
 from tests.support.work import work
-from tools.providers.memory import MemoryServer
 from tools.surfaces.openapi.document import build_document
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(300)]

@@ -7,7 +7,7 @@ from django.test.utils import CaptureQueriesContext
 from accounts.models import Mailbox, User
 from approvals.pauses import switch
 from tests.conftest import make_api, make_mailbox
-from tools.providers.memory import MemoryServer
+from tests.support.servers.memory import MemoryServer
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

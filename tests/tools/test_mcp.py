@@ -12,10 +12,10 @@ from accounts.models import Mailbox, User
 from approvals.models import PendingAction
 from tests.conformance.served import Door
 from tests.conftest import HELLO, Api, make_api
+from tests.support.servers.memory import MemoryServer
 from tests.support.tools import NO_ROW, USES, World
 from tests.tools.mcp_door import call, door, logged, scrubbed, url, world
 from tools.catalog.entries import TOOLS, MailboxTool
-from tools.providers.memory import MemoryServer
 
 __all__ = ["door", "logged", "url", "world"]
 pytestmark = pytest.mark.django_db(transaction=True)

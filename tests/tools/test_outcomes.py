@@ -11,6 +11,7 @@ from django.db import InterfaceError, connection
 
 from accounts.models import Mailbox
 from approvals.core.types import BEFORE_WIRE, ApprovedAction, Outcome
+from tests.support.servers.memory import MemoryProvider, MemoryServer, Stored
 from tools.m365 import runs
 from tools.providers import provider_for
 from tools.providers.base import Envelope, Handover, Receipt
@@ -27,7 +28,6 @@ from tools.providers.errors import (
     Unavailable,
     Unsupported,
 )
-from tools.providers.memory import MemoryProvider, MemoryServer, Stored
 from tools.sending.held_drafts import ChangeDraft
 from tools.sending.kinds import SendMail
 

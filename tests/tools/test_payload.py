@@ -19,9 +19,9 @@ from approvals.decisions.locked import lock_action
 from approvals.models import PendingAction
 from approvals.rules.policy import policy_of
 from tests.conftest import Reviewer
+from tests.support.servers.memory import MemoryServer
 from tests.support.stored import store_mail
 from tests.support.work import work
-from tools.providers.memory import MemoryServer
 from tools.sending.payload import MailPayload, ProposedDraft
 from tools.stored import Unreadable
 

@@ -9,7 +9,7 @@ from approvals.models import PendingAction
 from tests.approvals.review_pages import text_of
 from tests.conftest import Api, Reviewer
 from tests.support.people.office import letter
-from tools.providers.memory import MemoryServer
+from tests.support.servers.memory import MemoryServer
 
 pytestmark = pytest.mark.django_db(transaction=True)
 MIRA = "mira@northwind.example"

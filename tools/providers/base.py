@@ -1,7 +1,6 @@
 """The interface of a mailbox provider, and the types that it takes and returns.
 
-The contract suite in `tests/contract/` runs on every provider and on the in-memory twin with the
-same assertions.
+The contract suite in `tests/contract/` runs on every provider with the same assertions.
 """
 
 import hashlib

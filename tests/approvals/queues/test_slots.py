@@ -22,7 +22,7 @@ from tests.approvals.conftest import approve
 from tests.approvals.kinds import Script, handed_over
 from tests.conftest import Api, make_api, make_mailbox
 from tests.support.processes.programs import SECONDS, until
-from tools.providers.memory import MemoryServer
+from tests.support.servers.memory import MemoryServer
 
 
 def due(mailbox: UUID | None = None, owner: int = 1) -> Due:

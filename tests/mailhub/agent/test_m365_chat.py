@@ -13,9 +13,9 @@ from mailhub.agent.models import ToolCall
 from tests.conftest import Reviewer
 from tests.mailhub.agent.conftest import Chat
 from tests.support.servers.m365 import M365
+from tests.support.servers.memory import MemoryServer
 from tests.support.servers.model import ModelServer, Says
 from tests.tools.mcp_door import MAIL
-from tools.providers.memory import MemoryServer
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(120)]
 

@@ -18,8 +18,8 @@ from mailhub.agent.models import Checkpoint, Message, Thread, ToolCall
 from tests.conftest import Reviewer, make_api
 from tests.mailhub.agent.conftest import Chat
 from tests.support.servers.m365 import M365
+from tests.support.servers.memory import MemoryServer
 from tests.support.servers.model import ModelServer, Says
-from tools.providers.memory import MemoryServer
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(180)]
 

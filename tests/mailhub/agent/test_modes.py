@@ -15,10 +15,10 @@ from mailhub.agent.policy import MODES
 from tests.conftest import HELLO, Api, Reviewer, make_api
 from tests.mailhub.agent.conftest import Chat
 from tests.support.servers.m365 import M365
+from tests.support.servers.memory import MemoryServer
 from tests.support.servers.model import ModelServer, Says
 from tests.support.work import work
 from tools.catalog.entries import TOOLS
-from tools.providers.memory import MemoryServer
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(90)]
 SEND = {**HELLO, "confirm": True}

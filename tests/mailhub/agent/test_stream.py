@@ -11,8 +11,8 @@ from mailhub.agent.models import Message, Thread, ToolCall
 from tests.conftest import Api
 from tests.mailhub.agent.conftest import Chat, read
 from tests.support.processes.programs import until
+from tests.support.servers.memory import MemoryServer
 from tests.support.servers.model import ModelServer, Says
-from tools.providers.memory import MemoryServer
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(90)]
 

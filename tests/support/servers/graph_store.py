@@ -18,9 +18,9 @@ from email.policy import SMTP
 from email.utils import format_datetime
 from typing import Any
 
+from tests.support.servers.memory import MemoryProvider, MemoryServer
 from tools.mail.message import lenient
 from tools.providers.base import Message
-from tools.providers.memory import MemoryProvider, MemoryServer
 
 WIRE = SMTP.clone(cte_type="7bit")
 NAMES = {

@@ -6,8 +6,8 @@ import pytest
 
 from approvals.models import PendingAction, Preparation
 from tests.conftest import Api, Reviewer
+from tests.support.servers.memory import MemoryServer
 from tests.support.work import work
-from tools.providers.memory import MemoryServer
 from tools.providers.notes import DraftNotes
 from tools.stored import Unreadable
 
