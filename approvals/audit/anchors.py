@@ -19,7 +19,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -85,9 +85,34 @@ def append_after_commit(link: AuditEvent) -> None:
 
 
 def fits(chain: UUID, length: int, head: str) -> bool:
-    """Return False if this end of a chain is older than its newest head, or another one."""
-    known = READER.newest().get(chain)
-    return known is None or length > known.length or (length, head) == (known.length, known.hash)
+    """Return False if this end of a chain is older than a head, or if the chain grew from another
+    event than the head's.
+
+    An older copy of the database soon has as many events as the newer one had. So each head is
+    looked up among the events; those that were found once are followed by the newest of them.
+    """
+    heads = READER.heads(chain)
+    if not heads:
+        return True
+    newest = max(heads)
+    if newest > length or heads.get(length, head) != head:
+        return False
+    earlier = {number: said for number, said in heads.items() if number < length}
+    if not _are_events(chain, earlier):
+        return False
+    READER.forget_before(chain, newest)
+    return True
+
+
+def _are_events(chain: UUID, heads: Mapping[int, str]) -> bool:
+    if not heads:
+        return True
+    rows = AuditEvent.objects.filter(chain=chain, sequence__in=heads)
+    found = dict(rows.values_list("sequence", "hash"))
+    missing = heads.keys() - found.keys()
+    if missing and not AuditChain.objects.filter(pk=chain, archived__gte=max(missing)).exists():
+        return False
+    return all(heads[number] == said for number, said in found.items())
 
 
 def append(*heads: Head) -> None:
@@ -208,14 +233,41 @@ class Reader:
     def newest(self) -> dict[UUID, Head]:
         """Return the longest head with our signature of each chain in the newest file."""
         with self._lock:
-            return self._read_on()
+            self._read_on()
+            return {
+                chain: Head(chain=chain, length=max(heads), hash=heads[max(heads)])
+                for chain, heads in self._read.heads.items()
+            }
 
-    def _read_on(self) -> dict[UUID, Head]:
+    def heads(self, chain: UUID) -> dict[int, str]:
+        """Return the hashes by length of all such heads of a chain that were not forgotten."""
+        with self._lock:
+            self._read_on()
+            return dict(self._read.heads.get(chain, {}))
+
+    def all(self) -> list[Head]:
+        with self._lock:
+            self._read_on()
+            return [
+                Head(chain=chain, length=length, hash=said)
+                for chain, heads in self._read.heads.items()
+                for length, said in heads.items()
+            ]
+
+    def forget_before(self, chain: UUID, length: int) -> None:
+        """Forget the heads of a chain before this one, because it follows from them."""
+        with self._lock:
+            heads = self._read.heads.get(chain, {})
+            for each in [each for each in heads if each < length]:
+                del heads[each]
+
+    def _read_on(self) -> None:
         path = heads_file()
         try:
             file = path.open("rb")
         except FileNotFoundError:
-            return {}
+            self._read = _Read()
+            return
         with file:
             # Not its inode: a file that replaces a deleted one may have the same.
             beginning = file.readline()
@@ -228,12 +280,14 @@ class Reader:
         self._read.offset += len(whole) + 1 if whole else 0
         for line in whole.decode(errors="replace").splitlines():
             head, genuine = _head_of(line, None)
-            if head is not None and genuine:
-                heads = self._read.archived if head.archived else self._read.heads
-                before = heads.get(head.chain)
-                if before is None or before.length <= head.length:
-                    heads[head.chain] = head
-        return dict(self._read.heads)
+            if head is None or not genuine:
+                continue
+            if not head.archived:  # a second one of the same length is from another database
+                self._read.heads.setdefault(head.chain, {}).setdefault(head.length, head.hash)
+                continue
+            before = self._read.archived.get(head.chain)
+            if before is None or before.length <= head.length:
+                self._read.archived[head.chain] = head
 
     def archived(self) -> dict[UUID, Head]:
         """Return the end of the archived events of each chain that the newest file names."""
@@ -246,7 +300,7 @@ class _Read:
     path: Path = Path()
     beginning: bytes = b""  # its first line, which has a time and a signature
     offset: int = 0
-    heads: dict[UUID, Head] = field(default_factory=dict)
+    heads: dict[UUID, dict[int, str]] = field(default_factory=dict)
     archived: dict[UUID, Head] = field(default_factory=dict)
 
 

@@ -104,15 +104,19 @@ def _newest_key(model: type[Decision | Attempt]) -> int:
 def compare_with_anchors() -> list[Finding]:
     """Return the chains that do not fit the newest file of anchors: the database was set back.
 
-    It reads only the heads of the chains and at most one event of each, so it is cheap enough for
-    the start of a process.
+    It reads only the heads of the chains and the events of the file, so it is cheap enough for the
+    start of a process.
     """
-    known = anchors.READER.newest()  # before the chains are read: they only grow
+    known = anchors.READER.all()  # before the chains are read: they only grow
     chains = _read_chains(AuditChain.objects.all())
     found, older = [], []
-    for head in known.values():
+    of_chain: dict[UUID, list[Head]] = {}
+    for head in known:
+        of_chain.setdefault(head.chain, []).append(head)
+    for chain, heads in of_chain.items():
+        found += _check_beginning(chains.get(chain, NO_CHAIN)[1], heads)
+    for head in known:
         end, beginning = chains.get(head.chain, NO_CHAIN)
-        found += _check_beginning(beginning, [head])
         if end.length < head.length:
             missing = _missing_at_the_end(head.length - end.length)
             found.append(make_finding(head.chain, end.length + 1, "cut", missing))

@@ -97,8 +97,10 @@ class Remarks:
 class ApprovedAction:
     """The frozen payload that a kind executes, and the call that marks the point of no return.
 
-    `wire_started()` commits that the effect may happen from now on. It raises LeaseLost if another
-    worker has taken over; then nothing may be sent. `blob(sha256)` returns the bytes that the
+    `wire_started(order)` commits that the effect may happen from now on. It raises LeaseLost if
+    another worker has taken over; then nothing may be sent. `order` holds the notes on the objects
+    that the order to the provider names: only their destruction proves later that it did nothing.
+    It is left out if the order names none. `blob(sha256)` returns the bytes that the
     payload names. `prepared` names objects at the provider for reuse, such as the id of a draft. An
     earlier attempt, or an earlier step of this one, left them there. `keep(notes)` commits such
     notes before they are needed, and raises LeaseLost like wire_started. `receipt` is set once the
@@ -111,7 +113,7 @@ class ApprovedAction:
     payload: Mapping[str, Any]
     digest: str
     message_id: str
-    wire_started: Callable[[], None]
+    wire_started: Callable[..., None]
     blob: Callable[[str], bytes]
     keep: Callable[[Mapping[str, Any]], None]
     prepared: Mapping[str, Any] = field(default_factory=dict)
@@ -375,10 +377,11 @@ class Prepares(Protocol):
     The object is removed if the effect will not happen.
     """
 
-    def discard(self, approved: ApprovedAction) -> None:
+    def discard(self, approved: ApprovedAction) -> bool:
         """Remove only the objects that `approved.prepared` names.
 
-        It is idempotent, and raises to be called again.
+        Return False if such an object is gone: then somebody else may have carried the effect out.
+        Raises to be called again.
         """
         ...
 

@@ -14,7 +14,7 @@ from accounts.infra.texts import join, translatable
 from accounts.infra.transactions import retry_if_rolled_back
 from accounts.models import User
 from approvals import blobs
-from approvals.audit import chain
+from approvals.audit import anchors, chain
 from approvals.core.kinds import get_kind
 from approvals.core.states import SENTENCES, Status
 from approvals.core.types import Changes, EditField, PreviewWarning, Proposal, Revisable, Revises
@@ -178,13 +178,14 @@ def ask_back(
                 note=note.strip(),
                 passage=passage.strip(),
             )
-        chain.record(
+        link = chain.record(
             mailbox=action.mailbox,
             event="ask_back_refused" if refusal else "changes_requested",
             actor=f"user:{person.pk}",
             action_id=action.id,
             revision=revision,
         )
+        anchors.append_after_commit(link)
     # Raised outside the transaction, so that the audit event of the refusal is kept.
     if refusal:
         raise refusal

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
@@ -40,7 +41,7 @@ _blob = Select(
 )
 
 
-def _refuse_call() -> None:
+def _refuse_call(order: Mapping[str, Any] = MappingProxyType({})) -> None:
     raise LeaseLost
 
 
@@ -65,7 +66,7 @@ class Read:
     def to_approved(
         self,
         *,
-        wire_started: Callable[[], None] = _refuse_call,
+        wire_started: Callable[..., None] = _refuse_call,
         keep: Callable[[Mapping[str, Any]], None] = _refuse_notes,
     ) -> ApprovedAction:
         """Return the frozen payload; raises ValueError if it does not fit the approved digest."""

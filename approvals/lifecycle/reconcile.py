@@ -127,19 +127,29 @@ def settle_doubts(kind: Kind, approved: ApprovedAction, *, fence: int) -> Approv
     if found is not None:
         record_outcome(approved.id, earlier[-1].fence, found, evidence="probe")
         raise SentAlready
-    orders = [approved.prepared if attempt.notes is None else attempt.notes for attempt in earlier]
-    for attempt, order in zip(earlier, orders, strict=True):
-        destroy_order(kind, approved, attempt.fence, order)
-    if any(order and order.items() <= approved.prepared.items() for order in orders):
+    for attempt in earlier:
+        destroy_order(kind, approved, attempt.fence, attempt.notes)
+    if any(is_named_by(attempt.notes, approved.prepared) for attempt in earlier):
         approved.keep({})
         return replace(approved, prepared={})
     return approved
 
 
+def is_named_by(order: Mapping[str, Any] | None, prepared: Mapping[str, Any]) -> bool:
+    """Return True if the order of an attempt names the prepared object.
+
+    The preparation may say more: a lookup notes there that it has seen the object.
+    """
+    return bool(order) and (order or {}).items() <= prepared.items()
+
+
 def destroy_order(
-    kind: Kind, approved: ApprovedAction, fence: int, order: Mapping[str, Any]
+    kind: Kind, approved: ApprovedAction, fence: int, order: Mapping[str, Any] | None
 ) -> bool:
-    """Destroy the object of an unproven order; return True if that proves that nothing was sent."""
+    """Destroy the object of an unproven order; return True if that proves that nothing was sent.
+
+    Only the object that this very order names proves that. An order that names none proves nothing.
+    """
     if not (
         order and isinstance(kind, Prepares) and kind.destroy(replace(approved, prepared=order))
     ):

@@ -21,7 +21,7 @@ from accounts.infra.texts import translatable
 from accounts.infra.transactions import retry_if_rolled_back
 from accounts.models import Invitation, Mailbox, Membership, Role, User, digest_of
 from accounts.people.address_proof import prove_account
-from approvals.audit import chain
+from approvals.audit import anchors, chain
 from approvals.audit.form import day_after, midnight
 from approvals.core.states import Status
 from approvals.models import Decision, PendingAction
@@ -255,7 +255,7 @@ def change_role(
         member.delete()
         Membership.objects.create(mailbox=mailbox, user_id=user_id, **held)
     lost = recount_approvals(mailbox, user_id)
-    chain.record(
+    link = chain.record(
         mailbox=mailbox,
         event="role_changed",
         actor=f"user:{person.pk}",
@@ -265,6 +265,7 @@ def change_role(
         since=str(first_day or ""),
         until=str(last_day or ""),
     )
+    anchors.append_after_commit(link)
     record_lost(mailbox, user_id, lost)
 
 
@@ -283,7 +284,9 @@ def remove_member(*, mailbox: Mailbox, person: User, user_id: int) -> None:
     member.delete()
     lost = recount_approvals(mailbox, user_id)
     event = "left" if person.pk == user_id else "member_removed"
-    chain.record(mailbox=mailbox, event=event, actor=f"user:{person.pk}", member=user_id)
+    anchors.append_after_commit(
+        chain.record(mailbox=mailbox, event=event, actor=f"user:{person.pk}", member=user_id)
+    )
     record_lost(mailbox, user_id, lost)
 
 

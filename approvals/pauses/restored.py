@@ -118,7 +118,8 @@ def find_difference() -> str | None:
         return _find_difference_to_home(newest.generation)
     generation = _read_generation()
     if generation is None or newest is None:
-        if _may_have_sent_elsewhere(generation):
+        is_older = generation is None and newest is not None and PendingAction.objects.exists()
+        if is_older or _may_have_sent_elsewhere(generation):
             return "instance"
         generation = _begin_first()
     elif newest.generation is not None:

@@ -12,7 +12,7 @@ from accounts.infra.compiled_sql import database_now
 from accounts.infra.problems import Problem
 from accounts.infra.transactions import retry_if_rolled_back
 from accounts.models import Mailbox, Role, User
-from approvals.audit import chain
+from approvals.audit import anchors, chain
 from approvals.core.states import Status
 from approvals.models import ApprovalPolicy, PendingAction
 from approvals.rules.conditions import are_approvers_lost
@@ -65,7 +65,11 @@ def change_rules(*, mailbox: Mailbox, person: User, rules: Mapping[str, Any]) ->
         name: [_describe_value(name, before[name]), _describe_value(name, rules[name])]
         for name in changed
     }
-    chain.record(mailbox=mailbox, event="policy_changed", actor=f"user:{person.pk}", changed=told)
+    anchors.append_after_commit(
+        chain.record(
+            mailbox=mailbox, event="policy_changed", actor=f"user:{person.pk}", changed=told
+        )
+    )
     return policy
 
 

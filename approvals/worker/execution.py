@@ -11,10 +11,11 @@ import errno
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
@@ -26,7 +27,6 @@ from django.db.models import (
     OuterRef,
     Q,
     QuerySet,
-    Subquery,
 )
 from django.db.models.functions import Now
 
@@ -42,7 +42,7 @@ from approvals.lifecycle.outcomes import SENT_AFTER_ALL, close_as_sent, record_o
 from approvals.lifecycle.reconcile import NotLookedAt, SentAlready, find_in_sent, settle_doubts
 from approvals.lifecycle.returns import return_if_void, return_with_warnings
 from approvals.lifecycle.revisions import filter_new_warnings
-from approvals.models import Attempt, PendingAction, Preparation
+from approvals.models import Attempt, PendingAction
 from approvals.pauses import journal, restored
 from approvals.rules.conditions import due, may_execute
 from approvals.worker.claim import Claim, another_leaves, take_claim
@@ -68,6 +68,8 @@ NOT_LOOKED_AT = {
 NOT_LOOKED_IN_SENT = translatable(
     "The mail may have left already, and mailhub could not look in Sent. Nothing leaves until mailhub can look."
 )
+
+GONE = translatable("The prepared draft is gone, and it is not known why.")
 
 
 class NotGranted(Exception):
@@ -118,20 +120,14 @@ def _select_held() -> QuerySet[Attempt]:
     )
 
 
-def _start_changes() -> dict[str, Any]:
-    """Return the changes at the point of no return.
-
-    The notes name the objects of the order: destroying them proves it void.
-    """
-    prepared = Preparation.objects.filter(action=OuterRef("action")).values("notes")
-    return {
+_mark_started = Update(
+    _select_held,
+    lambda: {
         "phase": Attempt.Phase.WIRE_STARTED,
         "wire_started_at": Now(),
-        "notes": Subquery(prepared),
-    }
-
-
-_mark_started = Update(_select_held, _start_changes)
+        "notes": slot(Attempt, "notes", "order"),
+    },
+)
 _is_held = Select(lambda: _find_held().values_list("pk"))
 _may_leave = Select(
     lambda: (
@@ -279,12 +275,13 @@ def _run(claim: Claim, read: Read) -> Outcome:
     try:
         leased = claim.is_held() & Q(status=Status.EXECUTING, lease_until__gt=Now())
         approved = read.to_approved(
-            wire_started=lambda: _mark_wire_started(claim),
+            wire_started=partial(_mark_wire_started, claim),
             keep=partial(keep, read.action, held=leased),
         )
         kind = get_kind(approved.kind)
-        if read.outdated is not None:
-            discard_outdated(kind, approved, read.outdated)
+        if read.outdated is not None and not discard_outdated(kind, approved, read.outdated):
+            _mark_wire_started(claim)  # not by this attempt, but the mail may have gone out
+            return Outcome.broken_off(on_wire=True, code="draft_gone", detail=GONE)
         if claim.fence > 1:
             approved = settle_doubts(kind, approved, fence=claim.fence)
         return kind.execute(approved)
@@ -316,14 +313,16 @@ def _run(claim: Claim, read: Read) -> Outcome:
         )
 
 
-def _mark_wire_started(claim: Claim) -> None:
+def _mark_wire_started(claim: Claim, order: Mapping[str, Any] = MappingProxyType({})) -> None:
     """Commit that the effect may happen from now on, and let the send journal grant it.
+
+    `order` holds the notes on the objects that the order to the provider names.
 
     Raises LeaseLost, and NotGranted for the journal. Then nothing leaves, whatever was written.
     """
     try:
         restored.begin_journal()
-        granted = _is_granted(claim)
+        granted = _is_granted(claim, order)
     except OSError as error:
         raise NotGranted(error) from error
     if not granted:
@@ -332,7 +331,7 @@ def _mark_wire_started(claim: Claim) -> None:
     claim.on_wire.set()
 
 
-def _is_granted(claim: Claim) -> bool:
+def _is_granted(claim: Claim, order: Mapping[str, Any]) -> bool:
     """Return False if the lease has run out, if the database is an older copy, or if this process
     was held up for too long.
     """
@@ -348,6 +347,7 @@ def _is_granted(claim: Claim) -> bool:
                 generation=newest.generation,
                 newest=newest.subject,
                 newest_fence=newest.fence,
+                order=dict(order),
             )
         ):
             return False

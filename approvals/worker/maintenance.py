@@ -6,6 +6,7 @@ else has it, and only while the reason still holds.
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -32,6 +33,7 @@ from approvals.lifecycle import notes
 from approvals.lifecycle.backoff import PROBES, lookup_wait
 from approvals.lifecycle.load import load_approved
 from approvals.lifecycle.outcomes import record_outcome
+from approvals.lifecycle.reconcile import is_named_by
 from approvals.models import Attempt, Blob, Decision, PendingAction, Preparation, Revision
 from approvals.rules import conditions
 from approvals.rules.policy import advance_windows, find_closed
@@ -277,6 +279,9 @@ def _probe(action_id: UUID) -> None:
         approved = load_approved(
             action.pk, keep=partial(preparation.keep, action, held=still_unknown)
         )
+        order = action.attempts.values_list("notes", flat=True).get(fence=action.fence)
+        if not is_named_by(order, approved.prepared):  # it proves nothing about this attempt
+            approved = replace(approved, prepared={})
         outcome = get_kind(action.kind).reconcile(approved)
     except Exception:  # a failed lookup is no evidence; the next one follows
         log.exception("probe_failed", action=str(action.pk), count=made)

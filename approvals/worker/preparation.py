@@ -19,14 +19,19 @@ from approvals.core.kinds import get_kind
 from approvals.core.states import FINAL, Status
 from approvals.core.types import ApprovedAction, Kind, LeaseLost, Prepares
 from approvals.lifecycle.load import Read, load_approved
-from approvals.lifecycle.outcomes import SENT_AFTER_ALL
-from approvals.lifecycle.reconcile import destroy_order, doubtful_attempts, is_unproven
+from approvals.lifecycle.reconcile import (
+    destroy_order,
+    doubtful_attempts,
+    is_named_by,
+    is_unproven,
+)
 from approvals.models import Attempt, PendingAction, Preparation
 from approvals.rules import conditions
 
 log = structlog.get_logger(__name__)
 
 TIDY_AGAIN = timedelta(minutes=5)
+GONE_AGAIN = timedelta(days=1)
 UNSENT = (Status.PENDING, *(status for status in FINAL if status is not Status.SUCCEEDED))
 
 
@@ -44,11 +49,14 @@ def keep(action: PendingAction, notes: Mapping[str, Any], *, held: Q) -> None:
     )
 
 
-def discard_outdated(kind: Kind, approved: ApprovedAction, notes: Mapping[str, Any]) -> None:
-    """Discard the preparation for an earlier revision, before the new one overwrites its notes."""
-    if isinstance(kind, Prepares):
-        kind.discard(replace(approved, prepared=notes))
+def discard_outdated(kind: Kind, approved: ApprovedAction, notes: Mapping[str, Any]) -> bool:
+    """Discard the preparation for an earlier revision, before the new one overwrites its notes.
+
+    Return False if its object is gone: the mailbox owner may have sent it.
+    """
+    there = not isinstance(kind, Prepares) or kind.discard(replace(approved, prepared=notes))
     Preparation.objects.filter(action=approved.id).exclude(digest=approved.digest).delete()
+    return there
 
 
 def notes_of(mailbox: Mailbox) -> list[dict[str, Any]]:
@@ -73,7 +81,8 @@ def tidy(action_id: UUID) -> None:
     """Remove the prepared objects of an action that will not leave.
 
     An object that an unproven order names is destroyed for good, which proves that the order sent
-    nothing. A draft in a bin could still be sent by it.
+    nothing. A draft in a bin could still be sent by it. If an object is gone and the action waits,
+    the preparation stays: the next attempt then does not make another one.
 
     The digest of the preparation is cleared first. A worker that begins now then does not reuse it,
     but discards it before it goes on.
@@ -86,9 +95,14 @@ def tidy(action_id: UUID) -> None:
         approved = load_approved(action_id)
         kind = get_kind(approved.kind)
         if isinstance(kind, Prepares):
-            for attempt in doubtful_attempts(action_id):
-                destroy_order(kind, approved, attempt.fence, attempt.notes or notes)
-            kind.discard(replace(approved, prepared=notes))
+            proven = [
+                destroy_order(kind, approved, attempt.fence, attempt.notes)
+                for attempt in doubtful_attempts(action_id)
+            ]
+            if not any(proven) and not kind.discard(replace(approved, prepared=notes)):
+                waiting = Preparation.objects.filter(pk=action_id, digest="")
+                if waiting.filter(action__status=Status.PENDING).update(tidy_at=Now() + GONE_AGAIN):
+                    return
     except Exception:  # it is kept a little longer; that sends nothing
         log.exception("tidy_failed", action=str(action_id))
         return
@@ -98,13 +112,14 @@ def tidy(action_id: UUID) -> None:
 def forget(read: Read) -> None:
     """Forget the preparation of a mail that was sent.
 
-    Objects that a second attempt prepared in vain are removed.
+    Objects that were prepared in vain are removed: those that no order which went out names.
     """
     if not read.has_preparation:
         return
     kind, action = get_kind(read.action.kind), read.action
-    in_vain = (
-        action.fence > 1 and read.prepared and action.attempts.filter(code=SENT_AFTER_ALL).exists()
+    accepted = action.attempts.filter(verdict=Attempt.Verdict.ACCEPTED)
+    in_vain = read.prepared and not any(
+        is_named_by(order, read.prepared) for order in accepted.values_list("notes", flat=True)
     )
     if in_vain and isinstance(kind, Prepares):
         try:

@@ -9,14 +9,17 @@ import pytest
 from django.db import connection
 
 from accounts.access.caller import Caller
-from accounts.models import Mailbox, User
+from accounts.models import Mailbox, Membership, User
 from approvals import guards
 from approvals.decisions import verdicts
+from approvals.mailboxes.members import remove_member
 from approvals.models import AuditChain, Decision, Pause, PendingAction, Revision
 from approvals.models.audit import NO_MAILBOX
 from approvals.pauses import restored, switch
+from tests.approvals.conftest import approve
 from tests.approvals.test_anchors import cut, cut_chain, head_of
 from tests.approvals.test_restored import home
+from tests.conftest import Api
 from tests.support.servers.memory import MemoryServer
 from tests.support.work import work
 
@@ -38,16 +41,21 @@ def nothing_leaves(server: MemoryServer) -> None:
 
 
 @pytest.mark.parametrize("taken_back", ["undone", "cancelled"])
+@pytest.mark.parametrize("afterwards", ["nothing", "an approval", "proposals"])
 def test_approval_that_was_taken_back_lets_nothing_leave(
     approved: Callable[..., PendingAction],
     server: MemoryServer,
     mailbox: Mailbox,
+    api: Api,
     alice: User,
     settings: Any,
     taken_back: str,
+    afterwards: str,
 ) -> None:
+    """Take an approval back, lose that, and let the older chain grow as long again, or longer."""
     restored.begin_journal()
     settings.MAILHUB_UNDO_SECONDS = 3600
+    other = api.propose(subject="Another")
     action = approved()
     copy, length = columns_of(action), head_of(mailbox).length
     if taken_back == "undone":
@@ -61,6 +69,30 @@ def test_approval_that_was_taken_back_lets_nothing_leave(
         long_ago = {"not_before": action.created_at, "undo_until": action.created_at}
         PendingAction.objects.filter(pk=action.pk).update(**{**copy, **long_ago})
     assert Decision.objects.filter(verdict="approved").exists()
+    if afterwards == "an approval":
+        approve(other, alice)
+    elif afterwards == "proposals":
+        for number in range(6):
+            api.propose(subject=f"More {number}")
+    PendingAction.objects.filter(status="approved").update(**long_ago)
+
+    nothing_leaves(server)
+
+
+def test_removed_approver_who_is_back_lets_nothing_leave(
+    server: MemoryServer, mailbox: Mailbox, api: Api, alice: User, bob: User, settings: Any
+) -> None:
+    restored.begin_journal()
+    settings.MAILHUB_UNDO_SECONDS = 3600
+    action = approve(api.propose(), bob)
+    length = head_of(mailbox).length
+    seat = Membership.objects.get(user=bob, mailbox=mailbox)
+    copy = {each.attname: getattr(seat, each.attname) for each in Membership._meta.concrete_fields}
+    remove_member(mailbox=mailbox, person=alice, user_id=bob.pk)
+
+    cut(mailbox, length)
+    Membership.objects.create(**copy)
+    PendingAction.objects.update(not_before=action.created_at, undo_until=action.created_at)
 
     nothing_leaves(server)
 

@@ -14,7 +14,7 @@ from approvals.models import PendingAction, Preparation
 from approvals.worker import maintenance
 from approvals.worker.execution import execute
 from tests.approvals.conftest import approve
-from tests.approvals.kinds import NOT_NOW, Script, handed_over
+from tests.approvals.kinds import LOST, NOT_NOW, Script
 from tests.support.servers.memory import MemoryServer
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
@@ -149,8 +149,8 @@ def test_draft_seen_unsent_twice_proves_no_send(
     approved: Callable[..., PendingAction], desk: Desk, script: Script, server: MemoryServer
 ) -> None:
     def lost(approved: ApprovedAction) -> Outcome:
-        desk.prepare(approved)
-        return handed_over(approved)
+        approved.wire_started({"draft": desk.prepare(approved)})
+        return LOST
 
     script.instead = lost
     script.look = lambda approved: super(Script, script).reconcile(approved)

@@ -14,12 +14,14 @@ from uuid import UUID, uuid4
 
 import pytest
 from django.core.management import call_command
+from django.db import connection
 from django.db.models import F
 from django.test import Client
 
 from accounts.models import Mailbox
+from approvals import guards
 from approvals.audit import anchors, proof
-from approvals.models import Attempt, Instance, Pause, PendingAction
+from approvals.models import Attempt, Instance, Pause, PendingAction, Preparation
 from approvals.pauses import journal, restored, switch
 from approvals.worker.execution import execute
 from tests.approvals.kinds import Script
@@ -331,6 +333,27 @@ def test_line_of_an_earlier_version_is_compared(
 
     path.write_text(f'{{"at": "2026-11-01T10:00:00+00:00", "action": "{first.pk}", "fence": 2}}\n')
     assert restored.compare()
+
+
+def test_copy_from_before_the_first_worker_lets_nothing_leave(
+    approved: Callable[..., PendingAction], server: MemoryServer, mailbox: Mailbox
+) -> None:
+    action = approved(save_to_sent_items=False)
+    names = [each.attname for each in PendingAction._meta.concrete_fields if each.name != "id"]
+    copy, length = {name: getattr(action, name) for name in names}, head_of(mailbox).length
+    work()
+    assert len(server.ledger) == 1
+
+    cut(mailbox, length)
+    with guards.lift_guards(connection):
+        Attempt.objects.all().delete()
+        Preparation.objects.all().delete()
+        Instance.objects.all().delete()
+        PendingAction.objects.filter(pk=action.pk).update(**copy)
+    assert restored.compare_everything()
+    work()
+    assert len(server.ledger) == 1
+    assert restored.reason() == restored.REASONS["instance"]
 
 
 def test_late_written_head_does_not_replace_a_newer_one(mailbox: Mailbox) -> None:

@@ -187,7 +187,9 @@ class Handover:
     """One attempt to hand a message over.
 
     `start_wire()` is called directly before the step after which the mail may have gone out. A
-    failure before it is NotSent; a missing answer after it is OutcomeUnknown. `prepared` holds the
+    failure before it is NotSent; a missing answer after it is OutcomeUnknown. `order` holds the
+    notes on the draft that the order names, before `start_wire`; sending in one call names none.
+    `prepared` holds the
     notes of an earlier attempt, such as the id of a draft. `keep(notes)` commits notes for the next
     attempt, and for the check whether the message is still there.
     """
@@ -195,6 +197,7 @@ class Handover:
     wire_started: Callable[[], None]
     prepared: DraftNotes = field(default_factory=DraftNotes)
     keep: Callable[[DraftNotes], None] = _keep_nothing
+    order: DraftNotes = field(default_factory=DraftNotes)
     on_wire: bool = False
 
     def start_wire(self) -> None:
@@ -344,8 +347,11 @@ class Evidence(Protocol):
         """
         ...
 
-    def discard(self, prepared: DraftNotes) -> None:
-        """Remove the preparation if it is still there, unchanged and unsent; idempotent."""
+    def discard(self, prepared: DraftNotes) -> bool:
+        """Remove the preparation if it is still there, unchanged and unsent.
+
+        Return False if it is gone, because then it may have been sent.
+        """
         ...
 
     def destroy(self, prepared: DraftNotes) -> bool:

@@ -92,8 +92,8 @@ class ComposedProvider:
     def is_unsent(self, prepared: DraftNotes) -> bool:
         return self.evidence.is_unsent(prepared)
 
-    def discard(self, prepared: DraftNotes) -> None:
-        self.evidence.discard(prepared)
+    def discard(self, prepared: DraftNotes) -> bool:
+        return self.evidence.discard(prepared)
 
     def destroy(self, prepared: DraftNotes) -> bool:
         return self.evidence.destroy(prepared)

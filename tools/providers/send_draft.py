@@ -84,8 +84,10 @@ def send_draft(draft: DraftToSend[Read], handover: Handover) -> Receipt:
     try:
         notes = _prepare(draft, handover)
     except DraftGone as gone:
+        handover.order = handover.prepared
         handover.start_wire()  # not by this attempt, but the mail may have gone out
         return draft.classify(gone)
+    handover.order = notes
     try:
         reference = draft.send(notes, handover.start_wire)
     except DraftGone as gone:

@@ -217,9 +217,9 @@ class SendMail:
         except Refused:
             return ()  # nobody may look there
 
-    def discard(self, approved: ApprovedAction) -> None:
+    def discard(self, approved: ApprovedAction) -> bool:
         provider = provider_for(approved.mailbox)
-        provider.discard(DraftNotes.from_json(approved.prepared))
+        return provider.discard(DraftNotes.from_json(approved.prepared))
 
     def destroy(self, approved: ApprovedAction) -> bool:
         provider = provider_for(approved.mailbox)
@@ -315,11 +315,12 @@ def _handover(approved: ApprovedAction, notes: DraftNotes) -> Handover:
     if notes.seen_unsent:
         notes = notes.without_sighting()
         approved.keep(notes.as_json())
-    return Handover(
-        wire_started=approved.wire_started,
+    handover = Handover(
+        wire_started=lambda: approved.wire_started(handover.order.as_json()),
         prepared=notes,
         keep=lambda notes: approved.keep(notes.as_json()),
     )
+    return handover
 
 
 def _is_draft_changed(provider: MailProvider, payload: MailPayload) -> bool:

@@ -257,6 +257,7 @@ class MemoryProvider:
 
     def send(self, envelope: Envelope, handover: Handover) -> Receipt:
         self.test()
+        handover.order = handover.prepared
         handover.start_wire()
         with self._server.lock:
             self._server.ledger.append(envelope)
@@ -286,10 +287,11 @@ class MemoryProvider:
         self.test()
         return prepared.draft in self._server.unsent
 
-    def discard(self, prepared: DraftNotes) -> None:
+    def discard(self, prepared: DraftNotes) -> bool:
         self.test()
         if prepared.draft:
             self._server.discarded.append(prepared.draft)
+        return True
 
     def destroy(self, prepared: DraftNotes) -> bool:
         self.test()

@@ -51,10 +51,17 @@ class GmailEvidence:
             return False
         return bool(draft["message"]["id"] == prepared.message)
 
-    def discard(self, prepared: DraftNotes) -> None:
+    def discard(self, prepared: DraftNotes) -> bool:
         """Remove the draft; one that the mailbox owner has changed stays, because it is theirs."""
-        found = None if prepared.draft else self.find_lost_draft(prepared.marker)
-        self.destroy(found or prepared)
+        found = prepared if prepared.draft else self.find_lost_draft(prepared.marker)
+        if found is None:
+            return not prepared.marker or self.find_sent(prepared.marker) is None
+        try:
+            self._mailbox.get_draft(found.draft, fmt="minimal", patient=False)
+        except NotFound:
+            return False
+        self.destroy(found)
+        return True
 
     def destroy(self, prepared: DraftNotes) -> bool:
         """Delete the draft. Gmail deletes it permanently, so an order that names it finds nothing.

@@ -60,7 +60,13 @@ class GraphEvidence:
             return False
         return bool(state.get("isDraft")) and is_unchanged(state, prepared)
 
-    def discard(self, prepared: DraftNotes) -> None:
+    def discard(self, prepared: DraftNotes) -> bool:
+        if self.was_sent(prepared.marker, prepared):
+            return False
+        self.remove(prepared)
+        return True
+
+    def remove(self, prepared: DraftNotes) -> None:
         """Remove the draft. If the notes name only a marker, the answer to the draft's creation was
         lost, so remove every draft with that marker.
         """
@@ -127,6 +133,8 @@ class GraphEvidence:
                 return True
             if not state.get("isDraft"):
                 return True
+        if not MESSAGE_ID.fullmatch(message_id):
+            return False
         return any(True for _ in self._find_marked("sentitems", message_id))
 
     def compare(self, message: str, outgoing: Outgoing) -> tuple[dict[str, Any], list[str]]:

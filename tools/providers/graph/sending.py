@@ -152,7 +152,7 @@ class _GraphDraft:
             )
         # That it is gone from here on is our own doing.
         handover.keep(DraftNotes(marker=self.marker))
-        self.evidence.discard(self.prepared)
+        self.evidence.remove(self.prepared)
         return None
 
     def create(self) -> DraftNotes:

@@ -24,8 +24,8 @@ class ImapEvidence:
     def is_unsent(self, prepared: DraftNotes) -> bool:
         return False
 
-    def discard(self, prepared: DraftNotes) -> None:
-        pass
+    def discard(self, prepared: DraftNotes) -> bool:
+        return True
 
     def destroy(self, prepared: DraftNotes) -> bool:
         return False

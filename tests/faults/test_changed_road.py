@@ -1,0 +1,101 @@
+"""A mail to Microsoft 365 whose road changes between two attempts: only the object that an order names
+proves something about it.
+"""
+
+from datetime import timedelta
+
+import pytest
+from django.conf import LazySettings
+from django.utils import timezone
+
+from accounts.models import Mailbox, User
+from approvals.decisions import edits, verdicts
+from approvals.models import Attempt, PendingAction
+from approvals.worker import maintenance, void
+from tests.conftest import Api, Reviewer
+from tests.faults.graph_road import approve, now_it_is_time, probe, throttled_with_a_draft
+from tests.faults.test_late_orders import carry_out, order_again, slow_order
+from tests.support.people.outlook import api, graph, mailbox, state
+from tests.support.servers.graph import GraphServer
+from tests.support.servers.graph_data import Fault, Held
+from tests.support.servers.sandbox import ADA
+from tests.support.work import work
+
+__all__ = ["api", "graph", "mailbox", "slow_order"]
+pytestmark = [pytest.mark.django_db(transaction=True)]
+WITH_DRAFTS, WITHOUT = ["Mail.ReadWrite", "Mail.Send"], ["Mail.Read", "Mail.Send"]
+
+
+def test_draft_of_before_proves_nothing_about_one_call(
+    api: Api, reviewer: Reviewer, graph: GraphServer, settings: LazySettings
+) -> None:
+    action = approve(api, reviewer)
+    throttled_with_a_draft(graph)
+    Mailbox.objects.update(scopes=WITHOUT)
+    settings.MAILHUB_WIRE_TIMEOUT_SECONDS = 1
+    held = Held()
+    faults = [Fault(phase="late", pause=held.here, ended=held.done.set)]
+    graph.chooser = lambda act: faults.pop() if act == "sendMail" and faults else None
+    work()
+    assert [hit.action for hit in graph.sends()] == ["send", "sendMail"]
+    Mailbox.objects.update(scopes=WITH_DRAFTS)
+    for _ in range(2):
+        probe()
+        now_it_is_time()
+        work()
+        assert state(action)[0] == "unknown"
+    carry_out(graph, held)
+    assert len(graph.ledger) == 1
+
+
+def test_draft_of_later_proves_nothing_about_one_call(
+    api: Api, reviewer: Reviewer, alice: User, graph: GraphServer
+) -> None:
+    Mailbox.objects.update(scopes=WITHOUT)
+    action = approve(api, reviewer)
+    graph.fault("drop_after_effect", on="sendMail")
+    work()
+    graph.store.move(ADA, graph.sent(ADA)[0], "archive")  # a rule of the owner files it away
+    Mailbox.objects.update(scopes=WITH_DRAFTS)
+    order_again(action, alice)
+    graph.fault("answer", status=429, code="ApplicationThrottled", Retry_After="1")
+    work()
+    assert api.post(f"/actions/{action.pk}/cancel").json()["state"] == "cancelled"
+    now_it_is_time()
+    maintenance.tidy()
+
+    assert Attempt.objects.get(fence=1).proof == ""
+    assert "may_have_been_sent_at" in api.get(f"/actions/{action.pk}").json()
+    assert graph.drafts(ADA) == []
+
+
+@pytest.mark.parametrize("edited", [False, True])
+def test_draft_that_its_owner_sent_is_not_made_again(
+    api: Api, reviewer: Reviewer, alice: User, graph: GraphServer, *, edited: bool
+) -> None:
+    action = approve(api, reviewer)
+    draft = throttled_with_a_draft(graph)
+    PendingAction.objects.update(approved_until=timezone.now() - timedelta(seconds=1))
+    void.send_back()
+    action.refresh_from_db()
+    graph.accept(ADA, draft, "by hand", save=True)
+    if edited:
+        edits.edit(
+            action_id=action.pk,
+            person=alice,
+            digest=action.digest,
+            revision=action.revision,
+            changes={"subject": "Another"},
+        )
+    else:
+        now_it_is_time()
+        maintenance.tidy()
+    action.refresh_from_db()
+    verdicts.approve(
+        action_id=action.pk, person=alice, digest=action.digest, revision=action.revision
+    )
+    now_it_is_time()
+    work()
+
+    assert state(action) == ("unknown", "draft_gone")
+    assert len(graph.ledger) == 1
