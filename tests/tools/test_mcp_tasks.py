@@ -18,7 +18,7 @@ from accounts.models import User
 from approvals.models import PendingAction
 from mailhub.asgi import application
 from tests.approvals.revisions import ask_back, edit
-from tests.conformance.served import ERAS, SECONDS, served
+from tests.conformance.served import ERAS, SECONDS, Door, served
 from tests.conftest import HELLO, Api, Reviewer
 from tests.support.work import work
 from tools.surfaces.mcp_tasks import EXTENSION
@@ -235,14 +235,26 @@ def test_client_without_the_extension_gets_results_and_no_tasks(url: str, api: A
     assert refused.value.error.data == {"requiredCapabilities": {"extensions": {EXTENSION: {}}}}
 
 
-def test_older_protocol_has_no_tasks(url: str, api: Api) -> None:
-    plain = Program(url, api.secret)
+@pytest.mark.parametrize("version", ["2025-06-18", "2025-11-25"])
+def test_older_protocol_has_no_tasks(url: str, api: Api, version: str) -> None:
+    door = Door(url=url, secret=api.secret)
 
-    async def work(client: Client) -> Any:
-        return await client.call_tool("send_email", PROPOSAL)
+    def send(method: str, params: dict[str, Any]) -> Any:
+        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        headers = {"MCP-Protocol-Version": version} if method != "initialize" else {}
+        return door.raw(body=body, **headers).json()
 
-    result = plain.run(work, era=ERAS[0])
-    assert json.loads(result.content[0].text)["status"] == "pending"
+    client = {"clientInfo": {"name": "x", "version": "1"}, "capabilities": {"tasks": {}}}
+    start = send("initialize", {"protocolVersion": version, **client})["result"]
+    assert (start["protocolVersion"], "tasks" in start["capabilities"]) == (version, False)
+    call = {"name": "send_email", "arguments": PROPOSAL, "task": {}}
+    result = send("tools/call", call)["result"]
+    assert json.loads(result["content"][0]["text"])["status"] == "pending"
+    task_id = str(PendingAction.objects.get().pk)
+    for method in ("get", "result", "cancel", "list"):
+        error = send(f"tasks/{method}", {"taskId": task_id})["error"]
+        assert error["code"] == types.METHOD_NOT_FOUND
+    assert PendingAction.objects.get().status == "pending"
 
 
 def test_task_asks_to_open_the_page_until_a_person_has(

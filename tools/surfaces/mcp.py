@@ -9,8 +9,8 @@ import json
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, partial, reduce
-from typing import Any, TypeVar
+from functools import cache, partial
+from typing import Any
 
 import anyio
 import structlog
@@ -18,7 +18,7 @@ from asgiref.sync import sync_to_async
 from django.core.serializers.json import DjangoJSONEncoder
 from django.db import close_old_connections
 from mcp import types
-from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
@@ -33,7 +33,7 @@ from tools.catalog.calls import call_tool, tools_for
 from tools.catalog.entries import DEFAULT_TOOLSETS, TOOLS, Tool
 from tools.catalog.tool_schema import published_hints, published_parameters
 from tools.sending.answers import Proposed
-from tools.surfaces import mcp_card, mcp_tasks, mcp_tasks_2025, waiting
+from tools.surfaces import mcp_card, mcp_tasks, waiting
 
 log = structlog.get_logger(__name__)
 # At INFO the library logs the life of each request, which our own log line already does.
@@ -52,8 +52,6 @@ INSTRUCTIONS = (
     "id of an own pending action that this one takes the place of."
 )
 Context = ServerRequestContext[Any, Any]
-Change = Callable[[types.Tool, Tool], types.Tool]  # of the description of a tool
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,8 +72,7 @@ def toolsets_of(text: str | None) -> frozenset[str]:
     if not text:
         return frozenset(DEFAULT_TOOLSETS)
     names = frozenset(name.strip() for name in text.split(",") if name.strip())
-    of_tools = {tool.toolset for tool in TOOLS.values()}
-    known = {*DEFAULT_TOOLSETS, *of_tools, mcp_card.TOOLSET, mcp_tasks_2025.TOOLSET}
+    known = {*DEFAULT_TOOLSETS, *(tool.toolset for tool in TOOLS.values()), mcp_card.TOOLSET}
     if not names <= known:
         raise Problem(
             "invalid_input",
@@ -95,12 +92,8 @@ def make_server(visit_of: Callable[[Context], Visit]) -> Server[Any]:
         context: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
         visit = visit_of(context)
-        changes: list[Change] = []
-        if mcp_card.shows_cards(context, visit.toolsets):
-            changes.append(mcp_card.with_card)
-        if mcp_tasks_2025.TOOLSET in visit.toolsets:
-            changes.append(mcp_tasks_2025.with_support)
-        return await sync_to_async(_list)(visit, changes)
+        cards = mcp_card.shows_cards(context, visit.toolsets)
+        return await sync_to_async(_list)(visit, cards=cards)
 
     async def call(
         context: Context, params: types.CallToolRequestParams
@@ -138,50 +131,32 @@ def make_server(visit_of: Callable[[Context], Visit]) -> Server[Any]:
 
 
 def _add_tasks(server: Server[Any], visit_of: Callable[[Context], Visit]) -> None:
-    """Add the methods about tasks, of both versions."""
+    """Add the methods about tasks."""
 
     async def ask(context: Context, about: Callable[[Caller], dict[str, Any]]) -> dict[str, Any]:
         visit = visit_of(context)
         return await sync_to_async(_in_protocol)(lambda: about(visit.caller()))
 
-    async def call_as_task(ctx: Context, call_next: CallNext) -> HandlerResult:
-        if not mcp_tasks_2025.is_asked(ctx):
-            return await call_next(ctx)
-        asked = types.CallToolRequestParams.model_validate(ctx.params, by_name=False)
-        given = asked.arguments or {}
-        return await ask(ctx, lambda me: mcp_tasks_2025.create_task(me, asked.name, given))
-
     async def get_task(context: Context, params: mcp_tasks.TaskParams) -> dict[str, Any]:
-        task_id, urls = params.task_id, mcp_tasks.opens_urls(context)
-        if context.protocol_version == mcp_tasks_2025.VERSION:
-            return await ask(context, lambda me: mcp_tasks_2025.get_task(me, task_id))
         mcp_tasks.refuse_undeclared(context)
+        task_id, urls = params.task_id, mcp_tasks.opens_urls(context)
         return await ask(context, lambda me: mcp_tasks.get_task(me, task_id, _result, urls=urls))
-
-    async def get_result(context: Context, params: mcp_tasks.TaskParams) -> dict[str, Any]:
-        if context.protocol_version != mcp_tasks_2025.VERSION:
-            raise MCPError(code=types.METHOD_NOT_FOUND, message="Method not found")
-        return await _wait_for_result(visit_of(context), params.task_id)
 
     async def update_task(context: Context, params: mcp_tasks.UpdateParams) -> dict[str, Any]:
         mcp_tasks.refuse_undeclared(context)
         return await ask(context, lambda me: mcp_tasks.update_task(me, params.task_id))
 
     async def cancel_task(context: Context, params: mcp_tasks.TaskParams) -> dict[str, Any]:
-        if context.protocol_version == mcp_tasks_2025.VERSION:
-            return await ask(context, lambda me: mcp_tasks_2025.cancel_task(me, params.task_id))
         mcp_tasks.refuse_undeclared(context)
         return await ask(context, lambda me: mcp_tasks.cancel_task(me, params.task_id))
 
     server.add_request_handler("tasks/get", mcp_tasks.TaskParams, get_task)
-    server.add_request_handler("tasks/result", mcp_tasks.TaskParams, get_result)
     server.add_request_handler("tasks/update", mcp_tasks.UpdateParams, update_task)
     server.add_request_handler("tasks/cancel", mcp_tasks.TaskParams, cancel_task)
-    # Their answers have shapes that the library does not know for this version.
-    server.middleware += [mcp_tasks.refuse_other_name, mcp_tasks_2025.declare, call_as_task]
+    server.middleware.append(mcp_tasks.refuse_other_name)
 
 
-def _list(visit: Visit, changes: list[Change]) -> types.ListToolsResult:
+def _list(visit: Visit, *, cards: bool) -> types.ListToolsResult:
     try:
         offered = tools_for(visit.caller())
     except Problem as problem:
@@ -189,11 +164,12 @@ def _list(visit: Visit, changes: list[Change]) -> types.ListToolsResult:
     except Exception as error:  # the library would send the error's text to the client
         raise MCPError(code=types.INTERNAL_ERROR, message=report_fault(error).detail) from None
     shown = [tool for tool in offered if tool.toolset in visit.toolsets]
-    described = [
-        reduce(lambda found, change: change(found, tool), changes, _describe_tool(tool))
-        for tool in shown
-    ]
-    return types.ListToolsResult(tools=described)
+    return types.ListToolsResult(
+        tools=[
+            mcp_card.with_card(_describe_tool(tool), tool) if cards else _describe_tool(tool)
+            for tool in shown
+        ]
+    )
 
 
 @cache
@@ -207,7 +183,7 @@ def _describe_tool(tool: Tool) -> types.Tool:
     )
 
 
-async def _wait(visit: Visit, action_id: str, seconds: float) -> Visit:
+async def _wait(visit: Visit, action_id: str, seconds: int) -> Visit:
     """Wait for news of an action; return the visit with a caller who is looked up again.
 
     The token may have been revoked meanwhile.
@@ -224,23 +200,6 @@ async def _wait(visit: Visit, action_id: str, seconds: float) -> Visit:
     await release_thread()
     await waiting.wait(waiter, seconds)
     return Visit(caller=visit.again, again=visit.again, toolsets=visit.toolsets)
-
-
-async def _wait_for_result(visit: Visit, task_id: str) -> dict[str, Any]:
-    """Return the result of a task when it has ended; raise MCPError if that takes too long."""
-    now = asyncio.get_running_loop().time
-    ends = now() + mcp_tasks_2025.RESULT_SECONDS
-    while True:
-        found = await sync_to_async(_in_protocol)(
-            partial(mcp_tasks_2025.get_result, visit.caller, task_id, _result)
-        )
-        if found is not None:
-            return found
-        left = ends - now()
-        if left <= 0:
-            message = "The task has not ended yet. Ask for its result again."
-            raise MCPError(code=types.REQUEST_TIMEOUT, message=message)
-        visit = await _wait(visit, task_id, left)
 
 
 def _call(visit: Visit, name: str, arguments: dict[str, Any]) -> types.CallToolResult:
@@ -274,7 +233,7 @@ def _resume(visit: Visit, action_id: str) -> types.CallToolResult:
     return _result({"status": action["state"], "action": action, "warnings": []})
 
 
-def _in_protocol(function: Callable[[], T]) -> T:
+def _in_protocol(function: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     """Return the result of a method of the protocol; raise MCPError and nothing else."""
     try:
         return function()

@@ -7,7 +7,6 @@ Its answer only says that the page was opened. The decision is the signed-in per
 
 import contextlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from mcp import types
@@ -76,51 +75,32 @@ def ask_to_open(action: Mapping[str, Any]) -> types.InputRequiredResult:
     return types.InputRequiredResult(input_requests={REVIEW: request}, request_state=action["id"])
 
 
-@dataclass(frozen=True, kw_only=True)
-class Progress:
-    """An action as `get_action` gives it, and its task: `working`, `completed` or `cancelled`."""
-
-    action: Mapping[str, Any]
-    status: str
-    updated_at: str
-
-
-def progress_of(caller: Caller, task_id: str) -> Progress:
-    """Return how far the caller's action is; raise MCPError."""
-    action = call(caller, "get_action", task_id)
-    steps = steps_of(action["id"])
-    state = Status(action["state"])
-    # A person who asks for changes has answered the proposal. A task never leaves its last status,
-    # whatever they do afterwards.
-    asked_back = any(step.name == "action.changes_requested" for step in steps)
-    if state == Status.CANCELLED:
-        status = "cancelled"
-    else:
-        status = "working" if state in WORKING and not asked_back else "completed"
-    updated = _moment(steps[-1]) if steps else action["created_at"]
-    return Progress(action=action, status=status, updated_at=updated)
-
-
 def get_task(
     caller: Caller, task_id: str, result_of: Callable[..., types.CallToolResult], *, urls: bool
 ) -> dict[str, Any]:
     """Return the task of an action; raise MCPError."""
-    progress = progress_of(caller, task_id)
-    action = progress.action
+    action = _call(caller, "get_action", task_id)
+    steps = steps_of(action["id"])
+    updated = _moment(steps[-1]) if steps else action["created_at"]
     task = {
         "resultType": "complete",
-        "status": progress.status,
         "statusMessage": action["next"],
-        **_handle(action["id"], action["created_at"], progress.updated_at),
+        **_handle(action["id"], action["created_at"], updated),
     }
-    if progress.status == "completed":
-        result = result_of(action, is_error=action["state"] == Status.FAILED)
+    state = Status(action["state"])
+    if state == Status.CANCELLED:
+        return {**task, "status": "cancelled"}
+    # A person who asks for changes has answered the proposal. A task never leaves its last status,
+    # whatever they do afterwards.
+    asked_back = any(step.name == "action.changes_requested" for step in steps)
+    if state not in WORKING or asked_back:
+        result = result_of(action, is_error=state == Status.FAILED)
         shown = result.model_dump(mode="json", by_alias=True, exclude_none=True)
-        return {**task, "result": shown}
-    if urls and action["state"] == Status.PENDING and not seen.was_opened(action["id"]):
+        return {**task, "status": "completed", "result": shown}
+    if urls and state == Status.PENDING and not seen.was_opened(action["id"]):
         request = {"method": "elicitation/create", "params": _page_of(action)}
         return {**task, "status": "input_required", "inputRequests": {REVIEW: request}}
-    return task
+    return {**task, "status": "working"}
 
 
 def update_task(caller: Caller, task_id: str) -> dict[str, Any]:
@@ -128,7 +108,7 @@ def update_task(caller: Caller, task_id: str) -> dict[str, Any]:
 
     None of them changes anything: the request is outstanding until a person opens the page.
     """
-    call(caller, "get_action", task_id)
+    _call(caller, "get_action", task_id)
     return {}
 
 
@@ -136,7 +116,7 @@ def cancel_task(caller: Caller, task_id: str) -> dict[str, Any]:
     """Withdraw the action if it has not left; raise MCPError for an unknown task."""
     # If it is too late, the client learns from the task how it went on.
     with contextlib.suppress(Problem):
-        call(caller, "cancel_action", task_id, late=False)
+        _call(caller, "cancel_action", task_id, late=False)
     return {}
 
 
@@ -168,7 +148,7 @@ async def refuse_other_name(ctx: Context, call_next: CallNext) -> HandlerResult:
     return await call_next(ctx)
 
 
-def call(caller: Caller, tool: str, task_id: str, *, late: bool = True) -> dict[str, Any]:
+def _call(caller: Caller, tool: str, task_id: str, *, late: bool = True) -> dict[str, Any]:
     """Return the result of a tool about the task's action; raise MCPError.
 
     With `late=False` a Problem `conflict` passes: it is too late for the tool.
