@@ -25,7 +25,6 @@ import pytest
 
 from accounts.models import ApiToken
 from tests.bench import goals
-from tests.bench.bench_memory import HELLO_MCP
 from tests.bench.bench_reading import filled
 from tests.bench.page import QUICK, write_section
 from tests.bench.served import cpu_of, pss_of
@@ -42,6 +41,16 @@ PINS = (PEER, "mcp<2")
 TITLE = "Beside another mail server for agents"
 INSTALL_SECONDS = 300
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mailhub-bench"
+HELLO = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "x", "version": "1"},
+    },
+}
 INITIALIZED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 
 
@@ -65,7 +74,7 @@ class Stdio:
         raise AssertionError("the server ended")
 
     def initialize(self, began: float) -> None:
-        self.ask(HELLO_MCP)
+        self.ask(HELLO)
         self.start = time.perf_counter() - began
         self._send(INITIALIZED)
 

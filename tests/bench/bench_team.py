@@ -84,7 +84,7 @@ def test_waits_of_a_team(
     settings.MAILHUB_REQUESTS_PER_MINUTE = settings.MAILHUB_PROPOSALS_PER_MINUTE = 1_000_000
     taken: dict[str, list[float]] = {name: [] for name in LIMITS}
     site.worker()
-    with ours(site, "wsgi", workers=2, MAILHUB_UNDO_SECONDS=0) as web:
+    with ours(site, workers=2, MAILHUB_UNDO_SECONDS=0) as web:
         desks = [_desk(site, sandbox, web, number) for number in range(PEOPLE)]
         left = len(site.smtp.ledger)
         ends_at = time.monotonic() + SECONDS

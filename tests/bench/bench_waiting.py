@@ -47,7 +47,7 @@ def served(home: Path) -> Iterator[Web]:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     settings = {**this_test(), "ALLOWED_HOSTS": "127.0.0.1"}
     settings |= {"MAILHUB_REQUESTS_PER_MINUTE": 1_000_000}
-    with Web(home, "mailhub", "asgi", workers=1, **settings) as web:
+    with Web(home, "asgi", workers=1, **settings) as web:
         until(lambda: web.answers("/api/v1/tools/list_mailboxes"), say=web.log)
         yield web
 

@@ -11,8 +11,6 @@ from tests.bench.page import QUICK, read_section, write_section
 TITLE = "Goals N2 to N12"
 COLUMNS = "| goal | what | measured | limit | met | when (UTC), load |"
 INTRODUCTION = (
-    "F is the floor of `tests/bench/floors.py`: the same durable steps in hand-written SQL on the same schema, with its"
-    " triggers.",
     "Each row says when it was measured, and the load average of the machine at that moment.",
     "",
 )
@@ -55,13 +53,10 @@ COUNTED: dict[str, Tested] = {
     ),
 }
 BENCHED = {
-    "N3": "approve, propose and execute over F",
-    "N4": "CPU of a call over the CPU of a bare ninja create",
     "N5": "from the approval to the acceptance by an SMTP server that is 20 ms away",
     "N6": "mails a second of one worker, 20 mailboxes at 20 ms; one mailbox with 1,000 approved mails",
     "N8": "growth with the number of actions, and of mailboxes of one person",
     "N9": "a team of 10 people and 20 agents; lag of the live hub",
-    "N10": "memory of one more process, and the start over stdio",
     "N12": "CPU of reading over its floor",
 }
 GOALS = sorted([*COUNTED, *BENCHED], key=lambda goal: int(goal[1:]))

@@ -1,4 +1,4 @@
-"""Web servers of the benchmark: mailhub and a bare Django, under WSGI and ASGI."""
+"""Web servers of the benchmark: mailhub under WSGI and ASGI."""
 
 import http.client
 import json
@@ -12,15 +12,8 @@ from urllib.parse import urlencode
 
 from tests.approvals.queues.conftest import Site, Worker
 from tests.support.processes.proc import proc
-from tests.support.processes.programs import PROJECT, SECONDS, session_of, this_test, until
+from tests.support.processes.programs import PROJECT, SECONDS, session_of, until
 from tests.support.servers.services import free_port
-
-ASKED: dict[str, Any] = {
-    "jsonrpc": "2.0",
-    "id": 1,
-    "method": "tools/call",
-    "params": {"name": "list_mailboxes", "arguments": {}},
-}
 
 # gunicorn as in docker-compose.yml but by default with one process, and uvicorn as `manage.py run` starts it.
 SERVERS = {
@@ -42,16 +35,14 @@ SERVERS = {
 
 
 class Web(Worker):
-    """One web server of mailhub, or of the bare application, on its own port."""
+    """One web server of mailhub on its own port."""
 
-    def __init__(
-        self, home: Path, package: str, door: str, *, workers: int = 1, **changes: object
-    ) -> None:
+    def __init__(self, home: Path, door: str, *, workers: int = 1, **changes: object) -> None:
         self.port = free_port()
         self._kept: list[http.client.HTTPConnection] = []
         home.mkdir(parents=True, exist_ok=True)
         options = [each.format(port=self.port, workers=workers) for each in SERVERS[door]]
-        command = [sys.executable, "-m", *options, f"{package}.{door}:application"]
+        command = [sys.executable, "-m", *options, f"mailhub.{door}:application"]
         super().__init__(home, command, PYTHONPATH=PROJECT, **changes)
 
     def client(self, path: str, token: str = "") -> Callable[[Any], bytes]:
@@ -60,7 +51,6 @@ class Web(Worker):
         self._kept.append(kept)
         headers = {
             "Content-Type": "application/json",
-            "Accept": "application/json, text/event-stream",
             "Authorization": f"Bearer {token}",
         }
 
@@ -83,14 +73,9 @@ class Web(Worker):
 
         return ask
 
-    def cpu(self) -> float:
-        """Return the CPU seconds that its processes have used."""
-        return sum(cpu_of(pid) for pid in session_of(self.pid))
-
     def answers(self, path: str) -> bool:
         try:
-            post = self.client(path)
-            post(ASKED | {"subject": "x", "body": "x"})
+            self.client(path)({})
         except OSError:
             return False
         except AssertionError:  # it answers, even if with a refusal
@@ -134,21 +119,12 @@ def pss_of(pid: int) -> int:
 
 
 @contextmanager
-def ours(site: Site, door: str, *, workers: int = 1, **changes: object) -> Iterator[Web]:
+def ours(site: Site, *, workers: int, **changes: object) -> Iterator[Web]:
     """Serve mailhub on the database of the site, without limits for its clients."""
     settings = {name: value for name, value in site.environment.items() if name != "PYTHONPATH"}
     settings |= {"ALLOWED_HOSTS": "127.0.0.1", "MAILHUB_PROPOSALS_PER_MINUTE": 1_000_000}
     settings |= {"MAILHUB_REQUESTS_PER_MINUTE": 1_000_000, "MAILHUB_PENDING_PROPOSALS": 100_000}
     settings |= {"MAILHUB_SECOND_FACTOR": "optional"}
-    home = site.home / f"web-{door}-{workers}"
-    with Web(home, "mailhub", door, workers=workers, **(settings | changes)) as web:
+    with Web(site.home / "web", "wsgi", workers=workers, **(settings | changes)) as web:
         until(lambda: web.answers("/api/v1/tools/list_mailboxes"), say=web.log)
-        yield web
-
-
-@contextmanager
-def bare(home: Path, door: str) -> Iterator[Web]:
-    database = str(this_test()["DATABASE_URL"])
-    with Web(home / f"bare-{door}", "tests.bench.bare", door, BARE_DATABASE=database) as web:
-        until(lambda: web.answers("/view"), say=web.log)
         yield web
