@@ -20,7 +20,7 @@ from tests.bench import floors
 from tests.bench.far_smtp import Arrivals, FarSmtp
 from tests.bench.goals import Measured, report
 from tests.bench.page import QUICK
-from tests.support.processes.programs import until
+from tests.support.processes.programs import this_test, until
 from tests.support.servers.sandbox import SandboxServer
 
 pytestmark = [
@@ -67,6 +67,7 @@ def test_time_from_approval_to_acceptance(site: Site, sandbox: SandboxServer, al
             for api in mailboxes
         ]
         arrivals = Arrivals(smtp)
+        site.environment |= this_test()  # which names the far server
         site.worker()
         for pair in pairs:
             fresh.append(arrivals.after(partial(floors.send, smtp.port)))

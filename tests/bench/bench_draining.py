@@ -26,7 +26,7 @@ from tests.bench.far_smtp import FarSmtp
 from tests.bench.goals import Measured, report
 from tests.bench.page import QUICK
 from tests.conftest import Api, make_api, make_mailbox
-from tests.support.processes.programs import until
+from tests.support.processes.programs import this_test, until
 from tests.support.servers.memory import MemoryServer
 from tests.support.servers.sandbox import SandboxServer
 
@@ -84,6 +84,7 @@ def _rates(site: Site, sandbox: SandboxServer, alice: User) -> tuple[float, floa
             approve(PendingAction.objects.get(pk=action), alice)
         arrived: list[float] = []
         smtp.on_accept = lambda _: arrived.append(time.perf_counter())
+        site.environment |= this_test()  # which names the far server
         worker = site.worker()
         until(lambda: len(arrived) == MAILBOXES * EACH, seconds=120)
         ours = _rate(arrived)
