@@ -1,4 +1,4 @@
-"""The goals N2 to N12: what each one is, and the table of the page that holds what was measured."""
+"""The goals N2 to N11: what each one is, and the table of the page that holds what was measured."""
 
 import os
 import re
@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from tests.bench.page import QUICK, read_section, write_section
 
-TITLE = "Goals N2 to N12"
+TITLE = "Goals N2 to N11"
 COLUMNS = "| goal | what | measured | limit | met | when (UTC), load |"
 INTRODUCTION = (
     "Each row says when it was measured, and the load average of the machine at that moment.",
@@ -57,7 +57,6 @@ BENCHED = {
     "N6": "mails a second of one worker, 20 mailboxes at 20 ms; one mailbox with 1,000 approved mails",
     "N8": "growth with the number of actions, and of mailboxes of one person",
     "N9": "a team of 10 people and 20 agents; lag of the live hub",
-    "N12": "CPU of reading over its floor",
 }
 GOALS = sorted([*COUNTED, *BENCHED], key=lambda goal: int(goal[1:]))
 collected: list[str] = []  # for the terminal
