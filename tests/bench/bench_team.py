@@ -64,6 +64,7 @@ class Desk:
 
     browser: Callable[..., bytes]
     csrf: str
+    database: str
     waiting: Queue[str] = field(default_factory=Queue)
     secrets: list[str] = field(default_factory=list)
 
@@ -125,6 +126,7 @@ def _desk(site: Site, sandbox: SandboxServer, web: Web, number: int) -> Desk:
     return Desk(
         browser=web.browser(cookies),
         csrf=cookies["csrftoken"],
+        database=str(this_test()["DATABASE_URL"]),
         secrets=[api.secret] * AGENTS_OF_ONE,
     )
 
@@ -159,7 +161,7 @@ def _decide_next(desk: Desk, taken: dict[str, list[float]]) -> None:
         action_id = desk.waiting.get_nowait()
     except Empty:
         return
-    with psycopg.connect(str(this_test()["DATABASE_URL"])) as asked:
+    with psycopg.connect(desk.database) as asked:
         select = "SELECT digest, revision FROM approvals_pendingaction WHERE id = %s"
         ((digest, revision),) = asked.execute(select, [action_id]).fetchall()
     form = {"digest": digest, "revision": revision, "csrfmiddlewaretoken": desk.csrf}
@@ -194,12 +196,12 @@ def _lag_of_the_hub(site: Site, alice: User, folder: Path) -> float:
 @contextmanager
 def _events_of_others(mailbox: UUID) -> Iterator[None]:
     """Write as many events as BUSY_MAILS_A_SECOND, in a chain that nobody follows."""
-    ended = Event()
+    ended, database = Event(), str(this_test()["DATABASE_URL"])
     size = EVENTS_OF_A_MAIL * BUSY_MAILS_A_SECOND // BATCHES_A_SECOND
 
     def write() -> None:
         first = 1_000_000
-        with psycopg.connect(str(this_test()["DATABASE_URL"]), autocommit=True) as connected:
+        with psycopg.connect(database, autocommit=True) as connected:
             while not ended.wait(1 / BATCHES_A_SECOND):
                 its = {"mailbox": mailbox, "first": first, "last": first + size - 1}
                 connected.execute(EVENTS, its)
