@@ -17,7 +17,7 @@ FIELD = r"""
     |(?:您的|你的|客户|收件人|联系人|贵)?(?:姓名|名字|名称|公司名?称?|日期|金额|电话|职位|时间|地点)
     |(?:お|ご)?(?:名前|氏名|会社名|日付|日時|金額|電話番号|宛名|住所)|(?:御社|貴社|担当者)名
 """
-# What an editor notes for whoever fills the place in.
+# An editor's note in the place of a value.
 NOTE = r"""
     (?:insert|enter|add|fill\sin|replace)\s|to\sbe\s(?:completed|confirmed|added|filled)|tb[acd]\b
     |(?:hier\s[^\[\]()<>\n]{0,30})?(?:einfügen|einsetzen|eintragen|ergänzen|nachtragen)
@@ -93,7 +93,7 @@ MAIL = (
     r"|下書き|文案)"
 )
 ARTIFACTS = (
-    # It says what it is.
+    # Its kind.
     rf"\b(?:as|being|i am|i'm|i’m) (?:just |only )?an? {MODEL}\b(?! (?:company|team|user|expert|engineer|consultant))",
     rf"\b(?:als|ich bin|bin ich) (?:nur |lediglich )?(?:eine? )?{MODELL}\b",
     rf"\b(?:en tant qu(?:e |['’])|je suis |étant )(?:une? )?{MODELE}",
@@ -101,7 +101,7 @@ ARTIFACTS = (
     r"(?:作为|我是|我只是)(?:一个|一名|一款)?(?:ai|人工智能|大型?语言模型|语言模型|智能助手)",
     r"(?:ai|人工知能|大規模言語モデル|言語モデル)(?:アシスタント|モデル)?(?:として(?:、|は)|です(?:ので|から|。)"
     r"|のため[^。\n]{0,20}(?:できません|できない))",
-    # What it was trained on, and what it was given.
+    # Its training and its input.
     r"\b(?:as of )?my (?:last |latest )?(?:knowledge|training)(?: data)? (?:cut-?off|update|only|ends|does not"
     r"|doesn't)",
     r"\bmy (?:training data|context window|system prompt|guidelines (?:do not|don't))\b",
@@ -117,7 +117,7 @@ ARTIFACTS = (
     r"|\bcontexto proporcionado\b",
     r"\b(?:documentos|datos|información) que se me ha[n]? proporcionado\b|(?:提供された|与えられた)情報の?中?に",
     r"\b(?:el|le|der|im|dem|del|du|your|the|your) prompt\b",
-    # What it thought.
+    # Its thoughts.
     r"</?(?:think|thinking|reasoning|scratchpad|reflection|answer|tool_call|function_call)>",
     r"\A[^\n]*\n\s*(?:the user (?:wants|asked|asks|is asking|would like)|der (?:nutzer|user|benutzer) (?:möchte|will"
     r"|bittet|wünscht)"
@@ -133,7 +133,7 @@ ARTIFACTS = (
     r"|\bmeinen (?:anweisungen|vorgaben) (?:darf|soll)\b|\bmis instrucciones(?: del sistema)?,? (?:no )?(?:debo"
     r"|puedo)\b",
     r"\bbased (?:only )?on the information provided in (?:the|this) (?:conversation|thread|context)\b",
-    # What it refuses.
+    # Its refusals.
     r"\bi (?:can(?:no|['’])t|am unable to|am not able to) (?:fulfil?l|comply with|assist with) (?:this|that"
     r"|your) request\b",
     r"\bi (?:can(?:no|['’])t|am unable to|am not able to) (?:help (?:you )?|assist (?:you )?)?(?:with |in )?"
@@ -151,7 +151,7 @@ ARTIFACTS = (
     r"\b(?:keinen zugriff auf das|nicht auf das) internet\b|\b(?:consulter|accéder à) internet en temps réel\b"
     r"|\b(?:puedo|posible) consultar internet\b",
     r"\bacceder a internet\b|(?:无法|不能)(?:访问互联网|联网|实时)|インターネットに(?:アクセス|接続)(?:でき|する)",
-    # What it made.
+    # Its product.
     r"\bhere(?:'s|’s| is) (?:a|an|the|your) (?:\w+ ){0,3}(?:draft|version|rewrite) of "
     r"(?:the|your|an?) (?:e-?mail|message|reply)\b",
     r"\bhere(?:'s|’s| is) (?:a|an|the|your) (?:draft|revised|polished|rewritten|suggested) "
@@ -167,7 +167,7 @@ ARTIFACTS = (
     r"以下(?:が|は)(?:、)?[^。\n]{0,20}(?:メール|返信)の?(?:文案|文面|下書き|ドラフト)",
     r"\b(?:i (?:have )?|i['’]ve )generated (?:this|the|an?) |\bj['’]ai généré\b|\bhe generado (?:este|esta|el|la)\b"
     r"|\bhabe ich (?:\w+ ){0,4}generiert\b|为您生成了?|生成しました",
-    # What it offers.
+    # Its offers.
     r"\bwould you like me to (?:make|adjust|change|rewrite|rephrase|shorten|add|revise) |\bformuliere ich (?:die|den"
     r"|sie|ihn)\b",
     r"希望(?:这封|以上|该)(?:邮件|回复)符合|更(?:正式|简短|简洁|口语化)[^。\n]{0,10}版本|(?:簡潔|丁寧)な(?:文面"
