@@ -11,6 +11,8 @@ from functools import lru_cache
 
 import idna
 
+from tools.warnings.owners import ending_of, is_of_registry, owned_part_of
+
 # The skeleton of UTS #39 for the characters of an ASCII domain; a test compares it with the data.
 # Because of it, most domains need no tables. UTS #39 does not list two v as a confusable, but they
 # are read as w.
@@ -32,7 +34,6 @@ SLIPS = {
     "net": {"ne", "met", "nett"},
     "org": {"og", "orq"},
 }
-SECOND_LEVEL = re.compile(r"(?:co|com|net|org|gov|edu|ac|or|ne)\.[a-z]{2}")
 # Country endings that everybody uses; under the other ones a company has its own name too.
 OPEN_COUNTRIES = frozenset(
     "ai app cc cf cm co fm ga gg gq io la ly me ml pw sh su tk to tv ws".split()
@@ -143,13 +144,8 @@ def prototype_in(data: Mapping[str, Sequence[Mapping[str, str]]], character: str
 
 
 def _one_house(domain: str, known: str) -> bool:
-    """Return True if one is a part of the other, or both are parts of the same: then they have one
-    owner.
-    """
-    if domain.endswith("." + known) or known.endswith("." + domain):
-        return True
-    parents = domain.partition(".")[2], known.partition(".")[2]
-    return parents[0] == parents[1] and "." in parents[0] and not SECOND_LEVEL.fullmatch(parents[0])
+    """Return True if both have one owner."""
+    return owned_part_of(domain) == owned_part_of(known)
 
 
 def _begins_like(domain: str, known: str) -> bool:
@@ -160,12 +156,13 @@ def _begins_like(domain: str, known: str) -> bool:
 def _other_ending(domain: str, known: str) -> bool:
     """Return True for `northwind.co` instead of `northwind.example`.
 
-    `northwind.de` is not reported, because it usually belongs to the same company.
+    `northwind.de` is not reported, because it usually belongs to the same company, and nor is
+    `northwind.zendesk.com`, a name at somebody's service.
     """
     (name, ending), (known_name, known_ending) = _name_and_ending(domain), _name_and_ending(known)
     if name != known_name or ending == known_ending or len(name) < OWN_NAME or name in COMMON_NAMES:
         return False
-    return not _is_country(ending) and not (_is_country(known_ending) and ending == "com")
+    return is_of_registry(ending) and not _is_country(ending) and not (_is_country(known_ending) and ending == "com")
 
 
 def _is_country(ending: str) -> bool:
@@ -191,11 +188,8 @@ def _added_word(domain: str, known: str) -> bool:
 
 def _name_and_ending(domain: str) -> tuple[str, str]:
     """Return name and ending: `mail.northwind.co.uk` → (`northwind`, `co.uk`)."""
-    labels = domain.split(".")
-    long = len(labels) > 2 and SECOND_LEVEL.fullmatch(".".join(labels[-2:]))
-    ending = labels[-2:] if long else labels[-1:]
-    rest = labels[: -len(ending)]
-    return (rest[-1] if rest else ""), ".".join(ending)
+    ending = ending_of(domain)
+    return domain.removesuffix(ending).rstrip(".").rpartition(".")[2], ending
 
 
 def _one_slip(domain: str, known: str) -> bool:

@@ -20,22 +20,11 @@ from tools.mail.message.compose import OutgoingMessage
 from tools.mail.text.characters import without_invisible
 from tools.warnings.context import HTML_CHARACTERS, Context, own_words
 from tools.warnings.lists import NAMED, and_more
-from tools.warnings.lookalike import SECOND_LEVEL
+from tools.warnings.owners import is_open
 
 # Names of hosts that only count clicks; the page behind them has the same owner.
 COUNTING = frozenset(
     "www click clicks link links track tracking trk go email e t url news newsletter".split()
-)
-# Everybody can get a name below these.
-SHARED = frozenset(
-    """
-    github.io gitlab.io pages.dev workers.dev web.app firebaseapp.com netlify.app vercel.app herokuapp.com onrender.com
-    blogspot.com wordpress.com wixsite.com weebly.com appspot.com azurewebsites.net windows.net cloudfront.net
-    amazonaws.com sharepoint.com zendesk.com myshopify.com hubspotpagebuilder.com ngrok.io duckdns.org sendgrid.net
-    webflow.io framer.app notion.site gitbook.io readthedocs.io fly.dev deno.dev r2.dev surge.sh glitch.me replit.app
-    repl.co tumblr.com substack.com medium.com squarespace.com webador.com jimdosite.com freshdesk.com atlassian.net
-    uk.com us.com de.com eu.com co.com eu.org
-    """.split()
 )
 MUCH_CARRIED = 64  # the name of an ordinary picture is shorter
 LONG_QUERY = 256  # campaign marks and shared documents are shorter; exfiltrated data is not
@@ -365,8 +354,8 @@ def _is_same_house(shown: str, leads: frozenset[str]) -> bool:
     shown = shown.removeprefix("www.")
     return all(
         shown == each
-        or shown.endswith("." + each)
-        or each.endswith("." + shown)
+        or (shown.endswith("." + each) and not is_open(each))
+        or (each.endswith("." + shown) and not is_open(shown))
         or _is_click_counter(each, shown)
         for each in (host.removeprefix("www.") for host in leads)
     )
@@ -375,10 +364,4 @@ def _is_same_house(shown: str, leads: frozenset[str]) -> bool:
 def _is_click_counter(target: str, shown: str) -> bool:
     """Return True for `click.northwind.example` if the link shows `shop.northwind.example`."""
     name, _, parent = target.partition(".")
-    return (
-        name in COUNTING
-        and shown.partition(".")[2] == parent
-        and "." in parent
-        and parent not in SHARED
-        and not SECOND_LEVEL.fullmatch(parent)
-    )
+    return name in COUNTING and shown.partition(".")[2] == parent and not is_open(parent)
