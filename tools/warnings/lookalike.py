@@ -162,7 +162,11 @@ def _other_ending(domain: str, known: str) -> bool:
     (name, ending), (known_name, known_ending) = _name_and_ending(domain), _name_and_ending(known)
     if name != known_name or ending == known_ending or len(name) < OWN_NAME or name in COMMON_NAMES:
         return False
-    return is_of_registry(ending) and not _is_country(ending) and not (_is_country(known_ending) and ending == "com")
+    return (
+        is_of_registry(ending)
+        and not _is_country(ending)
+        and not (_is_country(known_ending) and ending == "com")
+    )
 
 
 def _is_country(ending: str) -> bool:
