@@ -6,20 +6,21 @@ text than its caller expects.
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 from urllib.parse import SplitResult, urlsplit
 
 from pydantic import AfterValidator
 
 # PostgreSQL stores no NUL, and no encoding can write half a surrogate pair.
-_BROKEN = re.compile("[\x00\ud800-\udfff]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+PATH_CHARACTERS = 100  # the name of a member of foreign JSON can be as long as the body
 BROKEN = "has a NUL or an unpaired surrogate, which no text may have"
 
 
 def is_broken(text: str) -> bool:
     """Return True if a text has letters that no database or answer can hold."""
-    return _BROKEN.search(text) is not None
+    return "\0" in text or (not text.isascii() and _SURROGATE.search(text) is not None)
 
 
 def _check_line(text: str) -> str:
@@ -40,21 +41,27 @@ def load_json(text: str | bytes | bytearray) -> Any:
 
 
 def find_broken(document: Any) -> Iterator[str]:
-    """Yield the path of each broken text in parsed JSON, such as `to.0`."""
-    waiting = [("", document)]
+    """Yield the path of each broken text in parsed JSON, such as `to.0`, cut to `PATH_CHARACTERS`."""
+    waiting = [iter([("", document)])]
     while waiting:
-        path, value = waiting.pop()
-        if isinstance(value, str):
-            if is_broken(value):
-                yield path
-        elif isinstance(value, dict):
-            for name, each in value.items():
-                if is_broken(name):
+        for path, value in waiting[-1]:
+            if isinstance(value, str):
+                if is_broken(value):
                     yield path
-                else:
-                    waiting.append((f"{path}.{name}" if path else name, each))
-        elif isinstance(value, list):
-            waiting += [(f"{path}.{place}", each) for place, each in enumerate(value)]
+            elif isinstance(value, Mapping | list):
+                waiting.append(_members(path, value))
+                break
+        else:
+            waiting.pop()
+
+
+def _members(path: str, value: Mapping[str, Any] | list[Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the path and the value of each member; a broken name takes the place of its value."""
+    for name, each in value.items() if isinstance(value, Mapping) else enumerate(value):
+        if isinstance(name, str) and is_broken(name):
+            yield path, name
+        else:
+            yield (f"{path}.{name}" if path else f"{name}")[:PATH_CHARACTERS], each
 
 
 def parse_url(text: str) -> SplitResult:

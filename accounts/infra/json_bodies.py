@@ -3,13 +3,14 @@ nested one.
 """
 
 import re
+from itertools import islice
 from typing import Any
 
 from django.core.exceptions import RequestDataTooBig
 from django.http import HttpRequest
 
 from accounts.infra.foreign_text import BROKEN, find_broken, load_json
-from accounts.infra.problems import FieldError, Problem
+from accounts.infra.problems import MOST_ERRORS, FieldError, Problem
 from accounts.infra.texts import translatable
 
 # In an ASGI scope: an asynchronous function that reads the body of a person, given by id, within its
@@ -56,10 +57,17 @@ def parse_json(content: bytes) -> Any:
     except ValueError:
         raise Problem("invalid_input", "The request body is not JSON.", status=400) from None
     if b"\\u" in content:  # only an escape can be such a letter
-        errors = tuple(FieldError(field=path, message=BROKEN) for path in find_broken(document))
-        if errors:
-            raise Problem("invalid_input", "Some parameters are not valid.", errors=errors)
+        check_texts(document)
     return document
+
+
+def check_texts(document: Any) -> None:
+    """Raise Problem 422 with the first broken texts in parsed JSON."""
+    errors = tuple(
+        FieldError(field=path, message=BROKEN) for path in islice(find_broken(document), MOST_ERRORS)
+    )
+    if errors:
+        raise Problem("invalid_input", "Some parameters are not valid.", errors=errors)
 
 
 def check_json(content: bytes) -> None:

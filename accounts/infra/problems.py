@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from accounts.infra.foreign_text import PATH_CHARACTERS
 from accounts.infra.refused_parameters import explain
 from accounts.infra.texts import as_translatable
 
@@ -115,7 +116,10 @@ MOST_ERRORS = 20  # more of them help nobody, and a body can have 100,000
 def invalid(error: ValidationError, wanted: type[BaseModel]) -> Problem:
     """Return a problem that names wrong ones of the parameters `wanted`, without their values."""
     errors = tuple(
-        FieldError(field=".".join(str(part) for part in item["loc"]), message=explain(item, wanted))
+        FieldError(
+            field=".".join(str(part) for part in item["loc"])[:PATH_CHARACTERS],
+            message=explain(item, wanted),
+        )
         for item in error.errors(include_url=False)[:MOST_ERRORS]
     )
     return Problem("invalid_input", "Some parameters are not valid.", errors=errors)

@@ -25,7 +25,7 @@ from accounts.access.signed_in import AuthenticatedRequest, signed_in_action, si
 from accounts.infra import streams
 from accounts.infra.foreign_text import Line
 from accounts.infra.json_bodies import read_json
-from accounts.infra.problems import FieldError, Problem
+from accounts.infra.problems import Problem, invalid
 from accounts.models import User
 from approvals.lifecycle import queries
 from approvals.pages import listing
@@ -153,11 +153,7 @@ def _parse_request(request: HttpRequest) -> Asked:
     try:
         return Asked.model_validate(read_json(request))
     except ValidationError as error:
-        errors = tuple(
-            FieldError(field=".".join(map(str, item["loc"])), message=item["msg"])
-            for item in error.errors(include_input=False, include_url=False, include_context=False)
-        )
-        raise Problem("invalid_input", "Some parameters are not valid.", errors=errors) from None
+        raise invalid(error, Asked) from None
 
 
 @signed_in_page

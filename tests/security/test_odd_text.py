@@ -6,6 +6,7 @@ The choice of each address is random, and the same in each run.
 import logging
 import random
 import sys
+import tracemalloc
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -125,6 +126,20 @@ def test_odd_address_is_a_bad_request(address: str) -> None:
 def test_odd_passkey_is_a_bad_request(text: str) -> None:
     answer = Client().post("/account/factors/webauthn/login/", {"credential": text})
     assert answer.status_code == 400
+
+
+def test_many_broken_texts_make_a_small_answer(api: Api) -> None:
+    body = '{"%s":[%s]}' % ("n" * 30_000, ",".join(['"\\ud800"'] * 3_000))
+    bearer = {"Authorization": f"Bearer {api.secret}"}
+    Client().post("/sign-in/", {"credential": "{}"})  # loads what the page needs
+    tracemalloc.start()
+    answer = Client().post("/api/v1/tools/list_emails", body, content_type=JSON, headers=bearer)
+    page = Client().post("/sign-in/", f"credential={body}", content_type=FORM)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (answer.status_code, len(answer.json()["errors"]), page.status_code) == (422, 20, 400)
+    assert len(answer.content) < 6_000
+    assert peak < 100 * len(body)
 
 
 def test_odd_cookie_is_a_bad_request() -> None:

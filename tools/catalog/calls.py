@@ -14,6 +14,7 @@ from accounts.access import keyed_calls, rate_limits, request_log, roles
 from accounts.access.audience import lacks_scope
 from accounts.access.auth import find_again
 from accounts.access.caller import Caller
+from accounts.infra.json_bodies import check_texts
 from accounts.infra.problems import Problem, invalid
 from accounts.infra.texts import translatable
 from tools.catalog.entries import TOOLS, AnyTool, MailboxTool, P, Result, Tool
@@ -43,8 +44,8 @@ def call_tool(
 
     1. Look the caller up again if it was not found just now. Find the tool, and check that the
        caller's scopes cover it.
-    2. Check the idempotency key, from beside or inside the arguments, and the parameters; an
-       unknown field is an error.
+    2. Check the letters of all texts, the idempotency key, from beside or inside the arguments, and
+       the parameters; an unknown field is an error.
     3. Find the mailbox, by the one ownership check.
     4. Run the tool.
 
@@ -58,6 +59,7 @@ def call_tool(
     try:
         caller = find_again(caller)
         tool = _tool(caller, name)
+        check_texts(arguments)
         given = _with_one_key(tool, arguments, idempotency_key)
         parameters = _parameters(tool.parameters, given)
         about = _about(parameters)
