@@ -4,9 +4,12 @@ import base64
 import html
 import io
 import re
+import zipfile
+from contextlib import ExitStack
 from uuid import UUID
 
 import pytest
+from docx import Document
 from PIL import Image
 
 from accounts.models import Mailbox, User
@@ -16,13 +19,17 @@ from tests.conftest import Api, Reviewer
 from tests.support.people.browser import set_rules
 from tests.support.people.office import letter
 from tests.support.servers.memory import MemoryServer
+from tools.mail.message.extract import WORD
+from tools.mail.parsers import FILES, pool
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def written(form: str, *, pages: int = 1) -> bytes:
     sheet, file = Image.new("RGB", (300, 400), "red"), io.BytesIO()
-    more = {"save_all": True, "append_images": [sheet] * (pages - 1)} if form == "PDF" else {}
+    # Formats of animations do not keep the same picture twice.
+    others = [Image.new("RGB", (300, 400), (255 - page, 0, 0)) for page in range(1, pages)]
+    more = {"save_all": True, "append_images": others} if others else {}
     sheet.save(file, form, **more)
     return file.getvalue()
 
@@ -35,7 +42,7 @@ def propose(api: Api, name: str, kind: str, content: bytes) -> tuple[str, str]:
     return action, f"/actions/{action}/files/{file['sha256']}/"
 
 
-@pytest.mark.parametrize(("form", "pages"), [("PDF", 3), ("JPEG", 1)])
+@pytest.mark.parametrize(("form", "pages"), [("PDF", 3), ("JPEG", 1), ("TIFF", 2), ("GIF", 2)])
 def test_pages_of_a_file_are_drawn_anew(
     api: Api, reviewer: Reviewer, form: str, pages: int
 ) -> None:
@@ -52,9 +59,7 @@ def test_pages_of_a_file_are_drawn_anew(
         drawn = Image.open(io.BytesIO(picture.content)).convert("RGB")
         red, green, blue = drawn.getpixel((drawn.width // 2, drawn.height // 2))  # type: ignore[misc]
         assert red > 200 > 60 > green + blue
-    assert reviewer.client.get(f"{address}{pages + 1}.png").status_code == (
-        404 if form == "PDF" else 200
-    )
+    assert reviewer.client.get(f"{address}{pages + 1}.png").status_code == 404
     assert ">opened by you" in text_of(reviewer.page(action)).replace("\n", "").replace("  ", "")
     assert [
         (event.actor, str(event.action_id), event.data["sha256"])
@@ -69,6 +74,9 @@ def test_pages_of_a_file_are_drawn_anew(
         ("a.csv", "text/csv", b"name,sum\r\nMira,<b>5", "Mira\t&lt;b&gt;5"),
         ("a.png", "image/png", b"\x89PNG\r\n\x1a\n broken", "damaged or too large"),
         ("a.pdf", "text/plain", b"%PDF-1.7 broken", "damaged or too large"),
+        ("a.docx", WORD, b"%PDF-1.7 another document", "No preview"),
+        ("a.pdf", "text/html", b"%PDF-1.7 another document", "No preview"),
+        ("a.txt", "text/plain", b"BMW or Volvo?", "BMW or Volvo?"),
         ("a.zip", "application/zip", b"PK\x03\x04", "No preview for this type of file"),
         ("a.svg", "image/svg+xml", b"<svg onload='alert(1)'/>", "No preview"),
     ],
@@ -87,6 +95,42 @@ def test_foreign_file_is_shown_without_running(
     assert file["Content-Disposition"] == f'attachment; filename="{name}"'
     assert file["X-Content-Type-Options"] == "nosniff"
     assert "sandbox" in file["Content-Security-Policy"]
+
+
+def test_file_with_two_documents_is_drawn_as_neither(api: Api, reviewer: Reviewer) -> None:
+    both = io.BytesIO()
+    with zipfile.ZipFile(both, "w") as packed:
+        packed.writestr("a.pdf", written("PDF"))
+    document = Document()
+    document.add_paragraph("We pay 4711.")
+    with zipfile.ZipFile(both, "a") as packed:
+        word = io.BytesIO()
+        document.save(word)
+        with zipfile.ZipFile(word) as parts:
+            for part in parts.namelist():
+                packed.writestr(part, parts.read(part))
+    action, address = propose(api, "offer.docx", WORD, both.getvalue())
+
+    page = text_of(reviewer.client.get(address))
+
+    assert "We pay 4711." in page
+    assert reviewer.client.get(f"{address}1.png").status_code == 404
+    assert "it is a PDF document, too" in text_of(reviewer.page(action))
+
+
+def test_file_that_no_process_can_read_now_says_so(
+    api: Api, reviewer: Reviewer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, address = propose(api, "a.pdf", "application/pdf", written("PDF"))
+    monkeypatch.setattr(pool, "WAIT_SECONDS", 0)
+    with ExitStack() as held:
+        for _ in range(FILES._limits.processes):
+            held.enter_context(FILES._slots)
+        answers = [reviewer.client.get(address + page) for page in ("", "1.png")]
+    for answer in answers:
+        assert (answer.status_code, answer["Retry-After"]) == (503, str(pool.RETRY_SECONDS))
+    assert "The file cannot be read now" in text_of(answers[0])
+    assert not AuditEvent.objects.filter(event="file_opened").exists()
 
 
 def test_rule_wants_each_file_opened_by_the_approver(

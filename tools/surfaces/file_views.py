@@ -28,7 +28,7 @@ from approvals.lifecycle import queries
 from approvals.pages import listing
 from tools.mail.message import pictures
 from tools.mail.message.compose import Attachment, attachments_in
-from tools.mail.message.extract import CannotExtract, text_from
+from tools.mail.message.extract import CannotExtract, is_two_kinds, text_from
 from tools.mail.parsers import Unparsable
 from tools.reading import reads
 from tools.sending.payload import SORTS, MailPayload
@@ -37,7 +37,25 @@ SHOWN_CHARACTERS = 20_000
 SHOWN_PAGES = 30
 
 
+def _says_why_not(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+    """Show a page with the reason if the mailbox does not answer, or no process can read the file."""
+
+    @wraps(view)
+    def answer(request: AuthenticatedRequest, action_id: UUID, **more: Any) -> HttpResponse:
+        try:
+            return view(request, action_id, **more)
+        except Problem as problem:
+            context = {"problem": problem, "action": action_id}
+            page = render(request, "tools/refused.html", context, status=problem.status)
+            if problem.retry_after:
+                page["Retry-After"] = str(problem.retry_after)
+            return page
+
+    return answer
+
+
 @signed_in_page
+@_says_why_not
 def show(request: AuthenticatedRequest, action_id: UUID, sha256: str) -> HttpResponse:
     """Show one file, and record that this person has opened it."""
     action, file = _find(request, action_id, sha256)
@@ -48,6 +66,7 @@ def show(request: AuthenticatedRequest, action_id: UUID, sha256: str) -> HttpRes
 
 
 @signed_in_page
+@_says_why_not
 def picture(request: AuthenticatedRequest, action_id: UUID, sha256: str, page: int) -> HttpResponse:
     """Return a page of the file as PNG."""
     _, file = _find(request, action_id, sha256)
@@ -55,26 +74,13 @@ def picture(request: AuthenticatedRequest, action_id: UUID, sha256: str, page: i
 
 
 @signed_in_page
-@csp_update({"sandbox": True, "default-src": ["'none'"]})  # type: ignore[arg-type]
+@csp_update({"sandbox": True, "default-src": ["'none'"]})
+@_says_why_not
 def download(request: AuthenticatedRequest, action_id: UUID, sha256: str) -> HttpResponse:
     """Return the bytes as a file that no browser interprets; this opens it too."""
     action, file = _find(request, action_id, sha256)
     seen.record_opened(action, request.user, sha256=sha256)
     return _as_download(file)
-
-
-def _says_why_not(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
-    """Show a page with the reason if the mailbox does not answer now."""
-
-    @wraps(view)
-    def answer(request: AuthenticatedRequest, action_id: UUID, **more: Any) -> HttpResponse:
-        try:
-            return view(request, action_id, **more)
-        except Problem as problem:
-            context = {"problem": problem, "action": action_id}
-            return render(request, "tools/refused.html", context, status=problem.status)
-
-    return answer
 
 
 @signed_in_page
@@ -125,7 +131,7 @@ def _render(
 
 
 def _draw(file: Attachment, page: int) -> HttpResponse:
-    if not 1 <= page <= SHOWN_PAGES or not pictures.can_be_drawn(file.content):
+    if not 1 <= page <= SHOWN_PAGES or not _can_be_drawn(file):
         raise Http404
     try:
         png = pictures.draw(file.content, page).png
@@ -133,6 +139,10 @@ def _draw(file: Attachment, page: int) -> HttpResponse:
         error.raise_if_busy()
         raise Http404 from None
     return HttpResponse(png, content_type="image/png")
+
+
+def _can_be_drawn(file: Attachment) -> bool:
+    return pictures.can_be_drawn(file.content, name=file.name, media_type=file.type)
 
 
 def _as_download(file: Attachment) -> HttpResponse:
@@ -145,13 +155,15 @@ def _as_download(file: Attachment) -> HttpResponse:
 
 def _preview(file: Attachment) -> dict[str, Any]:
     """Return the pages that can be drawn, else the text, else why there is neither."""
-    if pictures.can_be_drawn(file.content):
+    if _can_be_drawn(file):
         try:
             pages = pictures.draw(file.content).pages
         except Unparsable as error:
             error.raise_if_busy()
             return {"broken": True}
         return {"pages": range(1, min(pages, SHOWN_PAGES) + 1), "more": max(0, pages - SHOWN_PAGES)}
+    if is_two_kinds(file.type, file.name):
+        return {}  # the recipient's program may choose the other one
     try:
         text = text_from(file.content, media_type=file.type, name=file.name)
     except CannotExtract:

@@ -107,6 +107,8 @@ def find_misnaming(attachment: Attachment) -> Translatable | None:
         )
     if ending in TEXTS and begins not in ("text", "script", "unknown"):
         return translatable("“%(name)s” is not text, but %(type)s.", name=name, type=begins)
+    if begins not in ("pdf", "text", "unknown") and ending != "zip" and _holds_pdf(attachment.content):
+        return translatable("“%(name)s” is two documents in one: it is a PDF document, too.", name=name)
     claimed = TYPES.get(attachment.type)
     if claimed and attachment.content and begins != claimed and ending not in ENDINGS:
         return translatable(
@@ -124,6 +126,10 @@ def beginning_of(content: bytes) -> str:
             sort == "program" and content.isascii() and b"\0" not in content[:512]
         ):
             return sort
-    if b"%PDF-" in content[:1024]:
+    if _holds_pdf(content):
         return "pdf"
     return "text" if content and b"\0" not in content[:4096] else "unknown"
+
+
+def _holds_pdf(content: bytes) -> bool:
+    return b"%PDF-" in content[:1024]  # readers of PDF accept bytes before it

@@ -34,13 +34,29 @@ def kind_of(media_type: str, name: str) -> str | None:
     """Return the kind of document, by its type, else by its name; None if it has no extractable
     text.
     """
-    claimed = media_type.lower().partition(";")[0].strip()
-    if claimed in ("application/pdf", WORD, EXCEL, "text/csv", "text/html"):
-        return claimed
-    by_name = BY_SUFFIX.get(PurePath(name.lower()).suffix)
-    return by_name or (
-        "text/plain" if claimed.startswith("text/") or claimed == "application/json" else None
+    by_type, by_name = _kinds(media_type, name)
+    claimed = _bare(media_type)
+    return (
+        by_type
+        or by_name
+        or ("text/plain" if claimed.startswith("text/") or claimed == "application/json" else None)
     )
+
+
+def is_two_kinds(media_type: str, name: str) -> bool:
+    """Return True if the type and the name say different kinds of documents."""
+    by_type, by_name = _kinds(media_type, name)
+    return None not in (by_type, by_name) and by_type != by_name
+
+
+def _kinds(media_type: str, name: str) -> tuple[str | None, str | None]:
+    claimed = _bare(media_type)
+    by_type = claimed if claimed in ("application/pdf", WORD, EXCEL, "text/csv", "text/html") else None
+    return by_type, BY_SUFFIX.get(PurePath(name.lower()).suffix)
+
+
+def _bare(media_type: str) -> str:
+    return media_type.lower().partition(";")[0].strip()
 
 
 def text_from(content: bytes, *, media_type: str, name: str) -> str:

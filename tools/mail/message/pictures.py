@@ -1,4 +1,4 @@
-"""Pictures of a file as a person looks at it: a page of a PDF document, or a picture encoded again.
+"""Pictures of a file as a person looks at it: the pages of a PDF document or a picture, drawn again.
 
 They are drawn in a limited process, and nothing of the file itself reaches the browser. PDFium
 runs no scripts and opens no links here.
@@ -6,14 +6,17 @@ runs no scripts and opens no links here.
 
 import io
 from dataclasses import dataclass
+from pathlib import PurePath
 
 from tools.mail.parsers import FILES
 
 WIDTH, HEIGHT = 1000, 10_000  # pixels
 PDF = b"%PDF-"
 FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF")
-# By the first bytes, because a name and a type are only claims.
 BEGINNINGS = (b"\x89PNG\r\n", b"\xff\xd8\xff", b"GIF8", b"RIFF", b"BM", b"II*\0", b"MM\0*")
+ENDINGS = frozenset("png jpg jpeg jpe jfif gif webp bmp tif tiff".split())
+# Programs declare these types if they know none.
+UNKNOWN_TYPES = ("", "application/octet-stream", "binary/octet-stream", "text/plain")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,8 +27,24 @@ class Picture:
     pages: int
 
 
-def can_be_drawn(content: bytes) -> bool:
-    return _is_pdf(content) or content.startswith(BEGINNINGS)
+def can_be_drawn(content: bytes, *, name: str, media_type: str) -> bool:
+    """Return True if the first bytes, the name and the type all say PDF, or all say picture.
+
+    Programs open a file by its name or type: one that holds two documents would be shown here as
+    one, and opened there as the other. A name without an ending says nothing.
+    """
+    is_pdf = content.startswith(PDF)
+    if not is_pdf and not content.startswith(BEGINNINGS):
+        return False
+    ending = PurePath(name.lower()).suffix[1:]
+    if ending.strip("0123456789 ") and (ending != "pdf" if is_pdf else ending not in ENDINGS):
+        return False
+    claimed = media_type.lower().partition(";")[0].strip()
+    if claimed in UNKNOWN_TYPES:
+        return True
+    if is_pdf:
+        return claimed == "application/pdf"
+    return claimed.startswith("image/") and claimed != "image/svg+xml"
 
 
 def draw(content: bytes, page: int = 1) -> Picture:
@@ -35,11 +54,7 @@ def draw(content: bytes, page: int = 1) -> Picture:
 
 def draw_here(content: bytes, page: int) -> Picture:
     """Return the same: a job for a limited process."""
-    return _draw_pdf(content, page) if _is_pdf(content) else _draw_picture(content)
-
-
-def _is_pdf(content: bytes) -> bool:
-    return PDF in content[:1024]  # readers accept bytes before it
+    return (_draw_pdf if content.startswith(PDF) else _draw_picture)(content, page)
 
 
 def _draw_pdf(content: bytes, page: int) -> Picture:
@@ -52,14 +67,17 @@ def _draw_pdf(content: bytes, page: int) -> Picture:
         return Picture(png=_png_of(sheet.render(scale=scale).to_pil()), pages=len(document))
 
 
-def _draw_picture(content: bytes) -> Picture:
+def _draw_picture(content: bytes, page: int) -> Picture:
     from PIL import Image, ImageOps
 
     with Image.open(io.BytesIO(content), formats=FORMATS) as picture:
+        # A photo may hold itself in other sizes (MPO), which no program shows as pages.
+        pages = 1 if picture.format == "MPO" else getattr(picture, "n_frames", 1)
+        picture.seek(page - 1)
         picture.load()
         turned = ImageOps.exif_transpose(picture)
     turned.thumbnail((WIDTH, HEIGHT))
-    return Picture(png=_png_of(turned.convert("RGBA")), pages=1)
+    return Picture(png=_png_of(turned.convert("RGBA")), pages=pages)
 
 
 def _png_of(picture) -> bytes:  # type: ignore[no-untyped-def]
