@@ -149,6 +149,26 @@ def test_rule_wants_each_file_opened_by_the_approver(
     assert approver.decide(action, "approve").status_code == 302
 
 
+def test_file_that_nobody_looks_at_is_not_opened(api: Api, reviewer: Reviewer) -> None:
+    action, address = propose(api, "a.txt", "text/plain", b"Thursday")
+    edit = reviewer.client.get(f"/actions/{action}/edit/")
+    policy = edit["Content-Security-Policy"]
+    assert "img-src data: http://testserver/static/;" in f"{policy};"
+    seen_by_nobody: list[dict[str, str]] = [
+        {"Sec-Fetch-Dest": "image", "Sec-Fetch-Site": "same-origin"},
+        {"Sec-Fetch-Dest": "document", "Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Dest": "document", "Sec-Purpose": "prefetch;prerender"},
+    ]
+    for page in (address, f"{address}download/"):
+        for headers in seen_by_nobody:
+            assert reviewer.client.get(page, headers=headers).status_code == 200
+        reviewer.client.head(page)
+    assert not AuditEvent.objects.filter(event="file_opened").exists()
+    link = {"Sec-Fetch-Dest": "document", "Sec-Fetch-Site": "same-origin"}
+    reviewer.client.get(f"{address}download/", headers=link)
+    assert AuditEvent.objects.filter(event="file_opened").count() == 1
+
+
 def test_file_is_hidden_from_strangers_and_from_other_hashes(
     api: Api, reviewer: Reviewer, charlie: User
 ) -> None:

@@ -61,7 +61,8 @@ def show(request: AuthenticatedRequest, action_id: UUID, sha256: str) -> HttpRes
     action, file = _find(request, action_id, sha256)
     address = reverse("action_file", args=[action_id, sha256])
     response = _render(request, action, file, pages=f"{address}%s.png", whole=f"{address}download/")
-    seen.record_opened(action, request.user, sha256=sha256)
+    if _is_opened_by_person(request):
+        seen.record_opened(action, request.user, sha256=sha256)
     return response
 
 
@@ -79,8 +80,24 @@ def picture(request: AuthenticatedRequest, action_id: UUID, sha256: str, page: i
 def download(request: AuthenticatedRequest, action_id: UUID, sha256: str) -> HttpResponse:
     """Return the bytes as a file that no browser interprets; this opens it too."""
     action, file = _find(request, action_id, sha256)
-    seen.record_opened(action, request.user, sha256=sha256)
+    if _is_opened_by_person(request):
+        seen.record_opened(action, request.user, sha256=sha256)
     return _as_download(file)
+
+
+def _is_opened_by_person(request: AuthenticatedRequest) -> bool:
+    """Return False for a picture, a prefetch, a HEAD, and a page of another site: nobody sees them.
+
+    Browsers say so since 2023, over TLS. Without the headers (https://www.w3.org/TR/fetch-metadata/)
+    the request counts.
+    """
+    headers = request.headers
+    return (
+        request.method == "GET"
+        and headers.get("Sec-Fetch-Dest", "document") == "document"
+        and headers.get("Sec-Fetch-Site", "none") in ("same-origin", "none")
+        and "prefetch" not in headers.get("Sec-Purpose", "")
+    )
 
 
 @signed_in_page
