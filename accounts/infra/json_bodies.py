@@ -64,7 +64,8 @@ def parse_json(content: bytes) -> Any:
 def check_texts(document: Any) -> None:
     """Raise Problem 422 with the first broken texts in parsed JSON."""
     errors = tuple(
-        FieldError(field=path, message=BROKEN) for path in islice(find_broken(document), MOST_ERRORS)
+        FieldError(field=path, message=BROKEN)
+        for path in islice(find_broken(document), MOST_ERRORS)
     )
     if errors:
         raise Problem("invalid_input", "Some parameters are not valid.", errors=errors)

@@ -279,7 +279,7 @@ def replaceable(*, caller: Caller, mailbox: Mailbox, action_id: str) -> PendingA
             "conflict",
             "It may have been sent already, so it cannot be replaced. Ask a person to look in Sent and decide.",
         )
-    review = queries.review_of(action)
+    review = queries.review_of(action, reads=False)
     if review is not None and review["verdict"] == "edited":
         raise Problem(
             "conflict",

@@ -107,8 +107,10 @@ def review_url(action: PendingAction) -> str:
     return settings.MAILHUB_PUBLIC_URL + reverse("review", args=[action.pk])
 
 
-def describe_action(action: PendingAction) -> dict[str, Any]:
-    """Return the contract's `action` object; empty optional members are left out."""
+def describe_action(action: PendingAction, *, reads: bool) -> dict[str, Any]:
+    """Return the contract's `action` object; empty optional members are left out, and so is text of
+    the mail unless the caller `reads` mail.
+    """
     members: dict[str, Any] = {
         "id": str(action.pk),
         "state": str(action.status),
@@ -131,7 +133,7 @@ def describe_action(action: PendingAction) -> dict[str, Any]:
         members["unsettled_at"] = _rfc3339(action.unsettled_at)
     if action.error:
         members["error"] = {"code": "", "detail": "", **without_sources(action.error)}
-    if review := review_of(action):
+    if review := review_of(action, reads=reads):
         members["review"] = review
     if at := reconcile.may_have_left(action):
         members["may_have_been_sent_at"] = _rfc3339(at)
@@ -148,7 +150,7 @@ def _rfc3339(at: datetime) -> str:
     return at.isoformat().replace("+00:00", "Z")
 
 
-def review_of(action: PendingAction) -> dict[str, Any] | None:
+def review_of(action: PendingAction, *, reads: bool) -> dict[str, Any] | None:
     """Return the last decision or edit by a person, in the contract's words, or None.
 
     `changed` names the fields that a reviewer changed. The mail goes on with these changes, so it
@@ -164,14 +166,15 @@ def review_of(action: PendingAction) -> dict[str, Any] | None:
     if edit is not None and (said is None or said.created_at < edit.created_at):
         review = {"by": str(edit.author), "verdict": "edited"}
     elif said is not None:
-        review = {"by": str(said.person), "verdict": said.verdict} | note_of(said)
+        review = {"by": str(said.person), "verdict": said.verdict} | note_of(said, reads=reads)
     else:
         return None
     return review | ({"changed": edit.changed} if edit is not None and edit.changed else {})
 
 
-def note_of(decision: Decision) -> dict[str, str]:
-    said = {"note": decision.note, "passage": decision.passage}
+def note_of(decision: Decision, *, reads: bool) -> dict[str, str]:
+    """Return the words of the decision. The passage is text of the mail, also of its quoted original."""
+    said = {"note": decision.note, "passage": decision.passage if reads else ""}
     return {name: text for name, text in said.items() if text}
 
 

@@ -12,7 +12,7 @@ from approvals.lifecycle.steps import ORDERED_AGAIN, Step, as_steps, steps_of
 from approvals.models import AuditEvent, Decision, PendingAction
 from approvals.rules.conditions import VOID
 
-READ = "mail:read"  # a caller without it does not see the values that a reviewer wrote
+READ = "mail:read"  # a caller without it sees no text of the mail and no values of an edit
 # The reasons that have no entry in VOID, and no warning of a kind.
 DETAILS = {
     ORDERED_AGAIN: "A person said that it did not happen, and ordered another attempt.",
@@ -34,7 +34,7 @@ def report(action: PendingAction, caller: Caller) -> dict[str, Any]:
     """Return the contract's `action` object with everything that its proposer may know."""
     first = action.first_event
     steps = steps_of(action.pk) if first is None else as_steps([first])
-    members = queries.describe_action(action)
+    members = queries.describe_action(action, reads=caller.may(READ))
     if steps:
         members["sequence"] = len(steps)
     if action.status == Status.PENDING and action.returned:
@@ -61,7 +61,7 @@ def report_step(action: PendingAction, link: AuditEvent, listener: Caller) -> di
         "sequence": len(steps),
         "next": guidance.advise(action, last.state, steps, in_doubt=doubt is not None),
     }
-    if review := _review_then(action, steps, words=own):
+    if review := _review_then(action, steps, words=own, reads=listener.may(READ)):
         members["review"] = review
     if last.state == Status.SUCCEEDED and action.receipt:
         members["receipt"] = action.receipt
@@ -79,7 +79,7 @@ def report_step(action: PendingAction, link: AuditEvent, listener: Caller) -> di
 
 
 def _review_then(
-    action: PendingAction, steps: Sequence[Step], *, words: bool
+    action: PendingAction, steps: Sequence[Step], *, words: bool, reads: bool
 ) -> dict[str, Any] | None:
     """Return the last decision or edit as it was after these steps; an approval ends by a return."""
     said: list[Step] = []
@@ -93,11 +93,11 @@ def _review_then(
     review: dict[str, Any] = {"verdict": VERDICTS[said[-1].name]}
     changed = [each.link.data.get("changed") for each in said if each.name == "action.edited"]
     if words:
-        review |= _words_of(action, said)
+        review |= _words_of(action, said, reads=reads)
     return review | ({"changed": changed[-1]} if changed and changed[-1] else {})
 
 
-def _words_of(action: PendingAction, said: Sequence[Step]) -> dict[str, str]:
+def _words_of(action: PendingAction, said: Sequence[Step], *, reads: bool) -> dict[str, str]:
     """Return who decided or edited last, and the note."""
     name, actor = said[-1].name, said[-1].link.actor
     person = User.objects.filter(pk=actor.removeprefix("user:")).first()
@@ -105,7 +105,9 @@ def _words_of(action: PendingAction, said: Sequence[Step]) -> dict[str, str]:
         return {}
     decisions = list(action.decisions.filter(verdict=VERDICTS[name], person=person))
     number = sum(1 for each in said if (each.name, each.link.actor) == (name, actor))
-    members = queries.note_of(decisions[number - 1]) if len(decisions) >= number else {}
+    members = (
+        queries.note_of(decisions[number - 1], reads=reads) if len(decisions) >= number else {}
+    )
     return {"by": str(person), **members}
 
 

@@ -91,6 +91,21 @@ def test_other_programs_learn_the_verdict_but_no_words(
     assert listener.heard[-1]["data"]["review"] == {"verdict": "rejected", "changed": ["subject"]}
 
 
+def test_passage_of_a_mail_needs_the_scope_to_read(
+    alice: User, mailbox: Mailbox, reviewer: Reviewer, listener: Listener
+) -> None:
+    writer = make_api(alice, mailbox, name="writer", scopes=["mail:propose", "webhooks:manage"])
+    listener.added(writer)
+    action = writer.propose()
+    reviewer.decide(action, "ask_back", note="Shorter", passage="on Thursday")
+    told()
+    now = writer.get(f"/actions/{action}").json()
+    (listed,) = writer.get("/actions").json()["items"]
+    for told_to in (now, listed, listener.heard[-1]["data"]):
+        assert told_to["review"].get("note") == "Shorter"
+        assert "passage" not in told_to["review"]
+
+
 def test_message_is_the_same_at_each_attempt(api: Api, alice: User, listener: Listener) -> None:
     listener.added(api, events=["action.changes_requested"])
     listener.answers = [500]

@@ -38,7 +38,10 @@ def list_actions(caller: Caller, parameters: ListActions) -> dict[str, Any]:
     page, next_cursor = queries.page(
         actions, cursor=parameters.cursor, limit=parameters.limit, newest_first=True
     )
-    result: dict[str, Any] = {"items": [queries.describe_action(action) for action in page]}
+    reads = caller.may(reports.READ)
+    result: dict[str, Any] = {
+        "items": [queries.describe_action(action, reads=reads) for action in page]
+    }
     if next_cursor:
         result["next_cursor"] = next_cursor
     return result

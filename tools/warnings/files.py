@@ -107,8 +107,14 @@ def find_misnaming(attachment: Attachment) -> Translatable | None:
         )
     if ending in TEXTS and begins not in ("text", "script", "unknown"):
         return translatable("“%(name)s” is not text, but %(type)s.", name=name, type=begins)
-    if begins not in ("pdf", "text", "unknown") and ending != "zip" and _holds_pdf(attachment.content):
-        return translatable("“%(name)s” is two documents in one: it is a PDF document, too.", name=name)
+    if (
+        begins not in ("pdf", "text", "unknown")
+        and ending != "zip"
+        and _holds_pdf(attachment.content)
+    ):
+        return translatable(
+            "“%(name)s” is two documents in one: it is a PDF document, too.", name=name
+        )
     claimed = TYPES.get(attachment.type)
     if claimed and attachment.content and begins != claimed and ending not in ENDINGS:
         return translatable(

@@ -51,7 +51,9 @@ def is_two_kinds(media_type: str, name: str) -> bool:
 
 def _kinds(media_type: str, name: str) -> tuple[str | None, str | None]:
     claimed = _bare(media_type)
-    by_type = claimed if claimed in ("application/pdf", WORD, EXCEL, "text/csv", "text/html") else None
+    by_type = (
+        claimed if claimed in ("application/pdf", WORD, EXCEL, "text/csv", "text/html") else None
+    )
     return by_type, BY_SUFFIX.get(PurePath(name.lower()).suffix)
 
 
