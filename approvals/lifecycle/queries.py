@@ -1,6 +1,6 @@
 """Queries for actions: in the contract's shape for programs, as rows for pages."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
@@ -195,12 +195,21 @@ def _last_edit(action: PendingAction) -> Revision | None:
     )
 
 
-def warnings_of(action: PendingAction) -> list[dict[str, str]]:
+def warnings_of(action: PendingAction, *, titles_only: bool = False) -> list[dict[str, str]]:
     """Return the contract's warnings of the current revision; empty after a purge."""
-    found = action.current.preview.get("warnings", [])
+    return describe_warnings(action.current.preview.get("warnings", []), titles_only=titles_only)
+
+
+def describe_warnings(
+    warnings: Iterable[Mapping[str, Any]], *, titles_only: bool
+) -> list[dict[str, str]]:
+    """Return warnings in the contract's form. Their texts quote the mail, but their titles do not."""
     return [
-        {"code": warning["code"], "text": f"{warning['title']} {warning['text']}".strip()}
-        for warning in found
+        {
+            "code": each["code"],
+            "text": f"{each.get('title', '')} {'' if titles_only else each['text']}".strip(),
+        }
+        for each in map(without_sources, warnings)
     ]
 
 

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from accounts.access.caller import Caller
-from accounts.infra.texts import without_sources
 from accounts.models import User
 from approvals.core.states import Status
 from approvals.lifecycle import edited, guidance, notes, queries, reconcile
@@ -38,7 +37,7 @@ def report(action: PendingAction, caller: Caller) -> dict[str, Any]:
     if steps:
         members["sequence"] = len(steps)
     if action.status == Status.PENDING and action.returned:
-        members["returned"] = _describe_return(action.returned)
+        members["returned"] = _describe_return(action.returned, reads=caller.may(READ))
     if caller.may(READ) and (changes := edited.describe_changes(action, action.revision)):
         members["changes"] = changes
     doubt = "may_have_been_sent_at" in members or "also_sent_at" in members
@@ -116,13 +115,10 @@ def _changes_then(action: PendingAction, steps: Sequence[Step]) -> list[dict[str
     return edited.describe_changes(action, revisions[-1]) if revisions and revisions[-1] else []
 
 
-def _describe_return(returned: dict[str, Any]) -> dict[str, Any]:
+def _describe_return(returned: dict[str, Any], *, reads: bool) -> dict[str, Any]:
     """Return why the action came back, with the warnings of its kind."""
     members = {name: returned[name] for name in ("code", "detail") if name in returned}
-    warnings = [
-        {"code": each["code"], "text": f"{each.get('title', '')} {each['text']}".strip()}
-        for each in map(without_sources, returned.get("warnings", ()))
-    ]
+    warnings = queries.describe_warnings(returned.get("warnings", ()), titles_only=not reads)
     return members | ({"warnings": warnings} if warnings else {})
 
 

@@ -4,7 +4,8 @@ else.
 
 import pytest
 
-from tests.support.people.office import Office, letter, office, plain_office
+from approvals.models import PendingAction
+from tests.support.people.office import SENT, Office, letter, office, plain_office
 
 __all__ = ["office", "plain_office"]
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -113,6 +114,19 @@ def test_reply_to_own_mail_goes_on_to_its_recipients(office: Office, tool: str, 
     alone = office.receive(letter(sender=office.ada, to=office.ada))
     problem = office.refused(tool, message_id=alone, **{text: "x"})
     assert (problem["code"], "send_email" in problem["detail"]) == ("invalid_input", True)
+
+
+@pytest.mark.parametrize("folder", ["INBOX", SENT])
+def test_answer_to_a_forged_own_mail_is_a_risk(office: Office, folder: str) -> None:
+    own = letter(sender=f"Ada <{office.ada}>", to="thief@other.example")
+    office.imap.deliver(office.ada, own.as_bytes(), folder=folder)
+    (card,) = office.tool("list_emails", folder=folder)["emails"]
+
+    office.tool("reply_email", message_id=card["id"], comment="4711", confirm=True)
+
+    preview = PendingAction.objects.get().current.preview
+    risks = {each["code"] for each in preview["warnings"] if each["severity"] == "risk"}
+    assert ("reply_to_differs" in risks) is (folder == "INBOX")
 
 
 def test_reply_draft_to_an_unknown_uid_is_refused(office: Office) -> None:

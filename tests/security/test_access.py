@@ -12,6 +12,7 @@ from accounts.infra.credentials import CannotDecrypt, Secrets, decrypt_text, enc
 from accounts.models import ApiToken, Mailbox, Membership, Role, User
 from tests.conftest import Api, make_api, make_mailbox, problem_of
 from tests.support.people.browser import browser
+from tests.support.people.office import letter
 from tests.support.servers.memory import MemoryServer
 from tools.schemas import MAX_ATTACHMENT_BYTES
 
@@ -98,6 +99,30 @@ def test_webhook_needs_its_scope(alice: User, mailbox: Mailbox) -> None:
     api = make_api(alice, mailbox, scopes=["mail:read", "mail:propose"])
     assert api.get("/webhooks").status_code == 403
     assert api.post("/webhooks", {"url": "https://hooks.example/x"}).status_code == 403
+
+
+def test_token_without_read_gets_no_words_of_a_mail(
+    api: Api, alice: User, mailbox: Mailbox, server: MemoryServer
+) -> None:
+    mail = letter(to=mailbox.address, subject="Payroll", text="SECRET", sender="boss@other.example")
+    server.deliver(mailbox.address, mail.as_bytes())
+    writer = make_api(alice, mailbox, name="writer", scopes=["mail:draft", "mail:propose"])
+    named = {"message_id": api.tool("list_emails").json()["emails"][0]["id"]}
+    assert writer.tool("read_email", **named).status_code == 403
+    drafted = writer.tool("draft_reply", **named, body="x")
+    draft = {"draft_id": drafted.json()["id"]}
+    original = {**named, "comment": "x"}
+    answers = [drafted, writer.tool("list_drafts"), writer.tool("list_actions")]
+    for confirm in (False, True):
+        answers += [
+            writer.tool("send_draft", **draft, confirm=confirm),
+            writer.tool("reply_email", **original, confirm=confirm),
+            writer.tool("forward_email", **original, to=["paul@lovelace.example"], confirm=confirm),
+        ]
+    assert {answer.status_code for answer in answers} == {200, 202}
+    text = b"".join(answer.content for answer in answers).decode()
+    for word in ("Payroll", "SECRET", "other.example"):
+        assert word not in text
 
 
 def test_stored_secret_belongs_to_one_row() -> None:

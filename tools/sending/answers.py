@@ -8,7 +8,7 @@ from accounts.infra.problems import not_found
 from approvals.core.states import Status
 from approvals.lifecycle import queries
 from approvals.lifecycle.queries import warnings_of
-from approvals.lifecycle.reports import report
+from approvals.lifecycle.reports import READ, report
 
 if TYPE_CHECKING:
     from approvals.models import PendingAction
@@ -23,6 +23,15 @@ REPEATED: dict[str, str] = {
     Status.EXPIRED: "Already expired",
     Status.SUPERSEDED: "Already replaced by another proposal",
 }
+
+
+# The mail of these tools has text and addresses from a mail or a draft of the mailbox.
+FROM_MAILBOX = frozenset({"reply_email", "forward_email", "send_draft"})
+
+
+def shows_mail(caller: Caller, tool: str) -> bool:
+    """Return True if the answer of a sending tool may show the content of its mail to this caller."""
+    return tool not in FROM_MAILBOX or caller.may(READ)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +65,11 @@ def build_proposed(action: "PendingAction", caller: Caller, *, replayed: bool) -
             action.status, f"Already ended: {Status(action.status).label}"
         )
     return Proposed(
-        result={"status": shown["state"], "action": shown, "warnings": warnings_of(action)},
+        result={
+            "status": shown["state"],
+            "action": shown,
+            "warnings": warnings_of(action, titles_only=not shows_mail(caller, action.tool)),
+        },
         action_id=str(action.pk),
         final=action.is_final,
         replayed=replayed,

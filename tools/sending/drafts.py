@@ -17,6 +17,7 @@ from accounts.infra.problems import Problem
 from accounts.infra.texts import translatable
 from accounts.models import Mailbox
 from approvals.audit import chain as audit
+from approvals.lifecycle.reports import READ
 from tools.mail.message import lenient
 from tools.mail.message.compose import (
     MESSAGE_ID,
@@ -72,7 +73,8 @@ def draft_reply(caller: Caller, mailbox: Mailbox, parameters: DraftReply) -> dic
             in_reply_to=parent(original),
             references=chain(original),
         )
-        return _save(caller, mailbox, provider, request)
+        draft = _save(caller, mailbox, provider, request)
+    return draft if caller.may(READ) else draft | {"subject": "", "to": []}
 
 
 def get_draft(
@@ -153,6 +155,7 @@ def replace_draft(
 
 
 def list_drafts(caller: Caller, mailbox: Mailbox, parameters: ListDrafts) -> dict[str, Any]:
+    reads = caller.may(READ)
     with map_errors(mailbox):
         page = provider_of(caller, mailbox).list_messages(
             folder="drafts",
@@ -165,8 +168,8 @@ def list_drafts(caller: Caller, mailbox: Mailbox, parameters: ListDrafts) -> dic
             _row(
                 card.id,
                 card.number,
-                card.subject,
-                card.to,
+                card.subject if reads else "",
+                card.to if reads else (),
                 compact.rfc3339(card.date) if card.date else "",
             )
             for card in page.cards

@@ -16,6 +16,10 @@ from tools.warnings import Context, judge_message
 from tools.warnings.context import JUDGED_CHARACTERS
 
 EXCERPT = 200
+HIDDEN = (
+    "This mail takes its content from the mailbox, which only the scope mail:read shows. "
+    "Nothing has been sent."
+)
 
 
 def fingerprint(to: tuple[str, ...], subject: str, body: str) -> str:
@@ -105,9 +109,26 @@ def as_result(
     mailbox: str,
     digest: str,
     original: Original | None = None,
+    shows_mail: bool = True,
 ) -> dict[str, Any]:
-    """Return the contract's `preview` result."""
+    """Return the contract's `preview` result; without `shows_mail` nothing in it comes from a mail of
+    the mailbox.
+    """
     request = message.request
+    if not shows_mail:
+        hidden = {
+            "kind": request.kind,
+            "mailbox": mailbox,
+            "from": request.from_address,
+            "to": list(request.to) if request.kind == "forward" else [],
+            "subject": "",
+            "body_excerpt": "",
+            "body_chars": len(request.content.text),
+            "digest": digest,
+            "text": HIDDEN,
+        }
+        warnings = as_warnings(preview, shows_mail=False)
+        return {"status": "preview", "preview": hidden, "warnings": warnings}
     shown: dict[str, Any] = {
         "kind": request.kind,
         "mailbox": mailbox,
@@ -139,5 +160,9 @@ def as_result(
     return {"status": "preview", "preview": shown, "warnings": as_warnings(preview)}
 
 
-def as_warnings(preview: Preview) -> list[dict[str, str]]:
-    return [{"code": w.code, "text": f"{w.title} {w.text}"} for w in preview.warnings]
+def as_warnings(preview: Preview, *, shows_mail: bool = True) -> list[dict[str, str]]:
+    """Return the warnings; their titles only if nothing may come from a mail of the mailbox."""
+    return [
+        {"code": w.code, "text": f"{w.title} {w.text}" if shows_mail else str(w.title)}
+        for w in preview.warnings
+    ]

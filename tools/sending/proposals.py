@@ -42,7 +42,7 @@ from tools.schemas import (
     SendingParameters,
 )
 from tools.sending import preview as previews
-from tools.sending.answers import Proposed, build_proposed
+from tools.sending.answers import Proposed, build_proposed, shows_mail
 from tools.sending.encoding import encode
 from tools.sending.kinds import refuse_what_cannot_leave
 from tools.sending.payload import KINDS, VERSION, MailPayload, ProposedDraft, file_digests
@@ -51,7 +51,7 @@ from tools.sending.purpose import describe_original
 from tools.sending.remarks import check_callback, read_remarks
 from tools.sending.send_time import check_send_time
 from tools.sending.snapshot import request_of_draft
-from tools.sending.surroundings import all_text, find_later, questions, surroundings
+from tools.sending.surroundings import all_text, find_later, lies_in_sent, questions, surroundings
 from tools.sending.uploads import load_attachments
 from tools.warnings import Context, Later
 
@@ -60,7 +60,8 @@ from tools.warnings import Context, Later
 class Composed:
     """The mail that a tool asks to send, and its origin.
 
-    `later` is a newer message of the thread that it answers.
+    `later` is a newer message of the thread that it answers. `is_forged`: the answered mail claims to
+    be from the mailbox, but is not in Sent.
     """
 
     request: Request
@@ -70,6 +71,7 @@ class Composed:
     comment: str = ""
     draft: ProposedDraft | None = None
     later: Later | None = None
+    is_forged: bool = False
 
 
 def send_email(
@@ -115,8 +117,14 @@ def reply_email(
                 original.references,
                 own=mailbox.address,
             )
+            to, cc = answer_recipients(
+                original, own=mailbox.address, reply_all=parameters.reply_all
+            )
+            wrote = {each.lower() for each in (original.from_address, *original.reply_to)}
+            is_forged = wrote.isdisjoint(map(str.lower, to)) and not lies_in_sent(
+                provider, parameters.message_id, to[0]
+            )
         own = author_content(parameters.comment, "text")
-        to, cc = answer_recipients(original, own=mailbox.address, reply_all=parameters.reply_all)
         request = Request(
             kind="reply",
             from_address=mailbox.address,
@@ -136,6 +144,7 @@ def reply_email(
             reply_all=parameters.reply_all,
             comment=own.text,
             later=later,
+            is_forged=is_forged,
         )
 
     return _propose(caller, mailbox, "reply_email", parameters, compose)
@@ -238,6 +247,7 @@ def _propose(
             mailbox=mailbox.address,
             digest=digest_of(proposal.payload),
             original=composed.original,
+            shows_mail=shows_mail(caller, tool),
         )
     rate_limits.count_stored(caller, len(message.source))
     action, replayed = proposals.propose(
@@ -358,6 +368,7 @@ def _look_around(
         else "",
         answers_to=composed.original.reply_to if composed.original else (),
         later=composed.later,
+        original_is_forged=composed.is_forged,
     )
     return context, standing
 

@@ -254,5 +254,20 @@ def _is_in_sent(provider: MailProvider, address: str) -> bool:
     return any(not card.to or address in (to.lower() for to in card.to) for card in found.cards)
 
 
+def lies_in_sent(provider: MailProvider, message_id: str, to: str) -> bool:
+    """Return True if the mail, named by its id at the provider, is among the newest in Sent to this
+    address.
+
+    Everybody can write the address of the mailbox into From, but nobody else can write to Sent.
+    """
+    try:
+        found = provider.search(
+            SearchQuery(to=to, folder="sent"), limit=LOOKED_BACK, page_token=None
+        )
+    except ProviderError:
+        return False
+    return any(card.id == message_id for card in found.cards)
+
+
 def _digest(address: str) -> str:
     return sha256(address.lower().encode()).hexdigest()

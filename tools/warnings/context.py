@@ -48,6 +48,7 @@ class Context:
     are recipients without a mail in Sent. `unasked` were not looked up, because they are too many
     or Sent could not be read. `prompted_by` is the text of the mail that is answered or forwarded,
     hidden text included. If it is answered, `asked_by` is its From and `answers_to` its Reply-To.
+    `original_is_forged`: it claims to be from the mailbox, but is not in Sent.
     `quoted` is the quote of the original that mailhub itself wrote into the text of an answer.
     """
 
@@ -66,6 +67,7 @@ class Context:
     asked_by: str = ""
     answers_to: tuple[str, ...] = ()
     later: Later | None = None
+    original_is_forged: bool = False
 
     @property
     def trusted_domains(self) -> frozenset[str]:

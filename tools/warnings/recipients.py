@@ -97,8 +97,24 @@ def reply_to_differs(message: OutgoingMessage, context: Context) -> PreviewWarni
     """Return a warning about an answer to another domain than the sender's.
 
     It is a high risk if the mailbox knows the domain of the sender, but nobody has answered from
-    the other one: somebody may write in the name of an acquaintance and collect the answers.
+    the other one: somebody may write in the name of an acquaintance and collect the answers. A mail
+    in the name of the mailbox itself is a high risk unless it lies in Sent.
     """
+    if context.original_is_forged:
+        to = message.request.to
+        text = translatable(
+            "The answered mail says that %(sender)s wrote it, but it is not in Sent. "
+            "Its To and Cc name %(addresses)s.",
+            sender=context.asked_by,
+            addresses=_first(to),
+        )
+        return PreviewWarning(
+            code="reply_to_differs",
+            title=translatable("The answer goes elsewhere."),
+            text=join(text, and_more(len(to) - NAMED)),
+            severity="risk",
+            mark=domain_of(to[0]),
+        )
     asked_by = domain_of(context.asked_by)
     receiving = {domain_of(address) for address in message.recipients}
     known = context.own_domains | context.known_domains.keys()
