@@ -5,6 +5,7 @@ There are no rules here.
 
 import hashlib
 import re
+from functools import cache
 from typing import Any
 
 import structlog
@@ -14,7 +15,9 @@ from django.core.files.uploadedfile import UploadedFile
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.http.multipartparser import MultiPartParserError
 from django.shortcuts import render
+from django.template.loader import render_to_string
 from django.utils.http import content_disposition_header
+from django.utils.translation import get_language
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_safe
 from ninja import NinjaAPI, Router
@@ -169,8 +172,16 @@ def _describe_upload(upload: Upload) -> dict[str, Any]:
 @require_safe
 def reference(request: HttpRequest) -> HttpResponse:
     """Show the OpenAPI document for people."""
-    subjects = list_subjects(settings.MAILHUB_PUBLIC_URL)
-    return render(request, "tools/reference.html", {"subjects": subjects})
+    operations = _render_operations(get_language(), settings.MAILHUB_PUBLIC_URL)
+    return render(request, "tools/reference.html", {"operations": operations})
+
+
+@cache
+def _render_operations(language: str | None, base: str) -> str:
+    """Return the part of the page that is the same for everybody: it takes more than 0.1 s, and
+    strangers may ask for it.
+    """
+    return render_to_string("tools/reference_operations.html", {"subjects": list_subjects(base)})
 
 
 @never_cache
