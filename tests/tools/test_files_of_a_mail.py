@@ -103,6 +103,7 @@ def test_file_with_two_documents_is_drawn_as_neither(api: Api, reviewer: Reviewe
         packed.writestr("a.pdf", written("PDF"))
     document = Document()
     document.add_paragraph("We pay 4711.")
+    document.sections[0].footer.paragraphs[0].text = "Or 4712."
     with zipfile.ZipFile(both, "a") as packed:
         word = io.BytesIO()
         document.save(word)
@@ -114,6 +115,7 @@ def test_file_with_two_documents_is_drawn_as_neither(api: Api, reviewer: Reviewe
     page = text_of(reviewer.client.get(address))
 
     assert "We pay 4711." in page
+    assert "Or 4712." in page
     assert reviewer.client.get(f"{address}1.png").status_code == 404
     assert "it is a PDF document, too" in text_of(reviewer.page(action))
 

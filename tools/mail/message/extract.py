@@ -118,12 +118,27 @@ def _word(content: bytes) -> str:
     from docx import Document
 
     document = Document(_unpackable(content))
-    rows = [
-        "\t".join(cell.text for cell in row.cells)
-        for table in document.tables
-        for row in table.rows
+    # The heads and feet of pages may say as much as the text.
+    edges = [
+        edge
+        for section in document.sections
+        for edge in (
+            section.header,
+            section.first_page_header,
+            section.footer,
+            section.first_page_footer,
+        )
+        if not edge.is_linked_to_previous
     ]
-    return "\n".join([*(paragraph.text for paragraph in document.paragraphs), *rows])
+    lines = []
+    for part in (document, *edges):
+        lines += [paragraph.text for paragraph in part.paragraphs]
+        lines += [
+            "\t".join(cell.text for cell in row.cells)
+            for table in part.tables
+            for row in table.rows
+        ]
+    return "\n".join(lines)
 
 
 def _excel(content: bytes) -> str:
