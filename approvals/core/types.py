@@ -288,6 +288,10 @@ class Kind(Protocol):
         """Look for evidence of a lost answer; return None if there is no evidence yet."""
         ...
 
+    def can_look(self, approved: ApprovedAction) -> bool:
+        """Return False if `reconcile` cannot find evidence in this mailbox; asks no server."""
+        ...
+
     def settle(self, approved: ApprovedAction) -> None:
         """Do idempotent work after success, such as the copy in Sent; raises to be called again."""
         ...
@@ -352,7 +356,7 @@ class Speaks(Protocol):
     `words` may name each state and each verdict of an attempt, `question`, `approve`, `sealed` and
     `returned` of the review page, and `sort`, the word for one of them. `may_have_happened`,
     `did_happen`, `did_happen_twice` and `twice` are sentences about an attempt whose answer was
-    lost. The other words are the sentences of `templates/approvals/state.html`.
+    lost. `look_first` is what a person does before they approve it again. The other words are the sentences of `templates/approvals/state.html`.
     """
 
     words: Mapping[str, Any]

@@ -12,8 +12,9 @@ from django.db.models.functions import Greatest, Now
 from accounts.infra.compiled_sql import Select, instance, read_all, slot
 from accounts.infra.texts import Translatable, dump_texts, join, translatable
 from approvals.audit import chain
+from approvals.core.kinds import get_kind
 from approvals.core.states import OPEN, Status
-from approvals.core.types import BEFORE_WIRE, Outcome, PreviewWarning
+from approvals.core.types import BEFORE_WIRE, Outcome, PreviewWarning, Speaks
 from approvals.lifecycle import backoff
 from approvals.lifecycle.returns import return_with_warnings
 from approvals.models import Attempt, PendingAction, Rest
@@ -32,7 +33,7 @@ LEFT_OPEN = {
 RESTORED = "may_have_been_sent"  # code of the notice that a restore left
 LOOK_FIRST = translatable("Look in the Sent folder, or ask a recipient, before you approve it.")
 LATER_ATTEMPT = translatable(
-    "The attempt that this copy of the database knows sent nothing, but a later one may have."
+    "The attempt that this copy of the database knows did nothing, but a later one may have."
 )
 
 _locked = Select(
@@ -100,18 +101,21 @@ def record_outcome(
         with transaction.atomic():
             moved = _record(action_id, fence, outcome, evidence, actor, changes, came_back=True)
             if moved:
-                return_with_warnings(
-                    PendingAction.objects.get(pk=action_id), [warn_of_restore(LATER_ATTEMPT)]
-                )
+                action = PendingAction.objects.get(pk=action_id)
+                return_with_warnings(action, [warn_of_restore(action.kind, LATER_ATTEMPT)])
         return moved
 
 
-def warn_of_restore(*said: Translatable) -> PreviewWarning:
+def warn_of_restore(kind_name: str, *said: Translatable) -> PreviewWarning:
     """Return the warning about an action that came back with an older copy, with these reasons."""
+    kind = get_kind(kind_name)
+    words = kind.words if isinstance(kind, Speaks) else {}
     return PreviewWarning(
         code=RESTORED,
-        title=translatable("It may have been sent already."),
-        text=join(*said, LOOK_FIRST),
+        title=translatable("It may have happened already.")
+        if words
+        else translatable("It may have been sent already."),
+        text=join(*said, words.get("look_first", LOOK_FIRST)),
         severity="risk",
     )
 

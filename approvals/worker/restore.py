@@ -28,11 +28,12 @@ from approvals.pauses import journal
 
 log = structlog.get_logger(__name__)
 
-Found = Literal["closed", "in_sent", "not_in_sent", "not_looked_at"]
+Found = Literal["closed", "in_sent", "not_in_sent", "not_looked_at", "nobody_looks"]
 SAYINGS: dict[Found, Translatable] = {
     "in_sent": translatable("It is in Sent, so it was sent already."),
     "not_in_sent": translatable("It is not in Sent, which proves nothing."),
     "not_looked_at": translatable("mailhub could not look in Sent."),
+    "nobody_looks": translatable("mailhub cannot look whether it happened already."),
 }
 
 
@@ -82,14 +83,17 @@ def _reconcile(action: PendingAction, line: journal.Entry | None) -> Found:
     found, outcome = _look(action)
     if outcome is not None and _close(action, outcome):
         return "closed"
-    _warn(action, _warning(found, line))
+    _warn(action, _warning(action.kind, found, line))
     return found
 
 
 def _look(action: PendingAction) -> tuple[Found, Outcome | None]:
     try:
         approved = load_approved(action.pk)
-        outcome = find_in_sent(get_kind(approved.kind), approved)
+        kind = get_kind(approved.kind)
+        if not kind.can_look(approved):
+            return "nobody_looks", None
+        outcome = find_in_sent(kind, approved)
     except NotLookedAt:
         return "not_looked_at", None
     except Exception:  # the content cannot be read; no evidence was found
@@ -136,7 +140,7 @@ def _warn(action: PendingAction, warning: PreviewWarning) -> None:
     PendingAction.objects.filter(pk=action.pk).update(unreconciled=False)
 
 
-def _warning(found: Found, line: journal.Entry | None) -> PreviewWarning:
+def _warning(kind_name: str, found: Found, line: journal.Entry | None) -> PreviewWarning:
     said = [translatable("mailhub was restored from an older copy, in which this was open.")]
     if line is not None:
         said.append(
@@ -145,4 +149,4 @@ def _warning(found: Found, line: journal.Entry | None) -> PreviewWarning:
                 time=f"{line.at:%Y-%m-%d %H:%M}",
             )
         )
-    return warn_of_restore(*said, SAYINGS[found])
+    return warn_of_restore(kind_name, *said, SAYINGS[found])

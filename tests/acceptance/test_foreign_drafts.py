@@ -3,18 +3,21 @@ server.
 """
 
 from email.message import EmailMessage
+from io import StringIO
 from typing import Any
 
 import pytest
+from django.core.management import call_command
 
 from accounts.models import Membership
 from approvals.lifecycle import notes
 from approvals.models import AuditEvent, PendingAction
+from tests.approvals.test_restored import home
 from tests.conftest import Api, make_api
 from tests.support.loopback import on_ports
 from tests.support.people.office import Office, letter, office
 
-__all__ = ["office"]
+__all__ = ["home", "office"]
 pytestmark = pytest.mark.django_db(transaction=True)
 
 NOTE = {"to": ["mira@northwind.example"], "subject": "Offer", "body": "Dear Mira,\nour offer.\n"}
@@ -94,6 +97,17 @@ def test_update_of_a_persons_draft_waits_for_approval(office: Office) -> None:
     assert only_draft(office)["Bcc"] == "eve@out.example"
     assert office.smtp.ledger == []
     assert "created" in events(office)
+
+
+def test_restored_change_of_a_draft_asks_to_check_drafts(office: Office) -> None:
+    proposal = office.tool("update_draft", draft_id=persons_draft(office), **CHANGED)
+
+    call_command("after_restore", "--yes", "--force", stdout=StringIO())
+
+    page = office.reviewer.page(proposal["action"]["id"]).content.decode()
+    assert "mailhub cannot look whether it happened already." in page
+    assert "Check the drafts folder before you approve it." in page
+    assert "Sent folder" not in page
 
 
 def test_deletion_of_a_persons_draft_waits_for_approval(office: Office) -> None:

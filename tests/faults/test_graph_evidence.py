@@ -2,11 +2,15 @@
 sent.
 """
 
+from io import StringIO
+
 import pytest
+from django.core.management import call_command
 
 from accounts.models import Mailbox
 from approvals.models import PendingAction
 from approvals.worker import maintenance
+from tests.approvals.test_restored import home
 from tests.conftest import Api, Reviewer
 from tests.faults.graph_road import approve, created, now_it_is_time, probe, throttled_with_a_draft
 from tests.support.people.outlook import api, graph, letter, mailbox, state
@@ -15,7 +19,7 @@ from tests.support.servers.graph_store import Item, folder_id
 from tests.support.servers.sandbox import ADA, MIRA
 from tests.support.work import work
 
-__all__ = ["api", "graph", "mailbox"]
+__all__ = ["api", "graph", "home", "mailbox"]
 pytestmark = pytest.mark.django_db
 
 
@@ -117,6 +121,22 @@ def test_send_only_mailbox_is_never_searched(
     probe()
     assert state(action)[0] == "unknown"
     assert graph.hits == []
+
+
+def test_restore_claims_no_look_without_permission(
+    api: Api, reviewer: Reviewer, graph: GraphServer
+) -> None:
+    Mailbox.objects.update(scopes=["Mail.Send"])
+    action, said = approve(api, reviewer), StringIO()
+    searches = len(graph.hits)
+
+    call_command("after_restore", "--yes", "--force", stdout=said)
+
+    page = reviewer.page(str(action.pk)).content.decode()
+    assert len(graph.hits) == searches
+    assert "mailhub cannot look whether it happened already." in page
+    assert "not in Sent" not in page
+    assert "nothing shows whether it happened already" in said.getvalue()
 
 
 def test_mail_sent_by_hand_and_filed_is_never_deleted(

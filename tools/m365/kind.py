@@ -78,6 +78,7 @@ class RunCommand:
             "The answer to an earlier attempt was lost. If that attempt ran after all, it happens "
             "twice."
         ),
+        "look_first": translatable("Check in Microsoft 365 before you approve it."),
     }
 
     def explain(self, tool: str, preview: Mapping[str, Any], proposer: str) -> str:
@@ -146,6 +147,9 @@ class RunCommand:
 
     def reconcile(self, approved: ApprovedAction) -> Outcome | None:
         return None
+
+    def can_look(self, approved: ApprovedAction) -> bool:
+        return False
 
     def settle(self, approved: ApprovedAction) -> None:
         """Do nothing."""

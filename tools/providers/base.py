@@ -324,6 +324,11 @@ class Sender(Protocol):
 class Evidence(Protocol):
     """The part of a provider that finds out whether a mail has left: Sent, and what was prepared."""
 
+    @property
+    def can_find_sent(self) -> bool:
+        """Return False if the access to the mailbox does not allow `find_sent` to look."""
+        ...
+
     def find_sent(self, message_id: str) -> str | None:
         """Return the Message-ID under which the provider shows the message as sent, or None.
 

@@ -83,6 +83,10 @@ class ComposedProvider:
     ) -> None:
         self.sender.save_sent_copy(source, message_id, check_lease=check_lease)
 
+    @property
+    def can_find_sent(self) -> bool:
+        return self.evidence.can_find_sent
+
     def find_sent(self, message_id: str) -> str | None:
         return self.evidence.find_sent(message_id)
 

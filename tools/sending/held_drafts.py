@@ -243,6 +243,7 @@ class ChangeDraft:
             "The answer to an earlier attempt was lost. That attempt may have changed the draft "
             "already."
         ),
+        "look_first": translatable("Check the drafts folder before you approve it."),
     }
 
     def explain(self, tool: str, preview: Mapping[str, Any], proposer: str) -> str:
@@ -317,6 +318,9 @@ class ChangeDraft:
     def reconcile(self, approved: ApprovedAction) -> Outcome | None:
         """Return None: a missing draft proves no step, and neither does an existing one."""
         return None
+
+    def can_look(self, approved: ApprovedAction) -> bool:
+        return False
 
     def settle(self, approved: ApprovedAction) -> None:
         """Do nothing."""

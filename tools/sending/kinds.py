@@ -169,6 +169,9 @@ class SendMail:
             changed=changed,
         )
 
+    def can_look(self, approved: ApprovedAction) -> bool:
+        return provider_for(approved.mailbox).can_find_sent
+
     def settle(self, approved: ApprovedAction) -> None:
         """Save the copy in Sent, mark the original, and remove the draft that was sent.
 

@@ -13,6 +13,7 @@ WORDS = {
     "closed": "found in Sent, closed as sent",
     "in_sent": "found in Sent although nobody had approved it, waits for a person",
     "not_in_sent": "not found in Sent, waits for a person",
+    "nobody_looks": "nothing shows whether it happened already, waits for a person",
     "not_looked_at": "Sent could not be looked at, waits for a person",
 }
 

@@ -86,6 +86,7 @@ class MemoryProvider:
     name = "memory"
     send_scope = "memory.send"
     always_keeps_copy = False
+    can_find_sent = True
 
     @classmethod
     def for_mailbox(cls, mailbox: Mailbox) -> Self:

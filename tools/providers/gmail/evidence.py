@@ -20,6 +20,8 @@ ID_HEADERS = ("Message-ID", "X-Google-Original-Message-ID", *lenient.ORIGINAL_ID
 class GmailEvidence:
     """The evidence in one mailbox. The mark or a Message-ID in a header identifies a mail."""
 
+    can_find_sent = True
+
     def __init__(self, mailbox: GmailMailbox) -> None:
         self._mailbox = mailbox
         self._client = mailbox.client

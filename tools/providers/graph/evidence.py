@@ -38,8 +38,12 @@ class GraphEvidence:
         self._client = mailbox.client
         self._attachments = attachments
 
+    @property
+    def can_find_sent(self) -> bool:
+        return self._mailbox.can_read
+
     def find_sent(self, message_id: str) -> str | None:
-        if not MESSAGE_ID.fullmatch(message_id) or not self._mailbox.can_read:
+        if not MESSAGE_ID.fullmatch(message_id) or not self.can_find_sent:
             return None
         row = self._find_in_sent(message_id)
         return str(row.get("internetMessageId") or message_id) if row else None

@@ -10,6 +10,8 @@ class ImapEvidence:
     all.
     """
 
+    can_find_sent = True
+
     def __init__(self, mailbox: ImapMailbox) -> None:
         self._mailbox = mailbox
 
