@@ -11,7 +11,7 @@ from approvals.core.risk import Risk
 from approvals.models import ApprovalPolicy, Decision, PendingAction
 from tests.approvals.conftest import approve
 from tests.approvals.revisions import ask_back, edit
-from tests.conftest import Api
+from tests.conftest import Api, Reviewer
 from tests.support.servers.memory import MemoryServer
 from tests.support.work import work
 
@@ -47,6 +47,15 @@ def test_edit_keeps_the_news_told_before(api: Api, alice: User, bob: User) -> No
     action = PendingAction.objects.get()
     told = [warning["code"] for warning in action.current.preview["warnings"]]
     assert (action.risk, told[-2:]) == (Risk.RISK, ["token_revoked", "changes_requested"])
+
+
+def test_edit_of_the_bcc_keeps_the_duplicate_warning(api: Api, reviewer: Reviewer) -> None:
+    api.propose()
+    second = api.propose()
+
+    assert reviewer.decide(second, "edit", bcc="sam@northwind.example").status_code == 302
+
+    assert "Possible duplicate" in reviewer.page(second).content.decode()
 
 
 @pytest.mark.fault(10)

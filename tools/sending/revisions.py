@@ -53,6 +53,7 @@ from tools.sending.uploads import TOO_LARGE
 # These warnings are about other mail than this one, so they stay valid for the edited text.
 CARRIED_OVER = (
     "draft_was_sent",
+    "may_have_been_sent",
     "signature_lost",
     "injection",
     "thread_moved",
@@ -158,10 +159,14 @@ def revise_mail(current: Revisable, changes: Changes) -> Proposal:
     around = replace(surroundings(mailbox, message.recipients, confirmed=confirmed), quoted=quoted)
     preview = previews.of_message(message, around, around=_keep_original(current.preview))
     domains = {domain_of(address) for address in message.recipients}
+    still_holds = {
+        **dict.fromkeys(CARRIED_OVER, True),
+        "possible_duplicate": preview.fingerprint == current.preview.get("fingerprint"),
+    }
     carried = [
         PreviewWarning(**load_texts(w))
         for w in current.preview.get("warnings", [])
-        if w["code"] in CARRIED_OVER and (w["code"] != "reply_to_differs" or w["mark"] in domains)
+        if still_holds.get(w["code"]) and (w["code"] != "reply_to_differs" or w["mark"] in domains)
     ]
     return Proposal(
         kind=payload.kind,
