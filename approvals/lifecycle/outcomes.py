@@ -102,12 +102,12 @@ def record_outcome(
             moved = _record(action_id, fence, outcome, evidence, actor, changes, came_back=True)
             if moved:
                 action = PendingAction.objects.get(pk=action_id)
-                return_with_warnings(action, [warn_of_restore(action.kind, LATER_ATTEMPT)])
+                return_with_warnings(action, [warn_of_doubt(action.kind, LATER_ATTEMPT)])
         return moved
 
 
-def warn_of_restore(kind_name: str, *said: Translatable) -> PreviewWarning:
-    """Return the warning about an action that came back with an older copy, with these reasons."""
+def warn_of_doubt(kind_name: str, *said: Translatable) -> PreviewWarning:
+    """Return the warning about an action that may have happened already, for these reasons."""
     kind = get_kind(kind_name)
     words = kind.words if isinstance(kind, Speaks) else {}
     return PreviewWarning(

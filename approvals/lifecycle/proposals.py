@@ -1,5 +1,6 @@
 """Storage of a proposal until a person decides."""
 
+from dataclasses import replace
 from datetime import datetime
 from uuid import UUID
 
@@ -19,11 +20,13 @@ from approvals.core.risk import rank_risk
 from approvals.core.states import SENTENCES, Status
 from approvals.core.types import Proposal, Remarks
 from approvals.lifecycle import notes, queries, reconcile
+from approvals.lifecycle.outcomes import warn_of_doubt
 from approvals.lifecycle.revisions import insert_authors, insert_revision
 from approvals.lifecycle.standing import Standing, read_standing
 from approvals.models import ApprovalPolicy, IdempotencyRecord, PendingAction, Revision
 from approvals.rules.policy import leave_from, refusal_by_lists
 
+TWIN_IN_DOUBT = translatable("An earlier proposal of the same may have been carried out.")
 WAIT_SECONDS = 60  # nobody knows when a person decides
 
 
@@ -87,6 +90,8 @@ def propose(
         raise refusal
     if replaces is None:
         _refuse_when_full(caller, mailbox, standing.waiting)
+    if standing.has_doubtful_twin:
+        proposal = _warn_of_twin(proposal)
     prepared = blobs.prepare(proposal.blobs)
     try:
         action = _store(
@@ -110,6 +115,12 @@ def propose(
             raise
         return earlier, True
     return action, False
+
+
+def _warn_of_twin(proposal: Proposal) -> Proposal:
+    preview = proposal.preview
+    warning = warn_of_doubt(proposal.kind, TWIN_IN_DOUBT)
+    return replace(proposal, preview=replace(preview, warnings=(*preview.warnings, warning)))
 
 
 @retry_if_rolled_back

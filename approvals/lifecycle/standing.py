@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Exists, IntegerField, Q, Subquery
+from django.db.models import BooleanField, Exists, ExpressionWrapper, IntegerField, Q, Subquery
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -17,7 +17,8 @@ from accounts.access.rate_limits import TOKENS_OF_A_PERSON
 from accounts.infra.compiled_sql import Asked, Select, read_all, slot
 from accounts.models import Mailbox
 from approvals.core.states import Status
-from approvals.models import ApprovalPolicy, PendingAction
+from approvals.lifecycle.reconcile import is_unproven
+from approvals.models import ApprovalPolicy, Attempt, PendingAction
 from approvals.rules.policy import policy_from, policy_rows
 
 
@@ -32,12 +33,14 @@ class Standing:
 
     `has_recent_twin`: an action with the same fingerprint was proposed within the window, or is
     leaving, or it is not known whether it left.
+    `has_doubtful_twin`: one may have happened although its state may not show it, however old it is.
     `has_open_twin`: one is pending or approved, however old it is. `waiting` counts the pending
     proposals of the caller's person in this mailbox, up to the limit for a person.
     """
 
     policy: ApprovalPolicy
     has_recent_twin: bool
+    has_doubtful_twin: bool
     has_open_twin: bool
     waiting: int
     read_at: datetime
@@ -66,10 +69,11 @@ def read_standing(
         (policy_rows, {"mailbox": mailbox.pk}),
         *also,
     )
-    ((recent, waits, waiting, now),) = others
+    ((recent, doubtful, waits, waiting, now),) = others
     standing = Standing(
         policy=policy_from(policy, mailbox),
         has_recent_twin=bool(recent),
+        has_doubtful_twin=bool(doubtful),
         has_open_twin=bool(waits),
         waiting=waiting,
         read_at=now,
@@ -83,6 +87,13 @@ def _others(most: int) -> Select:
         of_mailbox = PendingAction.objects.filter(mailbox=slot(PendingAction, "mailbox")).order_by()
         twins = of_mailbox.filter(fingerprint=slot(PendingAction, "fingerprint"))
         is_recent = Q(created_at__gt=slot(PendingAction, "created_at", "since"))
+        # A join, not a condition of each twin: PostgreSQL might read all attempts for that one.
+        unproven = Attempt.objects.filter(
+            is_unproven(),
+            action__mailbox=slot(PendingAction, "mailbox"),
+            action__fingerprint=slot(PendingAction, "fingerprint"),
+        )
+        came_back = twins.filter(restored_at__isnull=False)
         waiting = of_mailbox.filter(
             status=Status.PENDING, proposer=slot(PendingAction, "proposer")
         ).values("pk")
@@ -92,6 +103,9 @@ def _others(most: int) -> Select:
             .order_by()
             .values_list(
                 Exists(twins.filter(is_recent | Q(status__in=(Status.EXECUTING, Status.UNKNOWN)))),
+                ExpressionWrapper(
+                    Q(Exists(came_back)) | Q(Exists(unproven)), output_field=BooleanField()
+                ),
                 Exists(twins.filter(status__in=(Status.PENDING, Status.APPROVED))),
                 _CountRows(waiting[:most]),
                 Now(),

@@ -18,7 +18,7 @@ from approvals.lifecycle.outcomes import (
     RESTORED,
     close_as_sent,
     record_outcome,
-    warn_of_restore,
+    warn_of_doubt,
 )
 from approvals.lifecycle.reconcile import NotLookedAt, find_in_sent
 from approvals.lifecycle.returns import return_with_warnings
@@ -149,4 +149,4 @@ def _warning(kind_name: str, found: Found, line: journal.Entry | None) -> Previe
                 time=f"{line.at:%Y-%m-%d %H:%M}",
             )
         )
-    return warn_of_restore(kind_name, *said, SAYINGS[found])
+    return warn_of_doubt(kind_name, *said, SAYINGS[found])

@@ -93,6 +93,21 @@ def test_ruled_mail_may_have_been_sent_in_every_end_state(
     assert by_tool["may_have_been_sent_at"] == told["may_have_been_sent_at"]
 
 
+def test_program_does_not_shed_the_doubt_by_a_new_proposal(
+    lost: PendingAction, bob: User, api: Api, reviewer: Reviewer, settings: Any
+) -> None:
+    settings.MAILHUB_UNDO_SECONDS = 60
+    settings.DUPLICATE_WINDOW_SECONDS = 0
+    order_again(lost, bob)
+    assert api.post(f"/actions/{lost.pk}/cancel").status_code == 200
+
+    again = api.propose()
+
+    page = text_of(reviewer.page(again))
+    assert "An earlier proposal of the same may have been carried out." in page
+    assert "Approve and send anyway" in page
+
+
 def test_webhook_says_that_it_may_have_been_sent(
     lost: PendingAction, bob: User, api: Api, script: Script, settings: Any
 ) -> None:

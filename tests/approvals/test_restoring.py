@@ -4,6 +4,7 @@ warned, and a mail that is in Sent already does not leave again.
 
 from collections.abc import Callable
 from io import StringIO
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -179,6 +180,17 @@ def test_mail_in_doubt_is_not_replaced(api: Api, alice: User) -> None:
 
     assert (answer.status_code, problem_of(answer)["code"]) == (409, "conflict")
     assert PendingAction.objects.get().status == "pending"
+
+
+def test_program_does_not_shed_the_doubt_of_a_restore(api: Api, settings: Any) -> None:
+    settings.DUPLICATE_WINDOW_SECONDS = 0
+    waiting = api.propose()
+    after_restore()
+    assert api.post(f"/actions/{waiting}/cancel").status_code == 200
+
+    again = PendingAction.objects.get(pk=api.propose())
+
+    assert "An earlier proposal of the same" in warning_of(again)
 
 
 def test_dead_lease_in_the_copy_needs_no_sweeper(

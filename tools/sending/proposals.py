@@ -356,7 +356,7 @@ def _look_around(
             confirmed=standing.policy.confirmed_domains,
             elsewhere=composed.original.reply_to if composed.original else (),
         ),
-        recent_duplicate=standing.has_recent_twin,
+        recent_duplicate=standing.has_recent_twin or standing.has_doubtful_twin,
         open_twin=asking and standing.has_open_twin,
         draft_was_sent=composed.draft is not None
         and DraftInTransit.of(mailbox, composed.draft.id).exists(),
