@@ -1,9 +1,12 @@
 """Mailboxes as people have them: read-only folders, deleted mails that stay, folders of any name."""
 
 from collections.abc import Iterator
+from typing import Any
+from uuid import UUID
 
 import pytest
 
+from approvals.worker.execution import execute
 from tests.support.people.office import SENT, Office, letter, opened
 from tests.support.servers.dovecot import ROLES, Dovecot
 from tools.providers.imap.sessions import POOL
@@ -146,6 +149,25 @@ def test_sent_draft_that_stays_is_not_proposed_as_new(office: Office) -> None:
 
     assert "draft_was_sent" in {warning["code"] for warning in again["warnings"]}
     assert len(office.folder(SENT)) == 1
+
+
+def test_draft_proposed_twice_leaves_once(office: Office, settings: Any) -> None:
+    """Approve both before the draft of the first one is removed."""
+    settings.DUPLICATE_WINDOW_SECONDS = 0
+    draft = office.tool("create_draft", to=[office.mira], subject="Offer", body="Ours.\n")
+    first, second = (
+        office.tool("send_draft", draft_id=draft["id"], confirm=True)["action"]["id"]
+        for _ in range(2)
+    )
+    for each in (first, second):
+        assert office.reviewer.decide(each, "approve").status_code == 302
+
+    for each in (first, second):
+        assert execute(UUID(each), worker="test")
+
+    refused = office.api.get(f"/actions/{second}").json()
+    assert (refused["state"], refused["error"]["code"]) == ("failed", "draft_was_sent")
+    assert len(office.smtp.ledger) == 1
 
 
 @pytest.fixture

@@ -25,7 +25,8 @@ from approvals.core.types import (
     Revisable,
     Verdict,
 )
-from approvals.lifecycle.reconcile import DESTROYED
+from approvals.lifecycle.reconcile import DESTROYED, doubtful_attempts
+from approvals.models import PendingAction
 from tools.mail.message.compose import add_date
 from tools.mail.message.markup import compare_texts
 from tools.models import Draft, DraftInTransit
@@ -57,6 +58,14 @@ DRAFT_CHANGED = Outcome(
     proof=BEFORE_WIRE,
     code="draft_changed",
     detail=translatable("The draft was changed or removed after it was proposed."),
+)
+DRAFT_WAS_SENT = Outcome(
+    verdict="refused",
+    proof=BEFORE_WIRE,
+    code="draft_was_sent",
+    detail=translatable(
+        "Since the proposal another mail handed over the same draft. Look in the Sent folder."
+    ),
 )
 WITHOUT_QUOTE = Outcome(
     verdict="refused",
@@ -121,6 +130,8 @@ class SendMail:
                 return DRAFT_CHANGED
             # Written before the send: after a crash nobody knows whether the draft has left.
             is_noted = payload.draft is not None and DraftInTransit.note(mailbox, payload.draft.id)
+            if payload.draft and not is_noted and not _says_draft_was_sent(approved):
+                return DRAFT_WAS_SENT
             receipt = provider.send(envelope, handover)
         except (NotSent, OutcomeUnknown) as error:
             if isinstance(error, NotSent) and not handover.on_wire:
@@ -128,6 +139,10 @@ class SendMail:
             if is_noted and payload.draft and isinstance(error, NotSent) and error.proof:
                 DraftInTransit.of(mailbox, payload.draft.id).delete()
             return _not_accepted(error, mailbox, provider)
+        except Exception:  # the lease was lost, or the send journal cannot be written
+            if is_noted and payload.draft and not handover.on_wire:
+                DraftInTransit.of(mailbox, payload.draft.id).delete()
+            raise
         with suppress(Error):  # the mail stays accepted even if this note fails
             mailbox_status.mark_working(mailbox)
         return _accepted_outcome(
@@ -324,6 +339,13 @@ def _handover(approved: ApprovedAction, notes: DraftNotes) -> Handover:
         keep=lambda notes: approved.keep(notes.as_json()),
     )
     return handover
+
+
+def _says_draft_was_sent(approved: ApprovedAction) -> bool:
+    """Return True if its page says that the draft may have left, or if its own attempt may have."""
+    action = PendingAction.objects.get(pk=approved.id)
+    told = {warning["code"] for warning in action.current.preview.get("warnings", [])}
+    return DRAFT_WAS_SENT.code in told or doubtful_attempts(approved.id).exists()
 
 
 def _is_draft_changed(provider: MailProvider, payload: MailPayload) -> bool:

@@ -30,15 +30,15 @@ def test_id_means_nothing_in_another_mailbox(place: Place) -> None:
 
 
 @given(place=places, data=st.data())
-def test_altered_id_never_names_another_place(place: Place, data: st.DataObject) -> None:
+def test_altered_id_names_nothing(place: Place, data: st.DataObject) -> None:
+    """Alter a letter, of which the last may hold unused bits, or only the spelling."""
     message_id = encode(place, MINE)
     at = data.draw(st.integers(0, len(message_id) - 1))
     letter = data.draw(st.sampled_from("AZaz09-_"))
-    changed = message_id[:at] + letter + message_id[at + 1 :]
-    # The last letter may hold unused bits.
-    assert decode(changed, MINE) in (None, place)
-    if changed != message_id and at < len(message_id) - 1:
-        assert decode(changed, MINE) is None
+    padded = message_id + "=" * (-len(message_id) % 4)
+    for changed in (message_id[:at] + letter + message_id[at + 1 :], padded):
+        if changed != message_id:
+            assert decode(changed, MINE) is None
 
 
 @given(text=st.text(max_size=200))

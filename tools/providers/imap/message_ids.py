@@ -28,7 +28,10 @@ def encode(place: Place, mailbox_id: UUID) -> str:
 
 
 def decode(message_id: str, mailbox_id: UUID) -> Place | None:
-    """Return the place that an id names; None if the id is malformed or of another mailbox."""
+    """Return the place that an id names; None if the id is malformed or of another mailbox.
+
+    Another spelling of an id is malformed too: a draft is found again by its id.
+    """
     try:
         raw = base64.b64decode(
             message_id + "=" * (-len(message_id) % 4), altchars=b"-_", validate=True
@@ -40,7 +43,7 @@ def decode(message_id: str, mailbox_id: UUID) -> Place | None:
         place = Place(folder=folder.decode(), uid_validity=int(uid_validity), uid=int(uid))
     except (ValueError, binascii.Error):
         return None
-    return place if 0 < place.uid <= MAX_UID else None
+    return place if message_id == encode(place, mailbox_id) and 0 < place.uid <= MAX_UID else None
 
 
 def _digest(plain: bytes, mailbox_id: UUID) -> bytes:
