@@ -232,10 +232,15 @@ def another_link(item: Item) -> None:
     )
 
 
+def another_sender(item: Item) -> None:
+    item.shown["from"] = as_recipient("ceo@lovelace.example")
+
+
 @pytest.mark.fault(38)
 @pytest.mark.parametrize(
     ("tamper", "of", "what"),
     [
+        pytest.param(another_sender, "create", "from", id="another-sender"),
         pytest.param(one_more_bcc, "create", "bcc", id="extra-bcc"),
         pytest.param(another_recipient, "create", "to", id="changed-recipient", marks=LONG),
         pytest.param(another_file, "attachments", "attachments", id="swapped-attachment"),

@@ -15,6 +15,7 @@ Read = dict[str, Any]
 Change = Callable[[Read], object]
 PDF = b"%PDF-"
 HTML = '<p>Until Thursday, <a href="https://good.example/">here</a></p>'
+ADA = {"emailAddress": {"address": "ada@lovelace.example"}}
 SPY = {"emailAddress": {"address": "spy@evil.example"}}
 
 
@@ -58,6 +59,9 @@ CHANGES: dict[str, tuple[Change, list[str]]] = {
     "extra bcc": (lambda read: read["bccRecipients"].append(SPY), ["bcc"]),
     "lost bcc": (lambda read: read.pop("bccRecipients"), ["bcc"]),
     "doubled recipient": (lambda read: read["toRecipients"].extend(read["toRecipients"]), ["to"]),
+    "sent as another": (lambda read: read.update({"from": SPY}), ["from"]),
+    "sent on behalf": (lambda read: read.update({"from": SPY, "sender": ADA}), ["from"]),
+    "alias": (lambda read: read.update({"from": ADA, "sender": ADA}), []),
     "answers to another": (lambda read: read.update(replyTo=[SPY]), ["reply_to"]),
     "receipt": (lambda read: read.update(isReadReceiptRequested=True), ["receipts"]),
     "changed subject": (lambda read: read.update(subject="Hallo"), ["subject"]),

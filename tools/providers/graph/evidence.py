@@ -24,7 +24,11 @@ from tools.providers.graph.queries import quote_text
 from tools.providers.notes import DraftNotes
 
 BACK = ",".join(
-    (STATE, "subject,body,toRecipients,ccRecipients,bccRecipients,replyTo,importance", *RECEIPTS)
+    (
+        STATE,
+        "from,sender,subject,body,toRecipients,ccRecipients,bccRecipients,replyTo,importance",
+        *RECEIPTS,
+    )
 )
 AS_TEXT = 'outlook.body-content-type="text"'
 OUR_MARK = f"singleValueExtendedProperties($filter=id eq '{MARKER}')"

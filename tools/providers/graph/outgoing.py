@@ -54,6 +54,7 @@ class Outgoing:
     Graph holds one body: HTML if there is one; Exchange adds the plain text.
     """
 
+    sender: str
     to: tuple[str, ...]
     cc: tuple[str, ...]
     bcc: tuple[str, ...]
@@ -117,12 +118,13 @@ def parse_outgoing(source: bytes, *, recipients: tuple[str, ...] | None = None) 
     has its own Bcc header.
     """
     message = message_from_bytes(source, policy=policy.default)
-    to, cc, bcc = (_addresses(message, header) for header in ("To", "Cc", "Bcc"))
+    from_, to, cc, bcc = (_addresses(message, header) for header in ("From", "To", "Cc", "Bcc"))
     if recipients is not None:
         seen = {address.lower() for address in (*to, *cc)}
         bcc = tuple(address for address in recipients if address.lower() not in seen)
     importance = str(message["Importance"] or "").strip().lower()
     return Outgoing(
+        sender="".join(from_[:1]),
         to=to,
         cc=cc,
         bcc=bcc,
@@ -142,10 +144,13 @@ def differences(
     """Return the names of the differences between the provider's draft and the approved message.
 
     `files` are (name, SHA-256) of the draft's attachments. The list is empty if a person could see
-    no difference. Exchange rewrites the mark-up of HTML, so its text, links and pictures are
+    no difference. `sender` is the mailbox itself, and the approved address may be an alias of it.
+    Exchange rewrites the mark-up of HTML, so its text, links and pictures are
     compared.
     """
+    from_, itself = (address_of(read.get(name))[1].lower() for name in ("from", "sender"))
     comparisons = {
+        "from": (from_ in ("", outgoing.sender.lower(), itself), True),
         "to": (recipients_of(read, "toRecipients"), _lower(outgoing.to)),
         "cc": (recipients_of(read, "ccRecipients"), _lower(outgoing.cc)),
         "bcc": (recipients_of(read, "bccRecipients"), _lower(outgoing.bcc)),
