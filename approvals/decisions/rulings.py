@@ -18,7 +18,12 @@ from approvals.core.states import SENTENCES, Status
 from approvals.core.types import Outcome, PreviewWarning, Speaks
 from approvals.decisions.locked import lock_action
 from approvals.decisions.rights import check_approver, may_decide, refusal_to_approve
-from approvals.decisions.verdicts import STALE, count_approval, refusal_of_unfit
+from approvals.decisions.verdicts import (
+    STALE,
+    count_approval,
+    refusal_of_unfit,
+    refusal_of_unopened,
+)
 from approvals.lifecycle.content import refuse_unseen
 from approvals.lifecycle.news import add_news
 from approvals.lifecycle.outcomes import record_outcome
@@ -114,8 +119,10 @@ def _refusal(
         return Problem("conflict", ANOTHER_ATTEMPT)
     if ruling == "sent":
         return None
-    return refusal_to_approve(person, action, policy) or refusal_of_unfit(
-        action, policy, database_now()
+    return (
+        refusal_to_approve(person, action, policy)
+        or refusal_of_unfit(action, policy, database_now())
+        or refusal_of_unopened(action, policy, person)
     )
 
 

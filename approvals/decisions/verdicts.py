@@ -77,7 +77,10 @@ def approve(
         try:
             check_approver(person, action, policy, has_role=ballot.has_role)
             _refuse_stale(action, policy, digest, revision, now)
-            _refuse_unopened(action, policy, person)
+            if action.status == Status.PENDING and (
+                unopened := refusal_of_unopened(action, policy, person)
+            ):
+                raise unopened
             # Their approval without a valid signature would be in the way of another one.
             void = [DECIDED_BEFORE] * (ballot.approvals.get(person.pk) is False)
             if (ballot.has_news or void) and action.status == Status.PENDING:
@@ -226,13 +229,14 @@ def _refuse_stale(
         raise Problem("conflict", SENTENCES[Status(action.status)])
 
 
-def _refuse_unopened(action: PendingAction, policy: ApprovalPolicy, person: User) -> None:
-    """Raise `conflict` if a rule asks this person to open the files first, and one is not opened."""
-    if not policy.files_opened or action.status != Status.PENDING:
-        return
+def refusal_of_unopened(
+    action: PendingAction, policy: ApprovalPolicy, person: User
+) -> Problem | None:
+    """Return `conflict` if a rule asks this person to open the files first, and one is not opened."""
+    if not policy.files_opened:
+        return None
     files = {file["sha256"] for file in (action.current.payload or {}).get("attachments", ())}
-    if files - find_opened(action, person):
-        raise Problem("conflict", UNOPENED)
+    return Problem("conflict", UNOPENED) if files - find_opened(action, person) else None
 
 
 def refusal_of_unfit(

@@ -20,7 +20,9 @@ from approvals.models import Attempt, AuditEvent, PendingAction
 from approvals.worker import maintenance
 from approvals.worker.execution import execute
 from tests.approvals.kinds import Script, handed_over
+from tests.conftest import Reviewer
 from tests.support.concurrently import all_at_once
+from tests.support.people.browser import set_rules
 from tests.support.servers.memory import MemoryServer
 from tests.support.work import work
 
@@ -42,6 +44,25 @@ def unknown(approved: Callable[..., PendingAction], script: Script) -> PendingAc
     action.refresh_from_db()
     assert action.status == "unknown"
     return action
+
+
+def test_ruling_needs_each_file_opened_as_an_approval_does(
+    approved: Callable[..., PendingAction], script: Script, mailbox: Mailbox, alice: User
+) -> None:
+    action = approved(attachments=[{"name": "a.pdf", "content_base64": "JVBERi0xLjQK"}])
+    script.instead = handed_over
+    execute(action.pk, worker="test")
+    set_rules(alice, mailbox, files_opened=True)
+    approver = Reviewer.signed_in(alice)
+
+    def order_again() -> int:
+        answer = approver.decide(str(action.pk), "resolve", ruling="not_sent", fence="1")
+        return int(answer.status_code)
+
+    assert order_again() == 409
+    (file,) = action.current.payload["attachments"]
+    approver.client.get(f"/actions/{action.pk}/files/{file['sha256']}/")
+    assert order_again() == 302
 
 
 def lost_since(action: PendingAction, seconds: float) -> None:
