@@ -18,7 +18,7 @@ from accounts.access.signed_in import AuthenticatedRequest, signed_in_action, si
 from accounts.infra.problems import Problem
 from accounts.infra.time_zones import get_zone
 from approvals.core.types import Changes, EditField, FilesGiven, GivenFile
-from approvals.decisions import edits, rights, seen
+from approvals.decisions import edits, rights
 from approvals.models import PendingAction
 from approvals.pages import listing
 from approvals.pages.decide import redirect_onward
@@ -48,11 +48,11 @@ def edit(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse:
         return render_stale(request, action)
     digest, revision = form.cleaned_data["digest"], form.cleaned_data["revision"]
     try:
-        edited = edits.edit(
+        # The page after it shows what the edit led to: the form shows neither warnings nor a cleaned
+        # text.
+        edits.edit(
             action_id=action_id, person=person, digest=digest, revision=revision, changes=changes
         )
-        # Their own edit is not news.
-        seen.record_seen(action=edited, person=person, revision=edited.revision)
     except Problem as problem:
         if problem.code in ("invalid_input", "too_large"):
             return _form(request, action, problem=problem, typed=changes)

@@ -78,6 +78,17 @@ def test_bulk_approval_needs_the_present_revision_open(
     assert post_bulk(reviewer, "/bulk/approve/", item_of(action_id)).status_code == 200
 
 
+def test_editor_has_seen_the_edit_only_on_its_page(api: Api, reviewer: Reviewer) -> None:
+    action_id = api.propose(body="<p>Hello</p>", body_type="html")
+    reviewer.look(action_id)
+    edited = reviewer.decide(action_id, "edit", body="<p>Hello</p><p>Bye</p>")
+    assert edited.status_code == 302
+
+    assert post_bulk(reviewer, "/bulk/approve/", item_of(action_id)).status_code == 409
+    assert reviewer.decide(action_id, "approve").status_code == 302
+    assert AuditEvent.objects.get(event="approved").data["seen"] is False
+
+
 @pytest.mark.parametrize("looked", [True, False])
 def test_approval_keeps_whether_the_mail_was_in_view(
     api: Api, reviewer: Reviewer, looked: bool
