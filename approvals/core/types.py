@@ -356,7 +356,8 @@ class Speaks(Protocol):
     `words` may name each state and each verdict of an attempt, `question`, `approve`, `sealed` and
     `returned` of the review page, and `sort`, the word for one of them. `may_have_happened`,
     `did_happen`, `did_happen_twice` and `twice` are sentences about an attempt whose answer was
-    lost. `look_first` is what a person does before they approve it again. The other words are the sentences of `templates/approvals/state.html`.
+    lost. `look_first` is the sentence for a person who may approve it again. The other words are the
+    sentences of `templates/approvals/state.html`.
     """
 
     words: Mapping[str, Any]

@@ -19,7 +19,7 @@ PROPOSED_IT = translatable(
     "You proposed this, so you cannot approve it. This mailbox asks for another person."
 )
 WROTE_IT = translatable(
-    "You edited this or asked for its changes, so you cannot approve it. "
+    "You wrote a part of this or asked for its changes, so you cannot approve it. "
     "This mailbox asks for another person."
 )
 

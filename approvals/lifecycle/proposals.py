@@ -1,5 +1,6 @@
 """Storage of a proposal until a person decides."""
 
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import datetime
 from uuid import UUID
@@ -67,10 +68,12 @@ def propose(
     replaces: str | None = None,
     remarks: Remarks | None = None,
     standing: Standing | None = None,
+    authors: Collection[int] = (),
 ) -> tuple[PendingAction, bool]:
     """Store a proposal for a person to decide, and supersede the action that it replaces, if any.
 
     `remarks` is what the proposer says about it, `standing` what was read for its preview.
+    `authors` are people who wrote its content, besides the proposer.
 
     Returns the action, and True if the key had led to it before. Raises `policy_blocked` if the
     caller may not propose, or if the rules of the mailbox refuse one of its targets. Raises
@@ -105,6 +108,7 @@ def propose(
             request_digest,
             replaces,
             remarks,
+            authors,
         )
     except (Problem, IntegrityError):
         # The same request may have been faster, and have replaced the earlier action.
@@ -136,6 +140,7 @@ def _store(
     request_digest: str,
     replaces: str | None,
     remarks: Remarks | None,
+    authors: Collection[int],
 ) -> PendingAction:
     """Store all of a proposal; raise IntegrityError if the same request was faster."""
     replaced = (
@@ -148,7 +153,7 @@ def _store(
         prepared.action_id, caller, mailbox, tool, proposal, standing.policy, now, replaced
     )
     _remember(action, caller, key, request_digest)
-    insert_authors(action, replaced)
+    insert_authors(action, replaced, authors)
     _store_content(action, proposal, author=caller.user, at=now)
     prepared.save()
     said = notes.store(action, remarks) if remarks is not None else {}

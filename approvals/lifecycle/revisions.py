@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
+from uuid import UUID
 
 from accounts.infra.compiled_sql import Insert, database_now
 from accounts.models import User
@@ -20,9 +21,11 @@ _insert = Insert(
 _insert_author = Insert(Author, "action person")
 
 
-def insert_authors(action: PendingAction, replaced: PendingAction | None) -> None:
+def insert_authors(
+    action: PendingAction, replaced: PendingAction | None, others: Iterable[int]
+) -> None:
     """Store the authors of a new action; the row that it replaces is locked."""
-    people = {action.proposer_id}
+    people = {action.proposer_id, *others}
     if replaced is not None:
         asked = replaced.decisions.filter(verdict=Decision.Verdict.CHANGES_REQUESTED)
         people.update(replaced.authors.values_list("person", flat=True))
@@ -125,6 +128,12 @@ def add_notice(action: PendingAction, warnings: Sequence[PreviewWarning], **more
         changed=current.changed,
         **more,
     )
+
+
+def find_told_codes(action_id: UUID) -> set[str]:
+    """Return the codes of the warnings that the present revision shows."""
+    current = PendingAction.objects.get(pk=action_id).current
+    return {warning["code"] for warning in current.preview.get("warnings", [])}
 
 
 def filter_new_warnings(

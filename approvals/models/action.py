@@ -228,8 +228,9 @@ class PendingAction(models.Model):
 class Author(models.Model):
     """A person whose words an action holds, or may hold. The set of an action only grows.
 
-    It has the proposer, each editor, the authors of the action that it replaces, and the people who
-    had asked for changes there. A proposer who replaces an action need not write a word.
+    It has the proposer, each editor, the writer of the draft that it sends, the authors of the
+    action that it replaces, and the people who had asked for changes there. A proposer who replaces
+    an action need not write a word.
     """
 
     action = models.ForeignKey(

@@ -1,6 +1,7 @@
 """An author of a mail does not approve it, where the rules ask for another person."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -17,8 +18,12 @@ from approvals.rules.quorum import number_that_counts
 from tests.approvals.guarded import refused
 from tests.conftest import make_api
 from tests.security.people import decide, member
+from tests.support.servers.memory import MemoryServer
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+
+
+NOTE: dict[str, Any] = {"to": ["mira@northwind.example"], "subject": "Offer", "body": "Our offer."}
 
 
 def refuse_everywhere(person: User, action_id: str) -> None:
@@ -35,10 +40,18 @@ def refuse_everywhere(person: User, action_id: str) -> None:
     )
 
 
-@pytest.mark.parametrize("role", ["proposer", "editor"])
-def test_author_approves_nothing(mailbox: Mailbox, alice: User, bob: User, role: str) -> None:
+@pytest.mark.parametrize("role", ["proposer", "editor", "drafter"])
+def test_author_approves_nothing(
+    mailbox: Mailbox, alice: User, bob: User, server: MemoryServer, role: str
+) -> None:
     ApprovalPolicy.objects.create(mailbox=mailbox, self_approval=False)
-    action_id = make_api(bob if role == "proposer" else alice, mailbox).propose()
+    theirs, other = make_api(bob, mailbox), make_api(alice, mailbox)
+    if role == "drafter":
+        draft = theirs.tool("create_draft", **NOTE).json()
+        sent = other.tool("send_draft", draft_id=draft["id"], confirm=True).json()
+        action_id = sent["action"]["id"]
+    else:
+        action_id = (theirs if role == "proposer" else other).propose()
     if role == "editor":
         assert decide(bob, action_id, "edit", subject="Changed") == 302
 

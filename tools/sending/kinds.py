@@ -26,7 +26,7 @@ from approvals.core.types import (
     Verdict,
 )
 from approvals.lifecycle.reconcile import DESTROYED, doubtful_attempts
-from approvals.models import PendingAction
+from approvals.lifecycle.revisions import find_told_codes
 from tools.mail.message.compose import add_date
 from tools.mail.message.markup import compare_texts
 from tools.models import Draft, DraftInTransit
@@ -343,9 +343,10 @@ def _handover(approved: ApprovedAction, notes: DraftNotes) -> Handover:
 
 def _says_draft_was_sent(approved: ApprovedAction) -> bool:
     """Return True if its page says that the draft may have left, or if its own attempt may have."""
-    action = PendingAction.objects.get(pk=approved.id)
-    told = {warning["code"] for warning in action.current.preview.get("warnings", [])}
-    return DRAFT_WAS_SENT.code in told or doubtful_attempts(approved.id).exists()
+    return (
+        DRAFT_WAS_SENT.code in find_told_codes(approved.id)
+        or doubtful_attempts(approved.id).exists()
+    )
 
 
 def _is_draft_changed(provider: MailProvider, payload: MailPayload) -> bool:

@@ -28,7 +28,7 @@ from tools.mail.message.compose import (
 )
 from tools.mail.message.content import Content, Original
 from tools.mail.message.markup import answer_content, author_content, forward_content
-from tools.models import DraftInTransit
+from tools.models import Draft, DraftInTransit
 from tools.providers import provider_for
 from tools.providers.failures import map_errors
 from tools.reading.originals import answer_recipients, as_original, forwarded_attachments
@@ -70,6 +70,7 @@ class Composed:
     reply_all: bool = False
     comment: str = ""
     draft: ProposedDraft | None = None
+    authors: tuple[int, ...] = ()
     later: Later | None = None
     is_forged: bool = False
 
@@ -196,7 +197,13 @@ def send_draft(
             stored = provider.read_draft(parameters.draft_id)
         refuse_prepared(mailbox, provider, stored)
         request = request_of_draft(stored.source, mailbox)
-        return Composed(request=request, draft=ProposedDraft(id=stored.id, sha256=stored.etag))
+        # Their words may still be in it if somebody has changed it since.
+        written = Draft.objects.filter(mailbox=mailbox, provider_id=stored.id)
+        return Composed(
+            request=request,
+            draft=ProposedDraft(id=stored.id, sha256=stored.etag),
+            authors=tuple(written.values_list("author", flat=True)),
+        )
 
     return _propose(caller, mailbox, "send_draft", parameters, compose)
 
@@ -260,6 +267,7 @@ def _propose(
         replaces=parameters.replaces,
         remarks=read_remarks(parameters),
         standing=standing,
+        authors=composed.authors,
     )
     return build_proposed(action, caller, replayed=replayed)
 
