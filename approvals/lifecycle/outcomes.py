@@ -33,7 +33,7 @@ LEFT_OPEN = {
 RESTORED = "may_have_been_sent"  # code of the notice that a restore left
 LOOK_FIRST = translatable("Look in the Sent folder, or ask a recipient, before you approve it.")
 LATER_ATTEMPT = translatable(
-    "The attempt that this copy of the database knows did nothing, but a later one may have."
+    "The attempt that this copy of the database knows sent nothing, but a later one may have."
 )
 
 _locked = Select(
