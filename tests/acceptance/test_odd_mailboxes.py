@@ -5,10 +5,14 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from django.db.models import F
 
+from approvals.models import PendingAction
+from approvals.pauses.journal import journal_file
 from approvals.worker.execution import execute
 from tests.support.people.office import SENT, Office, letter, opened
 from tests.support.servers.dovecot import ROLES, Dovecot
+from tests.support.work import work
 from tools.providers.imap.sessions import POOL
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -149,6 +153,7 @@ def test_sent_draft_that_stays_is_not_proposed_as_new(office: Office) -> None:
 
     assert "draft_was_sent" in {warning["code"] for warning in again["warnings"]}
     assert len(office.folder(SENT)) == 1
+    assert office.approve(again)["state"] == "succeeded"  # a person was warned
 
 
 def test_draft_proposed_twice_leaves_once(office: Office, settings: Any) -> None:
@@ -168,6 +173,32 @@ def test_draft_proposed_twice_leaves_once(office: Office, settings: Any) -> None
     refused = office.api.get(f"/actions/{second}").json()
     assert (refused["state"], refused["error"]["code"]) == ("failed", "draft_was_sent")
     assert len(office.smtp.ledger) == 1
+
+
+def test_draft_waits_for_the_journal_and_leaves(office: Office) -> None:
+    draft = office.tool("create_draft", to=[office.mira], subject="Offer", body="Ours.\n")
+    waiting = office.tool("send_draft", draft_id=draft["id"], confirm=True)
+    journal_file().mkdir()
+
+    assert office.approve(waiting)["error"]["code"] == "journal_failed"
+    journal_file().rmdir()
+    PendingAction.objects.update(not_before=F("created_at"))
+    work()
+
+    assert office.api.get(f"/actions/{waiting['action']['id']}").json()["state"] == "succeeded"
+
+
+def test_draft_in_doubt_leaves_again_by_a_ruling(office: Office) -> None:
+    draft = office.tool("create_draft", to=[office.mira], subject="Offer", body="Ours.\n")
+    office.smtp.drop(at="accepted")
+    lost = office.approve(office.tool("send_draft", draft_id=draft["id"], confirm=True))
+    assert lost["state"] == "unknown"
+
+    ruling = {"ruling": "not_sent", "fence": "1"}
+    assert office.reviewer.decide(lost["id"], "resolve", **ruling).status_code == 302
+    work()
+
+    assert office.api.get(f"/actions/{lost['id']}").json()["state"] == "succeeded"
 
 
 @pytest.fixture
