@@ -10,7 +10,6 @@ from uuid import UUID
 from django.conf import settings
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
-from django.urls import reverse
 from django.utils import timezone
 
 from accounts.access.auth import sign_in_method
@@ -48,8 +47,8 @@ def edit(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse:
         return render_stale(request, action)
     digest, revision = form.cleaned_data["digest"], form.cleaned_data["revision"]
     try:
-        # The page after it shows what the edit led to: the form shows neither warnings nor a cleaned
-        # text.
+        # It was not seen yet: the form shows neither the warnings nor the cleaned text. The page that
+        # follows shows both, and reports it.
         edits.edit(
             action_id=action_id, person=person, digest=digest, revision=revision, changes=changes
         )
@@ -57,7 +56,7 @@ def edit(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse:
         if problem.code in ("invalid_input", "too_large"):
             return _form(request, action, problem=problem, typed=changes)
         return render_refusal(request, action, problem, shown=(digest, revision))
-    return redirect(f"{reverse('review', args=[action_id])}?view=changes")
+    return redirect("review", action_id)
 
 
 @signed_in_action
