@@ -44,7 +44,7 @@ def test_few_statements_run_from_approval_to_the_end(api: Api, alice: User) -> N
     settling.settle_one(first.pk)
 
     assert asked(approve(second)) <= 16
-    assert asked(lambda: execute(second.pk, worker="test")) <= 21
+    assert asked(lambda: execute(second.pk, worker="test")) <= 22
     assert asked(lambda: settling.settle_one(second.pk)) <= 7
     second.refresh_from_db()
     assert (second.status, second.settle_at) == ("succeeded", None)
