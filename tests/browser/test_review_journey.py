@@ -1,4 +1,4 @@
-"""A day's work in the queue: forty mails with the keyboard only, while others work on the same
+"""A day's work in the queue: thirty mails with the keyboard only, while others work on the same
 list.
 """
 
@@ -34,7 +34,7 @@ def opened(
     return window, page
 
 
-@pytest.mark.parametrize("count", [9, pytest.param(40, marks=pytest.mark.long)])
+@pytest.mark.parametrize("count", [9, pytest.param(30, marks=pytest.mark.long)])
 def test_mails_are_reviewed_without_a_mouse(browser: Browser, mailhub: Mailhub, count: int) -> None:
     run = uuid.uuid4().hex
     ids = [mailhub.propose(f"Mail {n} {run}")["id"] for n in range(count)]
