@@ -1,11 +1,11 @@
-// What somebody typed is in the form again after the pages that ask for a fresh sign-in, or an error.
-// It stays in this tab until the next page, without files, hidden fields and secrets.
+// What somebody typed is in the form again after the pages that ask whether it is still them. It stays
+// in this tab until any other page, without files, hidden fields and secrets.
 const KEPT = "typed";
 const TYPED = "input:not([type=hidden], [type=password], [type=file]), select, textarea";
 
 export function keepTyped() {
   const kept = JSON.parse(sessionStorage.getItem(KEPT) ?? "null");
-  if (document.querySelector(".plain")) {
+  if ("confirms" in document.body.dataset) {
     if (kept) sessionStorage.setItem(KEPT, JSON.stringify({ ...kept, interrupted: true }));
     return;
   }
