@@ -344,6 +344,7 @@ def test_decisions_work_without_scripts(
         page.locator("form[data-action=edit] button").click()
         page.get_by_label("Subject").fill("edited by hand")
         page.locator("form[data-action=edit] button").click()
+        page.get_by_role("link", name="Changes").first.click()
         expect(page.locator("ins", has_text="by hand")).to_be_visible()
 
         page.goto(f"/actions/{ids['ask_back']}/")

@@ -58,7 +58,7 @@ def approved(mailbox: Mailbox) -> ApprovedAction:
         payload={**STORED, "mailbox": str(mailbox.pk)},
         digest="0" * 64,
         message_id="<1@lovelace.example>",
-        wire_started=lambda order: None,
+        wire_started=lambda order=None: None,
         blob=lambda sha256: SOURCE,
         keep=lambda notes: None,
     )

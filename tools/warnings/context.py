@@ -14,6 +14,7 @@ HTML_CHARACTERS = 500_000  # of HTML that is parsed
 JUDGED_CHARACTERS = (
     200_000  # of a text: more than a person writes, and a limit for the cost of the patterns
 )
+BEGINNING, END = 12_000, 3_000  # characters of a text that is judged for slips
 QUOTE_BEGINS = re.compile(r"(?m)^(?:On .{1,400} wrote:|-{5,} Forwarded message -{5,})$")
 
 BLOCKQUOTE = re.compile(r"<(?P<ends>/?)blockquote\b", re.IGNORECASE)
@@ -121,6 +122,16 @@ def own_words(message: OutgoingMessage, context: Context) -> str:
     content = message.request.content
     text = _written_text(content, content.proposed_html[:JUDGED_CHARACTERS])
     return without_quote(text, context.quoted)[:JUDGED_CHARACTERS]
+
+
+def begin_and_end(words: str) -> str:
+    """Return the parts of a long text in which people write to each other.
+
+    The middle of a longer one is a report or a table. Looking for slips in all of it costs seconds.
+    """
+    if len(words) <= BEGINNING + END:
+        return words
+    return f"{words[:BEGINNING]}\n{words[-END:]}"
 
 
 def announcing_words(message: OutgoingMessage) -> str:

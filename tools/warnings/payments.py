@@ -7,7 +7,7 @@ from accounts.infra.texts import translatable
 from approvals.core.types import PreviewWarning
 from tools.mail.message.compose import OutgoingMessage
 from tools.mail.text.addresses import domain_of
-from tools.warnings.context import Context, own_words
+from tools.warnings.context import Context, begin_and_end, own_words
 from tools.warnings.targets import hosts_of_links
 
 BANK = r"(?:bank(?:ing)? (?:account|details|information)|account (?:number|details)|payment details|iban)"
@@ -59,7 +59,7 @@ ELSEWHERE = (
     rf"|cette fois|en su lugar|esta vez)\b)",
     rf"\b(?:from (?:today|now on)|künftig|ab sofort|ab dem|désormais|à partir d"
     rf"|a partir de){SENTENCE}{{0,80}}{ACCOUNT}",
-    rf"\b(?:schwester|tochter|partner)\w*{SENTENCE}{{0,60}}(?:iban|{ACCOUNT})"
+    rf"\b(?:schwester|tochter|partner)\w{{0,20}}{SENTENCE}{{0,60}}(?:iban|{ACCOUNT})"
     rf"|\bnotre partenaire\b{SENTENCE}{{0,60}}\bcompte\b"
     rf"|\b(?:filial|empresa asociada)\b{SENTENCE}{{0,60}}{ACCOUNT}|(?:partner|affiliate"
     rf"|subsidiary){SENTENCE}{{0,40}}\baccount\b",
@@ -82,7 +82,7 @@ ELSEWHERE = (
     r"\bopened a (?:separate|new) account\b|\bnicht (?:mehr )?(?:wie|auf das)[^.\n]{0,40}konto\b[^.\n]{0,40}sondern\b"
     r"|\bchèques? à l['’]ordre de\b[^.\n]{0,80}\bdirectement\b",
 )
-_CHANGE = re.compile("|".join((*CHANGES, *ELSEWHERE)), re.IGNORECASE)
+_CHANGE = tuple(re.compile(pattern, re.IGNORECASE) for pattern in (*CHANGES, *ELSEWHERE))
 _NOTHING_NEW = re.compile(
     r"\b(?:has|have|had) not changed\b|\bunchanged\b|\bremains? the same\b|\b(?:nicht|nichts) geändert\b"
     r"|\bunverändert\b"
@@ -121,7 +121,8 @@ def payment_details(message: OutgoingMessage, context: Context) -> PreviewWarnin
     """
     if {domain_of(address) for address in message.recipients} <= context.own_domains:
         return None
-    if _tells_of_a_change(f"{message.request.subject}\n{own_words(message, context)}"):
+    words = begin_and_end(own_words(message, context))
+    if _tells_of_a_change(f"{message.request.subject}\n{words}"):
         return PreviewWarning(
             code="payment_details",
             title=translatable("Bank details change."),
@@ -130,7 +131,7 @@ def payment_details(message: OutgoingMessage, context: Context) -> PreviewWarnin
             ),
             severity="risk",
         )
-    bare = (found[1].lower() for found in _BARE_SHORTENER.finditer(own_words(message, context)))
+    bare = (found[1].lower() for found in _BARE_SHORTENER.finditer(words))
     hosts = (*hosts_of_links(message, context), *bare)
     hidden = next((host for host in hosts if _hides_owner(host)), None)
     if hidden is None:
@@ -146,7 +147,11 @@ def payment_details(message: OutgoingMessage, context: Context) -> PreviewWarnin
 def _tells_of_a_change(text: str) -> bool:
     if _OF_FRAUD.search(text) and not _IBAN.search(text):
         return False
-    return any(not _NOTHING_NEW.search(_sentence_around(found)) for found in _CHANGE.finditer(text))
+    return any(
+        not _NOTHING_NEW.search(_sentence_around(found))
+        for each in _CHANGE
+        for found in each.finditer(text)
+    )
 
 
 def _sentence_around(found: re.Match[str]) -> str:

@@ -5,7 +5,7 @@ import re
 from accounts.infra.texts import translatable
 from approvals.core.types import PreviewWarning
 from tools.mail.message.compose import OutgoingMessage
-from tools.warnings.context import JUDGED_CHARACTERS, Context, own_words
+from tools.warnings.context import Context, begin_and_end, own_words
 
 FIELD = r"""
     (?:(?:your|his|her|their|client|customer|recipient|company|contact|sender|full|first|last|sur)['’]?s?[\s_]?)*
@@ -174,10 +174,10 @@ ARTIFACTS = (
     r"|表現)への(?:修正|変更)"
     r"|(?:短い|別の|くだけた)(?:バージョン|文体|文面)",
 )
-_ARTIFACT = re.compile("|".join(ARTIFACTS), re.IGNORECASE)
+_ARTIFACT = tuple(re.compile(pattern, re.IGNORECASE) for pattern in ARTIFACTS)
 # A model that was asked for a mail announces it in a line of its own, before the greeting.
 _PREAMBLE = re.compile(
-    rf"\A\s*(?!{GREETING})[^\n]{{0,120}}{MAIL}[^\n]{{0,80}}[:：。]\s*\n+[^\n]{{1,60}}[,:，：様、]?[ \t]*\n",
+    rf"\A\s{{0,20}}+(?!{GREETING})[^\n]{{0,120}}{MAIL}[^\n]{{0,80}}[:：。][ \t]{{0,4}}\n{{1,4}}[^\n]{{1,60}}[,:，：様、]?[ \t]*\n",
     re.IGNORECASE,
 )
 # After the farewell and the name it tells what it did, and offers another version.
@@ -193,9 +193,9 @@ _FAREWELL = re.compile(
     r"\s?[,.!，。！]?\s*$",
     re.IGNORECASE | re.MULTILINE,
 )
-_BY_A_PERSON = re.compile(r"\s*P\.?\s?S\b", re.IGNORECASE)
+_BY_A_PERSON = re.compile(r"\s{0,6}P\.?\s?S\b", re.IGNORECASE)
 _NOTE_BEGINS = re.compile(
-    r"\s*(?:N\.?\s?B\b|note\b|remarque\b|hinweis\b|nota\b|※|\*|-{3}|[(（\[])", re.IGNORECASE
+    r"\s{0,6}(?:N\.?\s?B\b|note\b|remarque\b|hinweis\b|nota\b|※|\*|-{3}|[(（\[])", re.IGNORECASE
 )
 _ABOUT_THE_TEXT = re.compile(
     r"\b(?:version|draft|fassung|entwurf|brouillon|versión|borrador|options?|tone|wording|tonfall|kürzer fassen|ton"
@@ -227,9 +227,10 @@ def unfilled_placeholder(message: OutgoingMessage, context: Context) -> PreviewW
 
 def model_artifact(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
     """Return a warning about words that a language model said to its user, not to the recipient."""
-    words = own_words(message, context)
+    words = begin_and_end(own_words(message, context))
+    said = f"{message.request.subject}\n{words}"
     found = (
-        _ARTIFACT.search(f"{message.request.subject}\n{words}")
+        next((hit for each in _ARTIFACT if (hit := each.search(said))), None)
         or _OWN_HEADER.search(words)
         or _PREAMBLE.search(words)
         or _find_postscript(words)
@@ -259,4 +260,4 @@ def _find_postscript(words: str) -> re.Match[str] | None:
 
 
 def _written(message: OutgoingMessage, context: Context) -> str:
-    return f"{message.request.subject}\n{own_words(message, context)}"[:JUDGED_CHARACTERS]
+    return f"{message.request.subject}\n{begin_and_end(own_words(message, context))}"

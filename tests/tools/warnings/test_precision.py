@@ -50,7 +50,8 @@ patterns. Three others, who saw no pattern and none of each other's mails, then 
 | third | 59 of 72 | 2 of 72 | held out; words for what was missed were added afterwards |
 
 So of slips that nobody here has seen, about one in five passes. A plain account number without a word about a change
-is not named, because a company prints its own on every invoice.
+is not named, because a company prints its own on every invoice. Of a long text these three look at the first 12,000 and
+the last 3,000 characters.
 """,
     "In sample": """
 These mails made the patterns better, so their figures say less. {hand_written} ordinary ones are written by hand, and
