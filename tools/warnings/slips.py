@@ -177,7 +177,8 @@ ARTIFACTS = (
 _ARTIFACT = tuple(re.compile(pattern, re.IGNORECASE) for pattern in ARTIFACTS)
 # A model that was asked for a mail announces it in a line of its own, before the greeting.
 _PREAMBLE = re.compile(
-    rf"\A\s{{0,20}}+(?!{GREETING})[^\n]{{0,120}}{MAIL}[^\n]{{0,80}}[:：。][ \t]{{0,4}}\n{{1,4}}[^\n]{{1,60}}[,:，：様、]?[ \t]*\n",
+    rf"\A\s{{0,20}}+(?!{GREETING})[^\n]{{0,120}}{MAIL}[^\n]{{0,80}}"
+    r"[:：。][ \t]{0,4}\n{1,4}[^\n]{1,60}[,:，：様、]?[ \t]*\n",
     re.IGNORECASE,
 )
 # After the farewell and the name it tells what it did, and offers another version.
