@@ -100,10 +100,10 @@ class ApprovedAction:
     `wire_started(order)` commits that the effect may happen from now on. It raises LeaseLost if
     another worker has taken over; then nothing may be sent. `order` holds the notes on the objects
     that the order to the provider names: only their destruction proves later that it did nothing.
-    It is left out if the order names none. `blob(sha256)` returns the bytes that the
-    payload names. `prepared` names objects at the provider for reuse, such as the id of a draft. An
-    earlier attempt, or an earlier step of this one, left them there. `keep(notes)` commits such
-    notes before they are needed, and raises LeaseLost like wire_started. `receipt` is set once the
+    It is left out if the order names none. `blob(sha256)` returns the bytes that the payload names.
+    `prepared` names objects at the provider for reuse, such as the id of a draft. An earlier attempt,
+    or an earlier step of this one, left them there. `keep(notes)` commits such notes before they are
+    needed, and raises LeaseLost like wire_started. `receipt` is set once the
     effect has happened.
     """
 

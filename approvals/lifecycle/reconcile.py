@@ -140,7 +140,7 @@ def is_named_by(order: Mapping[str, Any] | None, prepared: Mapping[str, Any]) ->
 
     The preparation may say more: a lookup notes there that it has seen the object.
     """
-    return bool(order) and (order or {}).items() <= prepared.items()
+    return order is not None and bool(order) and order.items() <= prepared.items()
 
 
 def destroy_order(

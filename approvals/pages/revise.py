@@ -171,7 +171,8 @@ def _form(
         request, "approvals/edit.html", context, status=problem.status if problem else 200
     )
     # The editor fetches the pictures that a mail names, with this person's cookies. So no picture may
-    # come from the pages of this server, only from its static files.
+    # come from the pages of this server, only from its static files. It is the attribute that the
+    # decorators of django-csp set; `request` is needed for the address here.
     static = request.build_absolute_uri(settings.STATIC_URL)
     response._csp_replace = {"img-src": ["data:", static]}  # type: ignore[attr-defined]
     return response

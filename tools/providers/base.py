@@ -189,9 +189,8 @@ class Handover:
     `start_wire()` is called directly before the step after which the mail may have gone out. A
     failure before it is NotSent; a missing answer after it is OutcomeUnknown. `order` holds the
     notes on the draft that the order names, before `start_wire`; sending in one call names none.
-    `prepared` holds the
-    notes of an earlier attempt, such as the id of a draft. `keep(notes)` commits notes for the next
-    attempt, and for the check whether the message is still there.
+    `prepared` holds the notes of an earlier attempt, such as the id of a draft. `keep(notes)` commits
+    notes for the next attempt, and for the check whether the message is still there.
     """
 
     wire_started: Callable[[], None]

@@ -2,6 +2,7 @@
 
 import re
 from ipaddress import ip_address
+from itertools import chain
 
 from accounts.infra.texts import translatable
 from approvals.core.types import PreviewWarning
@@ -54,9 +55,8 @@ ELSEWHERE = (
     r"口座(?:ではなく|は[^。\n]{0,16}(?:利用|使用)(?:できません|しないで))|(?:旧|従来の)口座",
     rf"(?i:\b(?:pay|transfer|send|remit|settle|überweis\w*|zahl\w*|begleich\w*|anweisen|régl\w*|vers\w+|virement\w*"
     rf"|ingres\w+"
-    rf"|abon\w+|pag(?:o|ar|ue|uen)|transfer\w+)\b){SENTENCE}{{0,60}}(?i:\b(?:instead|this time|stattdessen|diesmal"
-    rf"|à la place"
-    rf"|cette fois|en su lugar|esta vez)\b)",
+    rf"|abon\w+|pag(?:o|ar|ue|uen)|transfer\w+)\b){SENTENCE}{{0,60}}(?i:\b(?:instead(?! of)|this time|stattdessen"
+    rf"|diesmal|à la place|cette fois|en su lugar|esta vez)\b)",
     rf"\b(?:from (?:today|now on)|künftig|ab sofort|ab dem|désormais|à partir d"
     rf"|a partir de){SENTENCE}{{0,80}}{ACCOUNT}",
     rf"\b(?:schwester|tochter|partner)\w{{0,20}}{SENTENCE}{{0,60}}(?:iban|{ACCOUNT})"
@@ -66,7 +66,7 @@ ELSEWHERE = (
     r"(?:合作方|合作公司|子公司|关联公司|第三方)[^。\n]{0,10}账[户号]|(?:提携|関連|グループ)会社の口座",
     rf"\b(?:personal|private|own|privat\w*|personnel|personal|particular)\b{SENTENCE}{{0,16}}{ACCOUNT}"
     rf"|{ACCOUNT}{SENTENCE}{{0,16}}\b(?:personal|privat\w*|personnel|particular)\b|个人(?:账[户号]|的?支付宝"
-    rf"|的?微信)|個人(?:の)?口座|(?:打|转|汇|付)到(?:我|他|她)[^。\n]{0, 8}(?:卡|账[户号])"
+    r"|的?微信)|個人(?:の)?口座|(?:打|转|汇|付)到(?:我|他|她)[^。\n]{0,8}(?:卡|账[户号])"
     r"|\bnicht (?:mehr )?an uns,? sondern\b|\bno a nosotros,? sino\b|\bnot to us,? but\b|\bnon plus à nous,? mais\b",
     rf"\b(?:directly to|direkt an|directement à|directamente a){SENTENCE}{{0,60}}{ACCOUNT}|\bkontoinhaber(?:in)?\b"
     rf"|\baccount holder\b",
@@ -78,11 +78,23 @@ ELSEWHERE = (
     r"|\btarjetas? (?:de )?(?:regalo|prepago)\b|礼品卡|比特币|泰达币|ギフトカード|仮想通貨",
     r"(?:\b(?:paypal|venmo|zelle|cash ?app|bizum|lydia|wero|twint|revolut|paylib)\b|支付宝|微信(?:支付|转账)|paypay"
     r"|linepay)"
-    r"[^\n。]{0,60}(?:\d[\d -]{6,}|@\w|\bid ?[:：「]|friends and family)",
+    r"[^\n。]{0,60}(?:[+0]\d[\d -]{6,}|\d{3} \d{2}[\d ]{3,}|@\w|\bid ?[:：「]|friends and family)",
     r"\bopened a (?:separate|new) account\b|\bnicht (?:mehr )?(?:wie|auf das)[^.\n]{0,40}konto\b[^.\n]{0,40}sondern\b"
     r"|\bchèques? à l['’]ordre de\b[^.\n]{0,80}\bdirectement\b",
 )
-_CHANGE = tuple(re.compile(pattern, re.IGNORECASE) for pattern in (*CHANGES, *ELSEWHERE))
+_CHANGE = tuple(re.compile(pattern, re.IGNORECASE) for pattern in CHANGES)
+_ELSEWHERE = tuple(re.compile(pattern, re.IGNORECASE) for pattern in ELSEWHERE)
+# An account of a portal can be new, personal or closed too; only near such words it is one for money.
+_MONEY = re.compile(
+    r"[€£$]|\b(?:eur|usd|gbp|euros?|pounds?|invoices?|payments?|pay|paid|remittances?|deposit|fees?|balance|gifts|donations?"
+    r"|funds?|rechnung\w*|zahl\w*|überweis\w*|anzahlung|restbetrag|hausgeld|kaufpreis|posten|verwendungszweck"
+    r"|factures?|virements?|règlements?|régl\w*|acompte|cotisation|solde|encaissements?|facturas?|transferencias?|pagos?"
+    r"|pagar|abon\w+|ingresos?|ingres\w+|importes?|cobro|saldo|pagues?|anticipo"
+    r"|bank transfers?|instal?lments?|settle|wallet|cartera|bitcoin|btc|ethereum|usd[tc]|gift cards?)\b|trc-?20"
+    r"|gebühr|ギフトカード|残金|内金|円|款|汇|付|费|定金|支払|振込|振り込|送金|料|代金",
+    re.IGNORECASE,
+)
+NEAR = 160
 _NOTHING_NEW = re.compile(
     r"\b(?:has|have|had) not changed\b|\bunchanged\b|\bremains? the same\b|\b(?:nicht|nichts) geändert\b"
     r"|\bunverändert\b"
@@ -147,11 +159,17 @@ def payment_details(message: OutgoingMessage, context: Context) -> PreviewWarnin
 def _tells_of_a_change(text: str) -> bool:
     if _OF_FRAUD.search(text) and not _IBAN.search(text):
         return False
-    return any(
-        not _NOTHING_NEW.search(_sentence_around(found))
-        for each in _CHANGE
-        for found in each.finditer(text)
+    changes = (found for each in _CHANGE for found in each.finditer(text))
+    elsewhere = (
+        found for each in _ELSEWHERE for found in each.finditer(text) if _is_near_money(found)
     )
+    return any(
+        not _NOTHING_NEW.search(_sentence_around(found)) for found in chain(changes, elsewhere)
+    )
+
+
+def _is_near_money(found: re.Match[str]) -> bool:
+    return bool(_MONEY.search(found.string, max(0, found.start() - NEAR), found.end() + NEAR))
 
 
 def _sentence_around(found: re.Match[str]) -> str:

@@ -53,7 +53,7 @@ PLACEHOLDERS = (
     rf"(?x){GREETING}\s?[^\n,:，：]{{0,20}}(?<![A-Za-z])(?:null|undefined|None|NaN|N/A)(?![A-Za-z])",
     r"(?i:\b(?:sr|sra|herr|frau|mr|mrs|ms|m|mme)\.?) (?:APELLIDOS?|NOMBRE|NAME|NACHNAME|SURNAME|LASTNAME|NOM)\b",
     r"\bPONER [A-ZÁÉÍÓÚÑ]{3,}|\b(?i:your name here|ihr name hier|votre nom ici|su nombre aquí)\b",
-    r"\b(?:TODO|FIXME)\b\s?(?:[:(–—]|- )|\bPENDIENTE: |\bTBD\b",
+    r"\b(?:TODO|FIXME)\b\s?(?:[:(–—]|- )|\bPENDIENTE: ",
     r"(?:※|\b)要(?:確認|追記)\b|@\w{2,20}[:,：]? [^.。\n]{0,60}(?:ergänzen|nachtragen|fill in|compléter|completar"
     r"|补充|追記)",
     # Numbers, dates and lines that somebody left blank; those of a form are not followed by a word.
@@ -78,7 +78,8 @@ _PLACEHOLDER = tuple(re.compile(pattern) for pattern in PLACEHOLDERS)
 
 MODEL = (
     r"(?:(?:large )?language model"
-    r"|(?:large |virtual )?(?:ai|artificial intelligence)[- ]?(?:language )?(?:model|assistant)?)"
+    r"|(?:large |virtual )?(?:ai|artificial intelligence)[- ](?:language )?(?:model|assistant)\b|virtual assistant"
+    r"|ai(?= ?[,.;!)]| (?:and|so|i)\b))"
 )
 MODELL = (
     r"(?:(?:großes )?(?:ki[- ]?)?sprachmodell|(?:ki[- ]?|virtuelle[rn]? )(?:assistent(?:in)?|modell)|ki\b"
@@ -94,7 +95,7 @@ MAIL = (
 )
 ARTIFACTS = (
     # Its kind.
-    rf"\b(?:as|being|i am|i'm|i’m) (?:just |only )?an? {MODEL}\b(?! (?:company|team|user|expert|engineer|consultant))",
+    rf"\b(?:as|being|i am|i'm|i’m) (?:just |only )?an? {MODEL}",
     rf"\b(?:als|ich bin|bin ich) (?:nur |lediglich )?(?:eine? )?{MODELL}\b",
     rf"\b(?:en tant qu(?:e |['’])|je suis |étant )(?:une? )?{MODELE}",
     rf"\b(?:como|soy|por ser|siendo) (?:una? )?{MODELO}",
@@ -112,11 +113,11 @@ ARTIFACTS = (
     r"截[至止](?:到)?我的(?:知识|训练)|我的(?:知识库?|训练数据?)(?:只|仅)?(?:更新到|截[至止])|(?:上下文"
     r"|训练数据)(?:窗口)?中(?:没有|未|找)|从上下文中",
     r"学習データ(?:に|は|が)|(?:私の)?知識は\d|コンテキスト(?:ウィンドウ)?に",
-    r"\bin the (?:provided|given|supplied) (?:context|documents?|thread)\b|\b(?:provided|given) context\b",
-    r"\b(?:bereitgestellten?|gegebenen?|vorliegenden?) kontext\b|\bcontexte (?:fourni|donné)\b"
+    r"\bin the (?:provided|supplied) (?:context|thread)\b|\bcontext provided\b",
+    r"\bbereitgestellten? kontext\b|\bcontexte (?:fourni|donné)\b"
     r"|\bcontexto proporcionado\b",
     r"\b(?:documentos|datos|información) que se me ha[n]? proporcionado\b|(?:提供された|与えられた)情報の?中?に",
-    r"\b(?:el|le|der|im|dem|del|du|your|the|your) prompt\b",
+    r"\b(?:el|le|der|im|dem|del|du|your|the) prompt(?= ?[.,;:)!?]| (?:said|says|asked|asks)\b)",
     # Its thoughts.
     r"</?(?:think|thinking|reasoning|scratchpad|reflection|answer|tool_call|function_call)>",
     r"\A[^\n]*\n\s*(?:the user (?:wants|asked|asks|is asking|would like)|der (?:nutzer|user|benutzer) (?:möchte|will"
@@ -136,9 +137,9 @@ ARTIFACTS = (
     # Its refusals.
     r"\bi (?:can(?:no|['’])t|am unable to|am not able to) (?:fulfil?l|comply with|assist with) (?:this|that"
     r"|your) request\b",
-    r"\bi (?:can(?:no|['’])t|am unable to|am not able to) (?:help (?:you )?|assist (?:you )?)?(?:with |in )?"
-    r"(?:writ(?:e|ing)|draft(?:ing)?|creat(?:e|ing)|generat(?:e|ing)) (?:an? |this |that |any )?"
-    r"(?:[\w-]+ ){0,3}(?:message|e-?mail|letter|text|content|reply|response)",
+    r"\bi (?:can(?:no|['’])t|am unable to|am not able to) "
+    r"(?:(?:help|assist)(?: you)? (?:with|in) (?:writing|drafting|creating|generating)|generate) "
+    r"(?:an? |this |that |any )?(?:[\w-]+ ){0,3}(?:message|e-?mail|letter|text|content|reply|response)",
     r"\bich kann (?:ihnen |dir )?(?:dabei|hierbei|bei dieser anfrage|diese anfrage)[^.\n]{0,20} nicht (?:helfen"
     r"|erfüllen|unterstützen)",
     r"\bich kann (?:keine?n?|dies\w*) (?:[\wäöüß-]+ ){0,4}(?:verfassen|formulieren|generieren|erstellen, d)",

@@ -49,9 +49,11 @@ patterns. Three others, who saw no pattern and none of each other's mails, then 
 | second | 63 of 108 | 9 of 120, all near the matter | made the patterns better; it is in sample |
 | third | 59 of 72 | 2 of 72 | held out; words for what was missed were added afterwards |
 
-So of slips that nobody here has seen, about one in five passes. A plain account number without a word about a change
-is not named, because a company prints its own on every invoice. Of a long text these three look at the first 12,000 and
-the last 3,000 characters.
+These ordinary mails hid that everyday sentences were flagged ("Could you send it instead?", "your prompt reply"): a
+reader of the patterns wrote 35 such sentences, and 26 were. They are in sample now, and a word about an account counts
+only near one about money. So of slips that nobody here has seen, about one in five passes. A plain account number
+without a word about a change is not named, because a company prints its own on every invoice. Of a long text these
+three look at the first 12,000 and the last 3,000 characters.
 """,
     "In sample": """
 These mails made the patterns better, so their figures say less. {hand_written} ordinary ones are written by hand, and
