@@ -36,21 +36,18 @@ POSTGRESQL = {
 NEWEST = ("approvals_decision", "membership")  # the newest column that a rule names
 
 
-def statements(vendor: str) -> tuple[list[str], list[str]]:
-    """Return the SQL that installs the guards, and the SQL that removes them if they exist."""
-    if vendor == "postgresql":
-        return _for_postgresql()
-    return _for_sqlite()
+def statements(vendor: str) -> list[str]:
+    """Return the SQL that installs the guards."""
+    return _for_postgresql()[0] if vendor == "postgresql" else _for_sqlite()
 
 
-def _for_sqlite() -> tuple[list[str], list[str]]:
-    install = [
+def _for_sqlite() -> list[str]:
+    return [
         f"CREATE TRIGGER {rule.name} BEFORE {rule.event} ON {rule.table} FOR EACH ROW"
         f" WHEN {rule.refused_when.format(**SQLITE)}"
         f" BEGIN SELECT RAISE(ABORT, '{rule.name}: {rule.says}'); END"
         for rule in RULES
     ]
-    return install, [f"DROP TRIGGER IF EXISTS {rule.name}" for rule in RULES]
 
 
 def _for_postgresql() -> tuple[list[str], list[str]]:
@@ -75,12 +72,19 @@ def _for_postgresql() -> tuple[list[str], list[str]]:
 
 def install(connection: BaseDatabaseWrapper) -> None:
     """Install the guards, and replace those that exist."""
-    to_install, to_remove = statements(connection.vendor)
-    _run(connection, [*to_remove, *to_install])
+    remove(connection)
+    _run(connection, statements(connection.vendor))
 
 
 def remove(connection: BaseDatabaseWrapper) -> None:
-    _run(connection, statements(connection.vendor)[1])
+    """Remove the guards if they exist, on SQLite also those of rules that are gone."""
+    if connection.vendor == "postgresql":
+        _run(connection, _for_postgresql()[1])
+        return
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'")
+        names = [name for (name,) in cursor.fetchall()]
+    _run(connection, [f"DROP TRIGGER {name}" for name in names])
 
 
 @contextmanager

@@ -30,7 +30,7 @@ def test_database_contains_all_guards(db: None) -> None:
     with connection.cursor() as cursor:
         if connection.vendor == "sqlite":
             cursor.execute("SELECT sql FROM sqlite_master WHERE type = 'trigger' ORDER BY name")
-            wanted = sorted(guards.statements("sqlite")[0])
+            wanted = sorted(guards.statements("sqlite"))
         else:
             cursor.execute(
                 "SELECT tgname FROM pg_trigger WHERE tgname LIKE '%_guard_%' AND tgenabled = 'O'"
