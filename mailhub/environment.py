@@ -35,7 +35,22 @@ from mailhub.sandbox.state import SANDBOX
 DATABASE_SCHEMES = ("sqlite:///", "postgres://", "postgresql://")
 REDIS_SCHEMES = ("redis://", "rediss://")
 AMQP_SCHEMES = ("amqp://", "amqps://")
-DELIVERIES_KEPT_DAYS = 31  # webhooks can be delivered again for 30 days, from the audit events
+_NO_BUCKET = (
+    "messages are in the database. In the version that you had, set MAILHUB_CONTENT_STORE=database, run"
+    " `manage.py move_content`, and leave a worker running until the bucket is empty. Then remove"
+    " MAILHUB_CONTENT_STORE and MAILHUB_S3_BUCKET"
+)
+_NO_ARCHIVE = (
+    "all audit events stay in the database. Remove MAILHUB_AUDIT_RETENTION_DAYS and MAILHUB_AUDIT_ARCHIVE, keep the"
+    " files of the archive, and run `manage.py migrate`, which says if events are only in these files"
+)
+# Settings of earlier versions: the value that asked for nothing, and what to do about any other.
+GONE = {
+    "MAILHUB_CONTENT_STORE": ("database", _NO_BUCKET),
+    "MAILHUB_S3_BUCKET": ("", _NO_BUCKET),
+    "MAILHUB_AUDIT_RETENTION_DAYS": ("0", _NO_ARCHIVE),
+    "MAILHUB_AUDIT_ARCHIVE": ("", _NO_ARCHIVE),
+}
 
 
 class Environment(AgentEnvironment, ApiEnvironment, PeopleEnvironment):
@@ -104,14 +119,6 @@ class Environment(AgentEnvironment, ApiEnvironment, PeopleEnvironment):
     MAILHUB_AUDIT_ANCHORS_COPY: str = Field(
         "",
         description="A folder on another disk or machine that gets a copy of the audit's anchors; empty: none",
-    )
-    MAILHUB_AUDIT_RETENTION_DAYS: int = Field(
-        0,
-        ge=0,
-        description="How long audit events stay in the database, 31 or more; then they are archived; 0: for ever",
-    )
-    MAILHUB_AUDIT_ARCHIVE: str = Field(
-        "", description="The folder of archived audit events; empty: audit-archive in MAILHUB_HOME"
     )
     DUPLICATE_WINDOW_SECONDS: int = Field(
         120, ge=0, description="Same recipients, subject, text: warn within"
@@ -231,13 +238,6 @@ class Environment(AgentEnvironment, ApiEnvironment, PeopleEnvironment):
     @classmethod
     def _are_on_loopback(cls, servers: list[str]) -> list[str]:
         return [each if each == SANDBOX else check_loopback_server(each) for each in servers]
-
-    @field_validator("MAILHUB_AUDIT_RETENTION_DAYS")
-    @classmethod
-    def _is_longer_than_deliveries(cls, days: int) -> int:
-        if 0 < days < DELIVERIES_KEPT_DAYS:
-            raise ValueError(f"must be 0, or at least {DELIVERIES_KEPT_DAYS}")
-        return days
 
     @field_validator("DATABASE_URL")
     @classmethod
@@ -374,15 +374,11 @@ def load() -> Environment:
 
 
 def _refuse_gone(home: Path) -> None:
-    """End the process if a setting asks for the bucket of earlier versions, which may hold mail."""
+    """End the process if a setting asks for a place of earlier versions, which may hold something."""
     given = {**dotenv_values(env_file(home)), **os.environ}
-    for name, harmless in {"MAILHUB_CONTENT_STORE": "database", "MAILHUB_S3_BUCKET": ""}.items():
+    for name, (harmless, says) in GONE.items():
         if given.get(name) not in (None, "", harmless):
-            sys.exit(
-                f"mailhub cannot start: {name}: is gone, and messages are in the database. In the version that you had,"
-                " set MAILHUB_CONTENT_STORE=database, run `manage.py move_content`, and leave a worker running until"
-                " the bucket is empty. Then remove MAILHUB_CONTENT_STORE and MAILHUB_S3_BUCKET"
-            )
+            sys.exit(f"mailhub cannot start: {name}: is gone, and {says}")
 
 
 def _sentence(kind: str, message: str) -> str:

@@ -10,7 +10,7 @@ MAILHUB_AUDIT_ANCHORS_COPY.
 
 A full file is followed by a new one with the next number, which begins with the head of each chain.
 So the newest file is enough to know the required content of each chain, and a reader remembers its
-position in it. Before events are removed from the database, a line says that they are archived.
+position in it.
 """
 
 import fcntl
@@ -22,7 +22,7 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 from uuid import UUID
 
 from django.conf import settings
@@ -46,25 +46,14 @@ NAME = re.compile(r"audit-heads(?:-(\d{6}))?\.jsonl")
 
 @dataclass(frozen=True, kw_only=True)
 class Head:
-    """The length of a chain at some time, and the hash of its last event then.
-
-    With `archived`, these events are in the archive and may be missing in the database.
-    """
+    """The length of a chain at some time, and the hash of its last event then."""
 
     chain: UUID
     length: int
     hash: str
-    archived: bool = False
 
     def line(self, at: str) -> str:
-        said: dict[str, Any] = {
-            "at": at,
-            "chain": str(self.chain),
-            "length": self.length,
-            "head": self.hash,
-        }
-        if self.archived:
-            said["archived"] = True
+        said = {"at": at, "chain": str(self.chain), "length": self.length, "head": self.hash}
         return json.dumps({**said, "seal": keyed_hash(json.dumps(said, sort_keys=True))})
 
 
@@ -109,10 +98,7 @@ def _are_events(chain: UUID, heads: Mapping[int, str]) -> bool:
         return True
     rows = AuditEvent.objects.filter(chain=chain, sequence__in=heads)
     found = dict(rows.values_list("sequence", "hash"))
-    missing = heads.keys() - found.keys()
-    if missing and not AuditChain.objects.filter(pk=chain, archived__gte=max(missing)).exists():
-        return False
-    return all(heads[number] == said for number, said in found.items())
+    return found == heads
 
 
 def append(*heads: Head) -> None:
@@ -282,17 +268,8 @@ class Reader:
             head, genuine = _head_of(line, None)
             if head is None or not genuine:
                 continue
-            if not head.archived:  # a second one of the same length is from another database
-                self._read.heads.setdefault(head.chain, {}).setdefault(head.length, head.hash)
-                continue
-            before = self._read.archived.get(head.chain)
-            if before is None or before.length <= head.length:
-                self._read.archived[head.chain] = head
-
-    def archived(self) -> dict[UUID, Head]:
-        """Return the end of the archived events of each chain that the newest file names."""
-        self.newest()
-        return dict(self._read.archived)
+            # A second one of the same length is from another database.
+            self._read.heads.setdefault(head.chain, {}).setdefault(head.length, head.hash)
 
 
 @dataclass(kw_only=True)
@@ -301,7 +278,6 @@ class _Read:
     beginning: bytes = b""  # its first line, which has a time and a signature
     offset: int = 0
     heads: dict[UUID, dict[int, str]] = field(default_factory=dict)
-    archived: dict[UUID, Head] = field(default_factory=dict)
 
 
 READER = Reader()
@@ -311,15 +287,9 @@ _synced: dict[Path, int] = {}
 def _head_of(line: str, only: Collection[UUID] | None) -> tuple[Head | None, bool]:
     try:
         said = load_json(line)
-        head, at = (
-            Head(
-                chain=UUID(said["chain"]),
-                length=int(said["length"]),
-                hash=said["head"],
-                archived=said.get("archived") is True,
-            ),
-            said["at"],
-        )
+        head = Head(chain=UUID(said["chain"]), length=int(said["length"]), hash=said["head"])
+        # Earlier versions signed a member more in some lines.
+        genuine = said.pop("seal") == keyed_hash(json.dumps(said, sort_keys=True))
     except (
         ValueError,
         KeyError,
@@ -327,10 +297,10 @@ def _head_of(line: str, only: Collection[UUID] | None) -> tuple[Head | None, boo
         AttributeError,
         RecursionError,
     ):  # its chain is unknown
-        head, at = Head(chain=NO_MAILBOX, length=0, hash=""), ""
+        head, genuine = Head(chain=NO_MAILBOX, length=0, hash=""), False
     if only is not None and head.chain not in only:
         return None, False
-    return head, head.line(at) == line
+    return head, genuine
 
 
 def _files(folder: Path) -> list[Path]:
@@ -365,7 +335,7 @@ def begin_another() -> None:
 def _begin_another_if_full(heads: dict[UUID, Head]) -> None:
     path = heads_file()
     if path.exists() and path.stat().st_size >= FULL_BYTES + BYTES_A_CHAIN * len(heads):
-        _begin_another([*heads.values(), *READER.archived().values()])
+        _begin_another(heads.values())
 
 
 def _begin_another(heads: Iterable[Head]) -> None:

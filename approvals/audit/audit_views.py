@@ -77,7 +77,6 @@ def index(request: AuthenticatedRequest) -> HttpResponse:
         "rows": rows,
         "logged": logged,
         "chains": chains,
-        "archived": log.count_archived(form.chains),
         "window": log.WINDOW,
         "formats": [("csv", "CSV"), ("jsonl", "JSON Lines")],
     }
@@ -95,7 +94,6 @@ def verify(request: AuthenticatedRequest) -> HttpResponse:
         {
             "mailbox": chains[each.chain],
             "checked": each,
-            "skipped": each.skipped - each.archived,
             "wrong": [
                 (WRONG[one.wrong] % {"n": one.sequence}, one.detail)
                 for one in each.findings[:SHOWN]

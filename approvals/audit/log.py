@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, Literal, cast
 from uuid import UUID
 
-from django.db.models import Q, Sum
+from django.db.models import Q
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -20,7 +20,7 @@ from accounts.access.roles import held_mailboxes
 from accounts.infra.first_rows import first_rows
 from accounts.models import ApiToken, Mailbox, Role, User
 from approvals.core.cursors import foreign_cursor, read_cursor, write_cursor
-from approvals.models import AuditChain, AuditEvent
+from approvals.models import AuditEvent
 from approvals.models.audit import NO_MAILBOX
 
 WINDOW = 2000
@@ -119,12 +119,6 @@ def chains_of(person: User) -> dict[UUID, Mailbox | None]:
         mailbox.pk: mailbox for mailbox in managed.order_by("address")
     }
     return found | ({NO_MAILBOX: None} if person.is_staff else {})
-
-
-def count_archived(chains: Collection[UUID]) -> int:
-    """Return how many events of these chains are only in the archive."""
-    rows = AuditChain.objects.filter(pk__in=chains)
-    return int(rows.aggregate(number=Sum("archived"))["number"] or 0)
 
 
 def page(chains: Collection[UUID], what: Wanted, *, cursor: str | None, limit: int) -> Logged:

@@ -10,7 +10,6 @@ from uuid import UUID
 from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
-from approvals.audit.beginnings import sign_claim
 from approvals.audit.chain import Link
 from approvals.audit.findings import Finding
 from approvals.core.signatures import verify_decision
@@ -42,10 +41,6 @@ class History:
         self._whole = whole
         self._created: set[UUID] = set()
         self.approved = set(approved)
-
-    def forget_earlier(self) -> None:
-        """Take note that earlier events are missing, so an approval may be among them."""
-        self._whole = False
 
     def add_event(self, link: Link) -> list[Finding]:
         """Take the next event; return the defects that it shows."""
@@ -79,16 +74,15 @@ def unclaimed_attempts(after: int = 0) -> Iterator[Finding]:
     attempts = (
         Attempt.objects.filter(pk__gt=after)
         .order_by("pk")
-        .values_list("pk", "action_id", "action__mailbox_id", "fence", "claim_seal")
+        .values_list("pk", "action_id", "action__mailbox_id", "fence")
     )
     for some in _in_batches(attempts):
         events = AuditEvent.objects.filter(event="claimed", action_id__in={row[1] for row in some})
         claims = {
             (action, data.get("fence")) for action, data in events.values_list("action_id", "data")
         }
-        for _pk, action, mailbox, fence, seal in some:
-            # The event of an old claim is in the archive.
-            if (action, fence) not in claims and seal != sign_claim(action, fence):
+        for _pk, action, mailbox, fence in some:
+            if (action, fence) not in claims:
                 detail = _("attempt %(n)s of action %(id)s was not claimed by a worker") % {
                     "n": fence,
                     "id": action,

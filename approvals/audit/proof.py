@@ -11,18 +11,15 @@ from uuid import UUID
 
 from django.db.models import QuerySet
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 
 from approvals.audit import anchors
 from approvals.audit.anchors import Head, anchor, heads_file
-from approvals.audit.beginnings import Beginning
 from approvals.audit.chain import Link
 from approvals.audit.findings import Finding, make_finding
 from approvals.audit.orders import unclaimed_attempts, unsigned_decisions
 from approvals.audit.verified import End, Verified
-from approvals.audit.walk import Walk, contradicts, other_head
+from approvals.audit.walk import Walk, contradicts, missing_at_the_end, other_head
 from approvals.models import Attempt, AuditChain, AuditEvent, Decision
-from approvals.models.audit import NO_MAILBOX
 
 __all__ = [
     "Checked",
@@ -44,15 +41,11 @@ READ_AGAIN = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class Checked:
-    """The findings in a chain, the numbers of checked and of skipped older events, and its end.
-
-    The first `archived` events are not in the database.
-    """
+    """The findings in a chain, the numbers of checked and of skipped older events, and its end."""
 
     chain: UUID
     looked_at: int
     skipped: int
-    archived: int
     findings: list[Finding]
     end: End
 
@@ -71,18 +64,13 @@ def verify() -> list[Finding]:
     return examine().findings
 
 
-def examine(after: Verified | None = None, *, archive: bool = False) -> Verification:
+def examine(after: Verified | None = None) -> Verification:
     """Check every chain, decision and attempt; with `after`, only what was added since then.
 
     What was changed before that place is then not found, except by the newest anchor of its chain.
-    With `archive`, the archived events are checked too.
     """
     newest = {model: _newest_key(model) for model in (Decision, Attempt)}
-    checked = (
-        check_chains(archive=archive)
-        if after is None
-        else _check_new_events(after, archive=archive)
-    )
+    checked = check_chains() if after is None else _check_new_events(after)
     findings = [
         *(finding for chain in checked for finding in chain.findings),
         *unsigned_decisions(after.decisions if after else 0),
@@ -110,18 +98,11 @@ def compare_with_anchors() -> list[Finding]:
     known = anchors.READER.all()  # before the chains are read: they only grow
     chains = _read_chains(AuditChain.objects.all())
     found, older = [], []
-    of_chain: dict[UUID, list[Head]] = {}
     for head in known:
-        of_chain.setdefault(head.chain, []).append(head)
-    for chain, heads in of_chain.items():
-        found += _check_beginning(chains.get(chain, NO_CHAIN)[1], heads)
-    for head in known:
-        end, beginning = chains.get(head.chain, NO_CHAIN)
+        end = chains.get(head.chain, NOTHING)
         if end.length < head.length:
-            missing = _missing_at_the_end(head.length - end.length)
+            missing = missing_at_the_end(head.length - end.length)
             found.append(make_finding(head.chain, end.length + 1, "cut", missing))
-        elif head.length <= beginning.length:
-            continue  # that event is in the archive
         elif end.length > head.length:
             older.append(head)
         elif end.hash != head.hash:
@@ -142,12 +123,12 @@ def compare_with_anchors() -> list[Finding]:
 
 
 def check_chains(
-    only: Collection[UUID] | None = None, *, newest: int | None = None, archive: bool = False
+    only: Collection[UUID] | None = None, *, newest: int | None = None
 ) -> list[Checked]:
     """Return each chain, or each of these, with its defects.
 
-    With `newest` it checks only so many events of each; with `archive` also the archived events. It
-    takes no lock, and events may arrive meanwhile.
+    With `newest` it checks only so many events of each. It takes no lock, and events may arrive
+    meanwhile.
     """
     ours: dict[UUID, list[Head]] = {}
     strange: dict[UUID, list[Finding]] = {}
@@ -167,144 +148,72 @@ def check_chains(
     wanted = chains.keys() | ours.keys() | strange.keys() if only is None else only
     found_in = []
     for each in sorted(wanted, key=str):
-        row = chains.get(each, NO_CHAIN)
-        skipped = 0 if newest is None else max(row[0].length - newest, 0)
+        end = chains.get(each, NOTHING)
+        skipped = 0 if newest is None else max(end.length - newest, 0)
         start = End(length=skipped, hash=None) if skipped else NOTHING
-        checked = _check_chain(each, row, ours.get(each, []), start, archive=archive)
+        checked = _check_chain(each, end, ours.get(each, []), start)
         found_in.append(replace(checked, findings=strange.get(each, []) + checked.findings))
     return found_in
 
 
-def _check_new_events(after: Verified, *, archive: bool) -> list[Checked]:
+def _check_new_events(after: Verified) -> list[Checked]:
     """Return the chains that are not as they were, checked from their verified ends."""
     known = anchors.READER.newest()  # before the chains are read: they only grow
-    archived = anchors.READER.archived()
     chains = _read_chains(AuditChain.objects.all())
     found = []
     for each in sorted(chains.keys() | known.keys() | after.ends.keys(), key=str):
-        start, row = after.ends.get(each, NOTHING), chains.get(each, NO_CHAIN)
-        anchored = [heads[each] for heads in (known, archived) if each in heads]
-        is_same = (start.length, start.hash) == (row[0].length, row[0].hash)
-        is_same = is_same and not _check_beginning(row[1], anchored)
-        if not is_same or any(
+        start, end = after.ends.get(each, NOTHING), chains.get(each, NOTHING)
+        anchored = [known[each]] if each in known else []
+        if (start.length, start.hash) != (end.length, end.hash) or any(
             line.length > start.length or contradicts(line, start) for line in anchored
         ):
-            found.append(_check_chain(each, row, anchored, start, archive=archive))
+            found.append(_check_chain(each, end, anchored, start))
     return found
 
 
-Row = tuple[End, Beginning]
-NO_CHAIN: Row = (NOTHING, Beginning(chain=NO_MAILBOX))
+def _read_chains(rows: QuerySet[AuditChain]) -> dict[UUID, End]:
+    """Return where each chain ends."""
+    columns = rows.values_list("pk", "length", "head")
+    return {chain: End(length=length, hash=last) for chain, length, last in columns}
 
 
-def _read_chains(rows: QuerySet[AuditChain]) -> dict[UUID, Row]:
-    """Return where each chain ends, and where it begins in the database."""
-    columns = ("pk", "length", "head", "archived", "archived_hash", "archived_seal")
-    return {
-        chain: (
-            End(length=length, hash=last),
-            Beginning(chain=chain, length=archived, hash=archived_hash, seal=seal),
-        )
-        for chain, length, last, archived, archived_hash, seal in rows.values_list(*columns)
-    }
-
-
-def _check_beginning(beginning: Beginning, anchored: list[Head]) -> list[Finding]:
-    """Return the finding that mailhub did not archive all events before the beginning."""
-    said = [head for head in anchored if head.archived]
-    is_ours = beginning.is_ours and not any(
-        head.length == beginning.length and head.hash != beginning.hash for head in anchored
-    )
-    # Only the home that archives has such lines.
-    if is_ours and (not said or beginning.length <= max(head.length for head in said)):
-        return []
-    detail = _("mailhub did not archive all events up to here")
-    return [make_finding(beginning.chain, beginning.length, "removed", detail)]
-
-
-def _check_chain(
-    chain_id: UUID, row: Row, anchored: list[Head], start: End, *, archive: bool
-) -> Checked:
-    """Check one chain from `start`, or from its beginning in the database if that is later.
+def _check_chain(chain_id: UUID, end: End, anchored: list[Head], start: End) -> Checked:
+    """Check one chain from `start`.
 
     1. Each link fits its hash, and the one before it.
     2. The chain ends where its head says.
     3. The anchors agree.
-
-    With `archive` the links before the beginning are read from the archive.
     """
-    checked = _walk_chain(chain_id, row, anchored, start, archive=archive)
-    if not checked.findings:
-        return checked
-    # Events that were archived meanwhile are no finding.
-    now = _read_chains(AuditChain.objects.filter(pk=chain_id)).get(chain_id, NO_CHAIN)
-    if now[1] == row[1]:
-        return checked
-    return _walk_chain(chain_id, now, anchored, start, archive=archive)
-
-
-def _walk_chain(
-    chain_id: UUID, row: Row, anchored: list[Head], start: End, *, archive: bool
-) -> Checked:
-    (length, last), beginning = (row[0].length, row[0].hash), row[1]
-    before = _check_beginning(beginning, anchored) + _check_leftover(beginning)
-    whole = archive or start.length >= beginning.length
-    if not whole:
-        start = End(length=beginning.length, hash=beginning.hash)
-    walk = Walk(chain_id, start, anchored, whole=whole)
-    if start.length < beginning.length:
-        walk.through_archive(beginning)
+    walk = Walk(chain_id, start, anchored)
+    length, last = end.length, end.hash
     # `length` and `last` are used below, as they were read with the last link.
-    for link, length, last in _links(chain_id, after=walk.sequence):  # noqa: B007
+    for link, length, last in read_links(chain_id, after=start.length):  # noqa: B007
         walk.add(link)
-    found = before + walk.findings
-    sequence, previous = walk.sequence, walk.previous
-    longest = max([length, *walk.wanted])
-    if longest > sequence:
-        missing = _missing_at_the_end(longest - sequence)
-        found.append(make_finding(chain_id, sequence + 1, "cut", missing))
-    elif length < start.length:
-        missing = _missing_at_the_end(start.length - length)
-        found.append(make_finding(chain_id, length + 1, "cut", missing))
-    elif (length, last) != (sequence, previous or last):
-        detail = _("the head of the chain names another end")
-        found.append(make_finding(chain_id, sequence, "rewritten", detail))
+    walk.finish(length, last)
     return Checked(
         chain=chain_id,
         looked_at=walk.looked_at,
         skipped=start.length,
-        archived=beginning.length,
-        findings=found,
-        end=End(length=sequence, hash=previous, approved=frozenset(walk.history.approved)),
+        findings=walk.findings,
+        end=End(
+            length=walk.sequence,
+            hash=walk.previous,
+            approved=frozenset(walk.history.approved),
+        ),
     )
 
 
-def _check_leftover(beginning: Beginning) -> list[Finding]:
-    """Return a finding if the database has an event before the beginning: somebody added it."""
-    if beginning.length == 0:
-        return []
-    early = AuditEvent.objects.filter(chain=beginning.chain, sequence__lte=beginning.length)
-    first = early.order_by("sequence").values_list("sequence", flat=True).first()
-    if first is None:
-        return []
-    detail = _("this event is in the archive, and again in the database")
-    return [make_finding(beginning.chain, first, "altered", detail)]
-
-
-def _missing_at_the_end(count: int) -> str:
-    words = ngettext(
-        "%(n)s event is missing at the end", "%(n)s events are missing at the end", count
-    )
-    return words % {"n": count}
-
-
-def _links(chain_id: UUID, *, after: int) -> Iterator[tuple[Link, int, str]]:
+def read_links(
+    chain_id: UUID, *, after: int = 0, until: int | None = None
+) -> Iterator[tuple[Link, int, str]]:
     """Yield the events of a chain in order, with the chain's length and head at that moment.
 
     Each batch is one statement together with the head, so an event that arrives between two batches
     moves both. No lock delays writers meanwhile, as a transaction on SQLite would.
     """
     links = AuditEvent.objects.filter(chain=chain_id).order_by("sequence")
+    if until is not None:
+        links = links.filter(sequence__lte=until)
     rows = links.values_list(*Link._fields, "chain__length", "chain__head")
     full = True
     while full:

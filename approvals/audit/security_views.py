@@ -7,7 +7,6 @@ from accounts.access.signed_in import AuthenticatedRequest, signed_in_page
 from accounts.infra.problems import Problem
 from approvals.audit import log
 from approvals.audit.security import SecurityForm, rows_of
-from approvals.models.audit import PEOPLE
 
 PAGE = 50
 
@@ -22,11 +21,5 @@ def index(request: AuthenticatedRequest) -> HttpResponse:
         logged = form.events(request.GET.get("cursor"), limit=PAGE)
     except Problem:  # an address that somebody typed or cut
         return redirect(f"{request.path}?{form.query}")
-    context = {
-        "form": form,
-        "rows": rows_of(logged),
-        "logged": logged,
-        "archived": log.count_archived([PEOPLE]),
-        "window": log.WINDOW,
-    }
+    context = {"form": form, "rows": rows_of(logged), "logged": logged, "window": log.WINDOW}
     return render(request, "approvals/security_events.html", context)

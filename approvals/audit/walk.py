@@ -1,4 +1,4 @@
-"""The walk along the links of a chain, in the archive and in the database, with its findings."""
+"""The walk along the links of a chain, in the database or in an exported file, with its findings."""
 
 from collections.abc import Iterator
 from uuid import UUID
@@ -6,9 +6,7 @@ from uuid import UUID
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from approvals.audit import archive
 from approvals.audit.anchors import Head
-from approvals.audit.beginnings import Beginning
 from approvals.audit.chain import Link, hash_of
 from approvals.audit.findings import Finding, Wrong, make_finding
 from approvals.audit.orders import History
@@ -18,24 +16,22 @@ from approvals.audit.verified import End
 class Walk:
     """The state of a verification after the links so far.
 
-    `wanted` are the anchored hashes of links that did not come yet. With `whole` every approval
-    before `start` is known.
+    `wanted` are the anchored hashes of links that did not come yet.
     """
 
-    def __init__(self, chain: UUID, start: End, anchored: list[Head], *, whole: bool) -> None:
-        self._chain = chain
+    def __init__(self, chain: UUID, start: End, anchored: list[Head]) -> None:
+        self.chain, self._start = chain, start.length
         self.sequence, self.previous = start.length, start.hash
         self.looked_at = 0
         self.wanted = _hashes_by_length(anchored, after=start.length)
         self.findings = _find_two_anchors(chain, self.wanted)
         self.findings += [other_head(line) for line in anchored if contradicts(line, start)]
-        known = whole and start.hash is not None
-        self.history = History(chain, whole=known, approved=start.approved)
+        self.history = History(chain, whole=start.hash is not None, approved=start.approved)
 
-    def add(self, link: Link, *, file: str = "") -> None:
-        """Take the next link; `file` is its file in the archive."""
+    def add(self, link: Link) -> None:
+        """Take the next link."""
         self.looked_at += 1
-        self.findings += check_link(link, self.sequence, self.previous, file=file)
+        self.findings += _check_link(link, self.sequence, self.previous)
         self.findings += self.history.add_event(link)
         hashes = self.wanted.pop(link.sequence, {link.hash})
         if link.hash not in hashes:
@@ -43,32 +39,24 @@ class Walk:
             self._add_finding(link.sequence, "rewritten", detail)
         self.sequence, self.previous = link.sequence, link.hash
 
-    def through_archive(self, until: Beginning) -> None:
-        """Take the links up to the beginning in the database from the archive."""
-        for part in archive.parts_of(self._chain):
-            if part.last <= self.sequence or part.first > until.length:
-                continue
-            try:
-                for link in part.read(self._chain):
-                    if self.sequence < link.sequence <= until.length:
-                        self.add(link, file=part.name)
-            except archive.Unreadable:
-                detail = _("the archive file %(file)s is damaged") % {"file": part.name}
-                self._add_finding(self.sequence + 1, "altered", detail)
-        if self.sequence < until.length:
-            detail = _("the archive has no events %(first)s to %(last)s") % {
-                "first": self.sequence + 1,
-                "last": until.length,
-            }
-            self._add_finding(self.sequence + 1, "removed", detail)
-            self.history.forget_earlier()
-        elif self.previous != until.hash:
-            detail = _("the archive ends with another event than the database begins after")
-            self._add_finding(until.length, "rewritten", detail)
-        self.sequence, self.previous = until.length, until.hash
+    def finish(self, length: int, last: str | None) -> None:
+        """Take note that no link follows; the chain should have this length and last hash."""
+        longest = max([length, *self.wanted])
+        if longest > self.sequence:
+            self._add_finding(self.sequence + 1, "cut", missing_at_the_end(longest - self.sequence))
+        elif length < self._start:
+            self._add_finding(length + 1, "cut", missing_at_the_end(self._start - length))
+        elif (length, last) != (self.sequence, self.previous or last):
+            detail = _("the head of the chain names another end")
+            self._add_finding(self.sequence, "rewritten", detail)
+
+    def take_findings(self) -> list[Finding]:
+        """Return the findings since the last call."""
+        found, self.findings = self.findings, []
+        return found
 
     def _add_finding(self, sequence: int, wrong: Wrong, detail: str) -> None:
-        self.findings.append(make_finding(self._chain, sequence, wrong, detail))
+        self.findings.append(make_finding(self.chain, sequence, wrong, detail))
 
 
 def other_head(head: Head) -> Finding:
@@ -97,19 +85,28 @@ def _find_two_anchors(chain_id: UUID, wanted: dict[int, set[str]]) -> list[Findi
     ]
 
 
-def check_link(
-    link: Link, sequence: int, previous: str | None, *, file: str = ""
-) -> Iterator[Finding]:
+def misplaced(link: Link) -> Finding:
+    return make_finding(link.chain_id, link.sequence, "altered", _("it is not in its place"))
+
+
+def missing_at_the_end(count: int) -> str:
+    words = ngettext(
+        "%(n)s event is missing at the end", "%(n)s events are missing at the end", count
+    )
+    return words % {"n": count}
+
+
+def _check_link(link: Link, sequence: int, previous: str | None) -> Iterator[Finding]:
     """Yield the defects of a link after the one with this sequence number and hash."""
-    where = f" ({file})" if file else ""
-    if link.sequence != sequence + 1:
+    if link.sequence > sequence + 1:
         count = link.sequence - sequence - 1
         missing = ngettext("%(n)s event is missing", "%(n)s events are missing", count)
-        missing %= {"n": count}
-        yield make_finding(link.chain_id, sequence + 1, "removed", missing + where)
+        yield make_finding(link.chain_id, sequence + 1, "removed", missing % {"n": count})
+    elif link.sequence <= sequence:  # only in a file: the database sorts them
+        yield misplaced(link)
     if hash_of(link) != link.hash:
         detail = _("it does not match its hash")
-        yield make_finding(link.chain_id, link.sequence, "altered", detail + where)
+        yield make_finding(link.chain_id, link.sequence, "altered", detail)
     elif link.sequence == sequence + 1 and previous not in (None, link.previous):
         detail = _("it does not follow the event before it")
-        yield make_finding(link.chain_id, link.sequence, "rewritten", detail + where)
+        yield make_finding(link.chain_id, link.sequence, "rewritten", detail)

@@ -90,14 +90,12 @@ def event_of(link: AuditEvent) -> str | None:
 def steps_of(action_id: UUID, *, until: int | None = None) -> list[Step]:
     """Return the steps of an action in their order, up to this place in the chain.
 
-    The number of a step, from 1, is its `sequence` for programs. If the first events of an ended
-    action are in the archive only, the list is empty: the others would get wrong numbers.
+    The number of a step, from 1, is its `sequence` for programs.
     """
     links = AuditEvent.objects.filter(action_id=action_id, event__in=_OF_LINKS)
     if until is not None:
         links = links.filter(sequence__lte=until)
-    found = as_steps(list(links.order_by("sequence")))
-    return found if found and found[0].link.event == "created" else []
+    return as_steps(list(links.order_by("sequence")))
 
 
 def as_steps(links: Sequence[AuditEvent]) -> list[Step]:

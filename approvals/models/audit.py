@@ -14,17 +14,13 @@ PEOPLE = uuid.UUID(int=1)
 class AuditChain(models.Model):
     """The head of a chain; its row lock makes writers wait for each other.
 
-    Its id is the id of the mailbox, PEOPLE or NO_MAILBOX. The first `archived` events are only in the
-    archive; `archived_hash` is the hash of the last of them, and `archived_seal` signs both.
+    Its id is the id of the mailbox, PEOPLE or NO_MAILBOX.
     """
 
     id = models.UUIDField(primary_key=True, editable=False)
     mailbox = models.OneToOneField(Mailbox, models.PROTECT, null=True, related_name="+")
     length = models.PositiveBigIntegerField(default=0)
     head = models.CharField(max_length=64, default="0" * 64)
-    archived = models.PositiveBigIntegerField(default=0, db_default=0)
-    archived_hash = models.CharField(max_length=64, default="0" * 64, db_default="0" * 64)
-    archived_seal = models.CharField(max_length=64, default="", db_default="")
 
     def __str__(self) -> str:
         return f"{self.id}: {self.length}"

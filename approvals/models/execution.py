@@ -15,8 +15,7 @@ class Attempt(models.Model):
     `proof` is the kind of the proof that it sent nothing; empty if nothing proves that.
     `notes` name the objects at the provider that the send uses, such as the id of a draft. They are
     those of the Preparation at the moment when the wire started. `ruled_at` is the time of a
-    person's ruling that it was not sent. `claim_seal` replaces the audit event of its claim when that
-    event is only in the archive.
+    person's ruling that it was not sent.
     """
 
     class Phase(models.TextChoices):
@@ -45,7 +44,6 @@ class Attempt(models.Model):
     notes = models.JSONField(null=True)
     ruled_at = models.DateTimeField(null=True)
     ended_at = models.DateTimeField(null=True)
-    claim_seal = models.CharField(max_length=64, default="", db_default="", editable=False)
 
     class Meta:
         ordering = ["fence"]

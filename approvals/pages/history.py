@@ -64,13 +64,8 @@ def load_history(action: PendingAction) -> list[Past]:
         for change in rule_changes_of(action)
     ]
     events = list(
-        AuditEvent.objects.filter(action_id=action.pk, event__in=("created", *TOLD)).order_by(
-            "at", "pk"
-        )
+        AuditEvent.objects.filter(action_id=action.pk, event__in=TOLD).order_by("at", "pk")
     )
-    if all(event.event != "created" for event in events):
-        found.append(Past(at=action.created_at, sort="archived", what=None))
-    events = [event for event in events if event.event != "created"]
     people = User.objects.in_bulk(
         {key for event in events if (key := owner_id(event.actor))}
         | {key for event in events for key in _people_of(event)}

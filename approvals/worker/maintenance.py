@@ -47,7 +47,6 @@ from approvals.worker import (
     void,
 )
 from approvals.worker.background import Background
-from approvals.worker.retention_chore import archive_events
 from approvals.worker.steady_clock import SteadyClock
 
 log = structlog.get_logger(__name__)
@@ -86,7 +85,6 @@ def sweep(*, resident: bool = False) -> datetime | None:
         _run(chore)
         there_is, next_due = _questions(kept=kept)
     _run(_anchor)
-    _run(archive_events)
     if time.monotonic() >= _others_due() and _may_end(resident):
         _run(purge_others)
     return next_due

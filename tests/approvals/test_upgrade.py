@@ -22,6 +22,12 @@ executor.loader.build_graph()
 executor.migrate([("approvals", "0026_escalation")])
 """
 
+FORMER_GUARD = """
+CREATE TRIGGER auditevent_archived_first BEFORE DELETE ON approvals_auditevent WHEN NOT EXISTS (
+    SELECT 1 FROM approvals_auditchain AS c WHERE c.id = OLD.chain_id AND OLD.sequence < c.archived)
+BEGIN SELECT RAISE(ABORT, 'no'); END
+"""
+
 
 def test_upgraded_installation_has_the_tables_of_a_new_one(tmp_path: Path) -> None:
     new, upgraded = tmp_path / "new", tmp_path / "upgraded"
@@ -59,3 +65,36 @@ def test_database_with_bytes_in_a_bucket_is_refused_unchanged(tmp_path: Path) ->
     assert refused.returncode != 0
     assert "Some messages are in a bucket." in refused.stderr
     assert schema(tmp_path)["approvals_blob"] == before["approvals_blob"]
+
+
+def test_database_without_its_archived_events_is_refused_unchanged(tmp_path: Path) -> None:
+    assert manage(tmp_path, "migrate", "approvals", "0044", **KEYS).returncode == 0
+    before = schema(tmp_path)
+    row = {"id": "0" * 32, "length": 3, "head": "2" * 64, "archived": 1, "archived_hash": "1" * 64}
+    event = {
+        "chain_id": "0" * 32,
+        "sequence": 1,
+        "at": "2026-01-01",
+        "event": "paused",
+        "actor": "command",
+    }
+    event |= {"data": "{}", "previous": "0" * 64, "hash": "1" * 64}
+    insert(tmp_path, "approvals_auditchain", row)
+    with closing(sqlite3.connect(tmp_path / "mailhub.sqlite3")) as database:
+        database.execute(FORMER_GUARD)
+
+    refused = manage(tmp_path, "migrate", **KEYS)
+
+    assert refused.returncode != 0
+    assert "1 audit events are only in the files of the archive" in refused.stderr
+    assert schema(tmp_path)["approvals_auditchain"] == before["approvals_auditchain"]
+    insert(tmp_path, "approvals_auditevent", event)
+    assert manage(tmp_path, "migrate", **KEYS).returncode == 0
+    assert not {"archived", "archived_hash"} & schema(tmp_path)["approvals_auditchain"].keys()
+    assert "auditevent_archived_first" not in schema(tmp_path)
+
+
+def insert(home: Path, table: str, row: dict[str, object]) -> None:
+    with closing(sqlite3.connect(home / "mailhub.sqlite3")) as database, database:
+        names, marks = ", ".join(row), ", ".join("?" * len(row))
+        database.execute(f"INSERT INTO {table} ({names}) VALUES ({marks})", [*row.values()])

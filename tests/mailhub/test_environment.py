@@ -69,11 +69,23 @@ def test_invalid_value_stops_the_start_with_one_line(
     assert not value or value not in line, "what was given may be a secret"
 
 
-@pytest.mark.parametrize("name", ["MAILHUB_CONTENT_STORE", "MAILHUB_S3_BUCKET"])
-def test_setting_that_is_gone_stops_the_start(bare: pytest.MonkeyPatch, name: str) -> None:
-    for each, value in (KEYS | {name: "s3"}).items():
-        bare.setenv(each, value)
-    with pytest.raises(SystemExit, match=f"{name}: is gone.*move_content"):
+@pytest.mark.parametrize(
+    ("name", "value", "harmless", "says"),
+    [
+        ("MAILHUB_CONTENT_STORE", "s3", "database", "move_content"),
+        ("MAILHUB_S3_BUCKET", "s3", "", "move_content"),
+        ("MAILHUB_AUDIT_RETENTION_DAYS", "365", "0", "keep the files of the archive"),
+        ("MAILHUB_AUDIT_ARCHIVE", "/srv/audit", "", "keep the files of the archive"),
+    ],
+)
+def test_setting_that_is_gone_stops_the_start(
+    bare: pytest.MonkeyPatch, name: str, value: str, harmless: str, says: str
+) -> None:
+    for each, given in (KEYS | {name: harmless}).items():
+        bare.setenv(each, given)
+    load()
+    bare.setenv(name, value)
+    with pytest.raises(SystemExit, match=f"{name}: is gone.*{says}"):
         load()
 
 

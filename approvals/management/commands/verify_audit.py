@@ -1,9 +1,11 @@
+from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.db.models import Sum
 
 from approvals.audit import proof, verified
+from approvals.audit.export import ExportedAudit
+from approvals.audit.findings import Finding
 from approvals.models import AuditChain
 
 
@@ -11,37 +13,49 @@ class Command(BaseCommand):
     help = "Checks every audit chain and names what was altered, removed, cut at the end or rewritten; then anchors."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument(
+        which = parser.add_mutually_exclusive_group()
+        which.add_argument(
             "--continue",
             action="store_true",
             dest="only_new",
             help="check only what was added since the last verification without findings",
         )
-
-        parser.add_argument(
-            "--archive",
-            action="store_true",
-            help="check the archived events too, in MAILHUB_AUDIT_ARCHIVE",
-        )
+        which.add_argument("--file", help="check only this file of export_audit")
 
     def handle(
-        self, *args: Any, only_new: bool = False, archive: bool = False, **options: Any
+        self, *args: Any, only_new: bool = False, file: str | None = None, **options: Any
     ) -> None:
+        if file is not None:
+            self._check_file(file)
+            return
         before = verified.load() if only_new else None
         if only_new and before is None:
             self.stderr.write("No earlier verification with our signature: all events are checked.")
-        done = proof.examine(before, archive=archive)
+        done = proof.examine(before)
         for found in done.findings:
-            self.stdout.write(f"{found.chain} event {found.sequence} {found.wrong}: {found.detail}")
+            self._say(found)
         if done.findings:
             raise CommandError(f"The audit is not what it was: {len(done.findings)} findings.")
         proof.anchor()
         verified.store(done.verified)
         chains = AuditChain.objects.count()
-        archived = AuditChain.objects.aggregate(number=Sum("archived"))["number"]
         which = "new events" if before else "events"
         self.stdout.write(f"{done.looked_at} {which} in {chains} chains are what they were.")
-        if archived and not archive:
-            self.stdout.write(
-                f"{archived} older events are in the archive. Check them with --archive."
-            )
+
+    def _check_file(self, file: str) -> None:
+        count = 0
+        try:
+            with Path(file).open(encoding="ascii", errors="replace", newline="\n") as lines:
+                exported = ExportedAudit(lines)
+                for count, found in enumerate(exported.check(), start=1):  # noqa: B007
+                    self._say(found)
+        except OSError as error:
+            raise CommandError(f"{file}: {error.strerror}.") from error
+        if count:
+            raise CommandError(f"The file is not what mailhub wrote: {count} findings.")
+        self.stdout.write(
+            f"{exported.events} events in {exported.chains} chains are what they were."
+        )
+
+    def _say(self, found: Finding) -> None:
+        self.stdout.write(f"{found.chain} event {found.sequence} {found.wrong}: {found.detail}")
