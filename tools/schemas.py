@@ -344,6 +344,7 @@ class ReplyEmail(MailParameters):
     message_id: MessageId
     comment: Body
     reply_all: bool = False
+    save_to_sent_items: bool = True
     attachments: Attachments = []
 
 
@@ -351,6 +352,7 @@ class ForwardEmail(MailParameters):
     message_id: MessageId
     to: Recipients
     comment: Annotated[str, Field(max_length=100_000), AfterValidator(body_text)] | None = None
+    save_to_sent_items: bool = True
 
 
 class SendDraft(MailParameters):

@@ -101,6 +101,8 @@ def _replace_access(
         before.get(name) != secrets.get(name) for name in OF_ACCOUNT
     ):
         mailbox.generation += 1
+        mailbox.sent_folder = mailbox.drafts_folder = ""
+        mailbox.sent_copies, mailbox.provider_files_copies = Mailbox.SentCopies.AUTOMATIC, None
     mailbox.provider = provider
     mailbox.scopes = scopes
     mailbox.status = Mailbox.Status.ACTIVE
@@ -118,6 +120,10 @@ def _replace_access(
             "credentials",
             "credentials_version",
             "generation",
+            "sent_folder",
+            "drafts_folder",
+            "sent_copies",
+            "provider_files_copies",
         ]
     )
 

@@ -20,7 +20,9 @@ class Mailbox(models.Model):
 
     `credentials` is a record of `accounts.infra.credentials`, bound to this row. `generation` counts
     how often the mailbox was disconnected, or connected to another account or server: an approval
-    holds for one generation.
+    holds for one generation. `sent_folder` and `drafts_folder` are the folders that a manager chose on
+    an IMAP server; empty: by role. `provider_files_copies` is what mailhub has seen after a send: that
+    the provider put its own copy into Sent, or that it did not.
     `sender_is_mailbox` is `own_mail.sender_is_mailbox`, if it was read with the row.
     """
 
@@ -38,6 +40,11 @@ class Mailbox(models.Model):
         PAUSED = "paused", _("paused")
         DISCONNECTED = "disconnected", _("disconnected")
 
+    class SentCopies(models.TextChoices):
+        AUTOMATIC = "automatic", _("Automatic: mailhub looks whether the provider saves it")
+        MAILHUB = "mailhub", _("mailhub saves it")
+        PROVIDER = "provider", _("The provider saves it")
+
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     address = models.EmailField(max_length=254)
     name = models.CharField(max_length=255, blank=True)
@@ -49,6 +56,15 @@ class Mailbox(models.Model):
     scopes = models.JSONField(default=list)
     created_at = models.DateTimeField(auto_now_add=True)
     checked_at = models.DateTimeField(null=True)
+    sent_folder = models.CharField(max_length=500, blank=True, db_default="")
+    drafts_folder = models.CharField(max_length=500, blank=True, db_default="")
+    sent_copies = models.CharField(
+        max_length=16,
+        choices=SentCopies.choices,
+        default=SentCopies.AUTOMATIC,
+        db_default=SentCopies.AUTOMATIC,
+    )
+    provider_files_copies = models.BooleanField(null=True)
 
     class Meta:
         verbose_name_plural = "mailboxes"
@@ -65,6 +81,13 @@ class Mailbox(models.Model):
 
     def __str__(self) -> str:
         return self.address
+
+    @property
+    def gets_copies_from_provider(self) -> bool:
+        """Return True if the provider itself puts a copy of each sent mail into Sent."""
+        if self.sent_copies == self.SentCopies.AUTOMATIC:
+            return bool(self.provider_files_copies)
+        return self.sent_copies == self.SentCopies.PROVIDER
 
     @property
     def domain(self) -> str:

@@ -182,7 +182,7 @@ def by_imap(request: AuthenticatedRequest) -> HttpResponse:
         # The page does not name the person who manages it.
         return _render_imap(request, form, status=403, refused=TAKEN)
     messages.success(request, _("%(address)s is connected.") % {"address": mailbox.address})
-    return redirect(f"{reverse('mailboxes')}?connected={mailbox.pk}")
+    return redirect("folders", mailbox.pk)
 
 
 def _render_imap(

@@ -48,6 +48,7 @@ MAILBOX_WORDS: Words = {
     "mailbox_connected": _("Mailbox connected"),
     "mailbox_reconnected": _("Mailbox reconnected"),
     "mailbox_disconnected": _("Mailbox disconnected"),
+    "folders_chosen": _("Folders and copies changed"),
     "mailbox_refused": _("The server refused the sign-in: it must be reconnected"),
     "paused": _("Paused"),
     "resumed": _("Resumed"),

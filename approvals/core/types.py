@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, runtime_checkable
 from uuid import UUID
 
@@ -293,8 +293,18 @@ class Kind(Protocol):
         ...
 
     def settle(self, approved: ApprovedAction) -> None:
-        """Do idempotent work after success, such as the copy in Sent; raises to be called again."""
+        """Do idempotent work after success, such as the copy in Sent; raises to be called again,
+        and NotYet to be called again at a time of its own.
+        """
         ...
+
+
+class NotYet(Exception):
+    """Nothing failed, but a part of the work after a send can only be done later."""
+
+    def __init__(self, wait: timedelta) -> None:
+        super().__init__(wait)
+        self.wait = wait
 
 
 @runtime_checkable

@@ -16,7 +16,7 @@ from django.db.models.functions import Now
 from accounts.infra.compiled_sql import Update, commit_soon, slot
 from approvals.audit import chain
 from approvals.core.kinds import get_kind
-from approvals.core.types import Compares, LeaseLost
+from approvals.core.types import Compares, LeaseLost, NotYet
 from approvals.lifecycle.backoff import retry_wait
 from approvals.lifecycle.load import read_from, with_content
 from approvals.models import PendingAction
@@ -83,6 +83,9 @@ def settle_one(action_id: UUID) -> None:
     try:
         kind.settle(approved)
         differs = kind.compare_effect(approved) if isinstance(kind, Compares) else ()
+    except NotYet as later:
+        _end_try(read.action, tries, wait=later.wait)
+        return
     except Exception:  # the mail was sent; only the work after it failed
         log.exception("settle_failed", action=str(action_id), count=tries)
         _end_try(read.action, tries)
@@ -114,10 +117,11 @@ def _record_difference(action: PendingAction, differs: Sequence[str]) -> None:
 
 
 @transaction.atomic
-def _end_try(action: PendingAction, tries: int) -> None:
+def _end_try(action: PendingAction, tries: int, *, wait: timedelta | None = None) -> None:
     mine = PendingAction.objects.filter(pk=action.pk, settle_tries=tries, unsettled_at=None)
     if tries < TRIES:
-        mine.update(settle_at=Now() + max(retry_wait(tries), SHORTEST_WAIT), settling_until=None)
+        wait = wait or max(retry_wait(tries), SHORTEST_WAIT)
+        mine.update(settle_at=Now() + wait, settling_until=None)
     elif mine.update(settle_at=None, settling_until=None, unsettled_at=Now()):
         chain.record(
             mailbox=action.mailbox_id,

@@ -117,6 +117,8 @@ PAGES: dict[str, tuple[str, str, dict[str, Any], Role]] = {
         {**RULES, "daily_cap": 5},
         Role.MANAGER,
     ),
+    "see the folders": ("get", "/mailboxes/{mailbox}/folders/", {}, Role.MANAGER),
+    "choose folders": ("post", "/mailboxes/{mailbox}/folders/", {}, Role.MANAGER),
     "see the texts": ("get", "/mailboxes/{mailbox}/texts/", {}, Role.MANAGER),
     "see a text": ("get", "/mailboxes/{mailbox}/texts/{text}/", {}, Role.MANAGER),
     "change a text": (
@@ -149,9 +151,11 @@ PAGES: dict[str, tuple[str, str, dict[str, Any], Role]] = {
     "leave": ("post", "/mailboxes/{mailbox}/members/{person}/remove/", {}, Role.VIEWER),
     "disconnect": ("post", "/mailboxes/{mailbox}/disconnect/", {}, Role.MANAGER),
 }
-# Refused with another status than 403 although the role suffices: there is nothing to undo, and no
-# HTML to show.
+# Refused with another status than 403 although the role suffices: there is nothing to undo, no HTML
+# to show, and no folder to choose on a server that is not IMAP.
 OTHERWISE = {
+    "see the folders": 404,
+    "choose folders": 404,
     "undo": 409,
     "look at its body": 404,
     "look at the conversation": 404,

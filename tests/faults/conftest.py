@@ -71,6 +71,7 @@ def mailbox(alice: User, world: World) -> Mailbox:
         id=mailbox_id,
         address=ADA,
         provider="imap",
+        provider_files_copies=False,  # as after its first mail
         credentials=credentials.encrypt(access.as_secrets(), mailbox_id=mailbox_id),
         scopes=["read", "send"],
     )

@@ -311,8 +311,8 @@ class Sender(Protocol):
 
     def save_sent_copy(
         self, source: bytes, message_id: str, *, check_lease: Callable[[], None] = always_held
-    ) -> None:
-        """Put the copy into Sent unless it is there already.
+    ) -> int:
+        """Put the copy into Sent unless it is there already; return how many were there.
 
         `check_lease` is called directly before the copy is put there, and raises LeaseLost if
         another process may be doing it.

@@ -80,8 +80,8 @@ class ComposedProvider:
 
     def save_sent_copy(
         self, source: bytes, message_id: str, *, check_lease: Callable[[], None] = always_held
-    ) -> None:
-        self.sender.save_sent_copy(source, message_id, check_lease=check_lease)
+    ) -> int:
+        return self.sender.save_sent_copy(source, message_id, check_lease=check_lease)
 
     @property
     def can_find_sent(self) -> bool:

@@ -17,6 +17,7 @@ from approvals.core.types import (
     ApprovedAction,
     Changes,
     EditField,
+    NotYet,
     Outcome,
     PreviewWarning,
     Proof,
@@ -47,6 +48,7 @@ from tools.providers.errors import (
 )
 from tools.providers.notes import DraftNotes
 from tools.sending import revisions
+from tools.sending.copies import keep_copy
 from tools.sending.payload import Kind, MailPayload
 from tools.sending.purpose import explain_mail
 from tools.sending.surroundings import find_later, remember_acquaintances
@@ -200,11 +202,11 @@ class SendMail:
         if not (payload.save_to_sent_items or marks or payload.draft):
             return
         provider = provider_for(mailbox)
-        failed: list[ProviderError] = []
+        failed: list[ProviderError | NotYet] = []
         if payload.save_to_sent_items:
             try:
-                _save_copy(provider, approved, payload)
-            except ProviderError as error:
+                keep_copy(provider, approved, payload)
+            except (ProviderError, NotYet) as error:
                 failed.append(error)
         if marks:
             try:
@@ -219,7 +221,7 @@ class SendMail:
             except ProviderError as error:
                 failed.append(error)
         if failed:
-            raise failed[0]
+            raise min(failed, key=lambda error: isinstance(error, NotYet))
 
     def compare_effect(self, approved: ApprovedAction) -> tuple[str, ...] | None:
         """Return the differences between the copy in Sent and the approved mail."""
@@ -302,16 +304,6 @@ def refuse_what_cannot_leave(mailbox: Mailbox, payload: MailPayload, source: byt
         raise Problem(
             "too_large" if error.code == "too_large" else "invalid_input", error.detail
         ) from None
-
-
-def _save_copy(provider: MailProvider, approved: ApprovedAction, payload: MailPayload) -> None:
-    left_at = (
-        datetime.fromisoformat(approved.receipt["at"]) if approved.receipt else datetime.now(UTC)
-    )
-    copy = add_date(
-        approved.blob(payload.source_sha256), date=format_datetime(left_at), bcc=payload.bcc
-    )
-    provider.save_sent_copy(copy, approved.message_id, check_lease=approved.wire_started)
 
 
 def _remove_draft(provider: MailProvider, mailbox: Mailbox, payload: MailPayload) -> None:

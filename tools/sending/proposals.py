@@ -81,8 +81,7 @@ def send_email(
     """Preview a new message, or propose it to a person."""
 
     def compose() -> Composed:
-        if not parameters.save_to_sent_items:
-            _without_copy(mailbox)
+        _check_copy(mailbox, parameters.save_to_sent_items)
         request = Request(
             from_address=mailbox.address,
             from_name=mailbox.name,
@@ -108,6 +107,7 @@ def reply_email(
     """
 
     def compose() -> Composed:
+        _check_copy(mailbox, parameters.save_to_sent_items)
         with map_errors(mailbox):
             provider = provider_of(caller, mailbox)
             original = as_original(provider.read_message(parameters.message_id, body=True))
@@ -137,6 +137,7 @@ def reply_email(
             attachments=load_attachments(caller, parameters.attachments),
             in_reply_to=parent(original),
             references=chain(original),
+            save_to_sent=parameters.save_to_sent_items,
         )
         return Composed(
             request=request,
@@ -157,6 +158,7 @@ def forward_email(
     """Preview or propose a forward with the original's attachments, byte for byte."""
 
     def compose() -> Composed:
+        _check_copy(mailbox, parameters.save_to_sent_items)
         with map_errors(mailbox):
             provider = provider_of(caller, mailbox)
             message = provider.read_message(parameters.message_id, body=True)
@@ -173,6 +175,7 @@ def forward_email(
             content=forward_content(comment, original),
             attachments=attachments,
             references=chain(original),
+            save_to_sent=parameters.save_to_sent_items,
         )
         return Composed(
             request=request,
@@ -326,11 +329,13 @@ def _payload(
     )
 
 
-def _without_copy(mailbox: Mailbox) -> None:
-    """Raise Problem if the mailbox always keeps a copy, so that nobody approves an
-    impossible mail.
+def _check_copy(mailbox: Mailbox, is_wanted: bool) -> None:
+    """Raise Problem if no copy is wanted and the mailbox always keeps one, so that nobody approves
+    an impossible mail.
     """
-    if provider_for(mailbox).always_keeps_copy:
+    if is_wanted:
+        return
+    if mailbox.gets_copies_from_provider or provider_for(mailbox).always_keeps_copy:
         raise Problem(
             "invalid_input",
             "This mailbox keeps a copy of everything it sends.",
@@ -388,6 +393,8 @@ def request_digest(tool: str, parameters: SendingParameters) -> str:
     asked = parameters.model_dump(mode="json", exclude={"mailbox", "idempotency_key", "confirm"})
     # A member that was added later counts only if it is given: the digests of keys that are stored
     # stay valid.
+    if tool != "send_email" and asked.get("save_to_sent_items"):
+        asked.pop("save_to_sent_items")
     for name in ("replaces", "reason", "metadata", "callback_url", "send_at"):
         if not asked.get(name, "") and (tool, name) != ("send_email", "send_at"):
             asked.pop(name, None)

@@ -1,12 +1,13 @@
 from django.urls import path
 
-from tools.surfaces import file_views, views
+from tools.surfaces import file_views, folder_views, views
 
 urlpatterns = [
     path("compose/", views.compose, name="compose"),
     path("drafts/", views.drafts, name="drafts"),
     path("drafts/delete/", views.delete_draft, name="delete_draft"),
     path("drafts/send/", views.send_draft, name="send_draft"),
+    path("mailboxes/<uuid:mailbox_id>/folders/", folder_views.folders, name="folders"),
     path("commands/", views.commands, name="commands"),
     path("actions/<uuid:action_id>/conversation/", views.conversation, name="conversation"),
     path("actions/<uuid:action_id>/recipients/", views.recipients, name="recipients"),

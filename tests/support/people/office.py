@@ -126,6 +126,7 @@ def opened(dovecot: Dovecot) -> Iterator[Office]:
             address=ada,
             name="Ada Lovelace",
             provider="imap",
+            provider_files_copies=False,  # as after its first mail
             credentials=credentials.encrypt(access.as_secrets(), mailbox_id=mailbox_id),
         )
         Membership.objects.create(mailbox=mailbox, user=user, role=Role.MANAGER)

@@ -306,10 +306,12 @@ class MemoryProvider:
 
     def save_sent_copy(
         self, source: bytes, message_id: str, *, check_lease: Callable[[], None] = always_held
-    ) -> None:
-        if not self.find_sent(message_id):
-            check_lease()
-            self._server.folder(self._address, "sent").append(Stored(source=source, unread=False))
+    ) -> int:
+        if self.find_sent(message_id):
+            return 1
+        check_lease()
+        self._server.folder(self._address, "sent").append(Stored(source=source, unread=False))
+        return 0
 
     def _id(self, role: str, index: int) -> str:
         """Return an id that is invalid in another mailbox, as with every provider."""

@@ -54,8 +54,9 @@ class GmailSender:
 
     def save_sent_copy(
         self, source: bytes, message_id: str, *, check_lease: Callable[[], None] = always_held
-    ) -> None:
+    ) -> int:
         """Do nothing, because Gmail keeps the copy itself."""
+        return 1
 
     def mark(self, message_id: str, flag: Literal["answered", "forwarded"]) -> None:
         """Check the id only: Gmail shows the conversation, so there is no flag to set."""

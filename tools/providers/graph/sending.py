@@ -88,8 +88,9 @@ class GraphSender:
 
     def save_sent_copy(
         self, source: bytes, message_id: str, *, check_lease: Callable[[], None] = always_held
-    ) -> None:
+    ) -> int:
         """Do nothing, because Exchange keeps the copy itself."""
+        return 1
 
     def mark(self, message_id: str, flag: Literal["answered", "forwarded"]) -> None:
         body = {"singleValueExtendedProperties": [{"id": LAST_VERB, "value": VERBS[flag]}]}

@@ -80,9 +80,7 @@ class ImapDrafts:
             session.client.uid_expunge([uid])
 
     def _uid_by_message_id(self, session: Session, message_id: str) -> int:
-        found = None
         if SAFE_MESSAGE_ID.fullmatch(message_id):
-            found = self._mailbox.find_by_id(session, "Message-ID", message_id, "UNDELETED")
-        if found is None:
-            raise NotFound(NOT_A_DRAFT)
-        return found[0]
+            for uid in self._mailbox.find_by_id(session, "Message-ID", message_id, "UNDELETED"):
+                return uid
+        raise NotFound(NOT_A_DRAFT)

@@ -18,7 +18,7 @@ class ImapEvidence:
     def find_sent(self, message_id: str) -> str | None:
         with self._mailbox.session() as session:
             self._mailbox.select(session, self._mailbox.find_folder(session, "sent"))
-            return self._mailbox.find_sent_as(session, message_id)
+            return next(iter(self._mailbox.find_sent_as(session, message_id)), None)
 
     def differs_in_sent(self, message_id: str, envelope: Envelope) -> tuple[str, ...]:
         return ()  # no draft was prepared, so nobody could change it

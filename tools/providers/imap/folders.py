@@ -1,7 +1,7 @@
 """The folders of a mailbox by their role, and the creation of a missing one."""
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from imapclient import IMAPClient
@@ -28,12 +28,13 @@ class ListedFolder:
     role: str
 
 
-def list_folders(session: Session) -> list[ListedFolder]:
+def list_folders(session: Session, chosen: Mapping[str, str]) -> list[ListedFolder]:
     """Return the folders that hold mail.
 
-    The first folder with a flag of RFC 6154 has the role. If no folder has the flag, it is the one
-    with a usual name directly under the personal namespace or INBOX: deeper ones belong to other
-    accounts and archives.
+    The folder that a person chose for a role has it, as long as it is there. Else it is the first
+    folder with a flag of RFC 6154. If no folder has the flag, it is the one with a usual name
+    directly under the personal namespace or INBOX: deeper ones belong to other accounts and
+    archives.
     """
     listed = [
         (str(name), (delimiter or b"/").decode(), set(flags))
@@ -41,8 +42,13 @@ def list_folders(session: Session) -> list[ListedFolder]:
         if not HOLDS_NOTHING & set(flags)
     ]
     roles = {name: "inbox" for name, _, _ in listed if name.upper() == "INBOX"}
+    names = {name for name, _, _ in listed} - roles.keys()
+    taken = {role: name for role, name in chosen.items() if name in names}
+    roles |= {name: role for role, name in taken.items()}
     prefix = _read_prefix(session)
     for role, flag in SPECIAL_USE.items():
+        if role in taken:
+            continue
         flagged = [name for name, _, flags in listed if flag in flags]
         named = sorted(
             (rank, name)

@@ -1,7 +1,7 @@
 """A mailbox on an IMAP server: sessions, folders by role, and finding messages in them."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
@@ -16,7 +16,13 @@ from tools.mail.message import lenient
 from tools.providers.base import role_of
 from tools.providers.errors import NotAuthorized, NotFound, Refused, Unavailable
 from tools.providers.imap import message_ids
-from tools.providers.imap.folders import CREATED, HOLDS_NOTHING, create_folder, list_folders
+from tools.providers.imap.folders import (
+    CREATED,
+    HOLDS_NOTHING,
+    ListedFolder,
+    create_folder,
+    list_folders,
+)
 from tools.providers.imap.message_ids import Place
 from tools.providers.imap.search import Criterion, Text, arguments
 from tools.providers.imap.sessions import POOL, Session
@@ -48,10 +54,19 @@ NO_DRAFTS = translatable(
 class ImapMailbox:
     """One mailbox on an IMAP server: its sessions, folders, ids and searches."""
 
-    def __init__(self, access: ImapAccess, *, mailbox_id: UUID, key: object) -> None:
+    def __init__(
+        self,
+        access: ImapAccess,
+        *,
+        mailbox_id: UUID,
+        key: object,
+        chosen: Mapping[str, str] | None = None,
+    ) -> None:
+        """Take the names of folders that a person chose, by role."""
         self.access = access
         self._mailbox_id = mailbox_id
         self.key = key
+        self._chosen = chosen or {}
 
     @contextmanager
     def session(self, *, uploaded: int = 0) -> Iterator[Session]:
@@ -125,6 +140,9 @@ class ImapMailbox:
         place = Place(folder=session.folder or "", uid_validity=session.uid_validity, uid=uid)
         return message_ids.encode(place, self._mailbox_id)
 
+    def list_folders(self, session: Session) -> list[ListedFolder]:
+        return list_folders(session, self._chosen)
+
     def find_folder(self, session: Session, folder: str, *, creates: bool = False) -> str:
         """Return the name of the folder; `creates` makes the one of a missing role."""
         role = role_of(folder)
@@ -134,7 +152,7 @@ class ImapMailbox:
             if UNSAFE_ARGUMENT.search(folder):
                 raise NotFound(NO_FOLDER)
             return folder
-        for listed in list_folders(session):
+        for listed in self.list_folders(session):
             if listed.role == role:
                 return listed.name
         if creates and role in CREATED:
@@ -205,33 +223,33 @@ class ImapMailbox:
         row = session.client.fetch([uid], ["FLAGS"]).get(uid)
         return row is not None and rb"\Deleted" not in row[b"FLAGS"]
 
-    def find_sent_as(self, session: Session, message_id: str) -> str | None:
-        """Return the Message-ID of the message in the selected folder that was sent with
-        this one.
+    def find_sent_as(self, session: Session, message_id: str) -> list[str]:
+        """Return the Message-IDs of the messages in the selected folder that were sent with this
+        one.
         """
         if not SAFE_MESSAGE_ID.fullmatch(message_id):
             raise Refused("invalid_message_id")
+        found: dict[int, str] = {}
         for header in ID_HEADERS:
-            found = self.find_by_id(session, header, message_id)
-            if found:
-                return found[1] or message_id
-        return None
+            found |= self.find_by_id(session, header, message_id)
+        return [own_id or message_id for own_id in found.values()]
 
     def find_by_id(
         self, session: Session, header: str, message_id: str, *more: Criterion
-    ) -> tuple[int, str] | None:
-        """Return the UID of the newest message in the selected folder that has this id in the
-        header, and its Message-ID.
+    ) -> dict[int, str]:
+        """Return the UIDs of the messages in the selected folder that have this id in the header,
+        the newest first, with their Message-IDs.
 
         The headers are compared here, because a server may find messages without the id.
         """
         uids = sorted(_search(session, ["HEADER", header, Text(message_id), *more]))[-COMPARED:]
         rows = session.client.fetch(uids, [f"BODY.PEEK[HEADER.FIELDS ({' '.join(ID_HEADERS)})]"])
+        found: dict[int, str] = {}
         for uid in reversed(uids):
             block = lenient.headers(body_of(rows.get(uid, {})))
             if lenient.decode_text(block[header]) == message_id:
-                return uid, lenient.decode_text(block["Message-ID"])
-        return None
+                found[uid] = lenient.decode_text(block["Message-ID"])
+        return found
 
     def read_message_id(self, session: Session, uid: int) -> str:
         rows = session.client.fetch([uid], ["BODY.PEEK[HEADER.FIELDS (MESSAGE-ID)]"])

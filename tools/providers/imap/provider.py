@@ -1,5 +1,6 @@
 """A mailbox behind IMAP and SMTP."""
 
+from collections.abc import Mapping
 from typing import Self
 from uuid import UUID
 
@@ -19,8 +20,15 @@ class ImapProvider(ComposedProvider):
     send_scope = "SMTP"
     always_keeps_copy = False
 
-    def __init__(self, access: ImapAccess, *, mailbox_id: UUID, key: object) -> None:
-        self.mailbox = ImapMailbox(access, mailbox_id=mailbox_id, key=key)
+    def __init__(
+        self,
+        access: ImapAccess,
+        *,
+        mailbox_id: UUID,
+        key: object,
+        chosen: Mapping[str, str] | None = None,
+    ) -> None:
+        self.mailbox = ImapMailbox(access, mailbox_id=mailbox_id, key=key, chosen=chosen)
         self.reader = ImapReader(self.mailbox)
         self.drafts = ImapDrafts(self.mailbox)
         self.sender = ImapSender(self.mailbox)
@@ -33,6 +41,7 @@ class ImapProvider(ComposedProvider):
             ImapAccess.from_secrets(secrets),
             mailbox_id=mailbox.id,
             key=(mailbox.id, mailbox.credentials_version),
+            chosen={"sent": mailbox.sent_folder, "drafts": mailbox.drafts_folder},
         )
 
     def test(self) -> None:

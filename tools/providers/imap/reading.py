@@ -22,7 +22,7 @@ from tools.providers.base import (
     Thread,
 )
 from tools.providers.errors import NotFound, Refused, Unavailable
-from tools.providers.imap import folders, structure
+from tools.providers.imap import structure
 from tools.providers.imap.mailbox import (
     ImapMailbox,
     body_of,
@@ -75,7 +75,7 @@ class ImapReader:
     def list_folders(self) -> tuple[Folder, ...]:
         with self._mailbox.session() as session:
             found: list[Folder] = []
-            for listed in folders.list_folders(session):
+            for listed in self._mailbox.list_folders(session):
                 counts = self._counts(session, listed.name) if len(found) < COUNTED_FOLDERS else {}
                 found.append(
                     Folder(
@@ -107,7 +107,7 @@ class ImapReader:
             except NotFound:
                 if not answers_to:
                     raise
-            roles = {listed.name: listed.role for listed in folders.list_folders(session)}
+            roles = {listed.name: listed.role for listed in self._mailbox.list_folders(session)}
             usual = [name for name, role in roles.items() if name == folder or role in USUAL]
             others = [
                 name

@@ -43,11 +43,13 @@ class ImapSender:
 
     def save_sent_copy(
         self, source: bytes, message_id: str, *, check_lease: Callable[[], None] = always_held
-    ) -> None:
+    ) -> int:
         with self._mailbox.session(uploaded=len(source)) as session:
             folder = self._mailbox.find_folder(session, "sent", creates=True)
             self._mailbox.select(session, folder)
-            if self._mailbox.find_sent_as(session, message_id) is None:
+            there = self._mailbox.find_sent_as(session, message_id)
+            if not there:
                 check_lease()
                 date = lenient.date_of(lenient.headers(source), datetime.now(UTC))
                 session.client.append(folder, source, flags=(rb"\Seen",), msg_time=date)
+            return len(there)
