@@ -68,5 +68,5 @@ lock: ## new pins from requirements/*.in (ARGS=--upgrade for the newest)
 	@bin/lock $(ARGS)
 
 clean: ## removes .venv and caches; the data in var/ stays
-	rm -rf .venv .mypy_cache .ruff_cache .import_linter_cache .pytest_cache .hypothesis test-output
+	rm -rf .venv .mypy_cache .ruff_cache .import_linter_cache .pytest_cache .hypothesis test-output .servers
 	find . -name var -prune -o -name .git -prune -o -name node_modules -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +

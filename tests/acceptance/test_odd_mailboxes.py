@@ -11,24 +11,16 @@ from approvals.models import PendingAction
 from approvals.pauses.journal import journal_file
 from approvals.worker.execution import execute
 from tests.support.people.office import SENT, Office, letter, opened
-from tests.support.servers.dovecot import ROLES, Dovecot
+from tests.support.servers.dovecot import ACCESS_LISTS, ROLES, Dovecot
 from tests.support.work import work
 from tools.providers.imap.sessions import POOL
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 NAMED = ("sent", "drafts", "trash")
-READ_ONLY = "owner lr\n"
-NOT_TO_BE_OPENED = "owner l\n"
-MORE = """
-protocol imap {
-  mail_plugins = acl
-}
-plugin {
-  acl = vfile
-}
-imap_capability = IMAP4rev1 LITERAL+ SPECIAL-USE LIST-EXTENDED
-"""
+READ_ONLY = "owner lr"
+NOT_TO_BE_OPENED = "owner l"
+MORE = f"{ACCESS_LISTS}imap_capability = IMAP4rev1 LITERAL+ SPECIAL-USE LIST-EXTENDED\n"
 
 
 @pytest.fixture(scope="module")
@@ -46,10 +38,7 @@ def office(db: None, odd_dovecot: Dovecot) -> Iterator[Office]:
 
 def allow(office: Office, folder: str, rights: str) -> None:
     """Give the mailbox owner only these rights in a folder."""
-    office.imap.signed_in(office.ada).select_folder(folder)  # the server makes it at the first use
-    place = office.imap.folder / "mail" / office.ada / f".{folder}" / "dovecot-acl"
-    place.write_text(rights)
-    place.chmod(0o644)
+    office.imap.allow(office.ada, folder, rights)
     POOL.close_all()  # a session keeps the rights that it has read
 
 

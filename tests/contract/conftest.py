@@ -8,9 +8,12 @@ from typing import ClassVar, Protocol
 import pytest
 
 from accounts.connect.imap import ImapAccess
-from tests.support.servers.dovecot import Dovecot
+from tests.support.servers.courier import Courier
+from tests.support.servers.cyrus import Cyrus
+from tests.support.servers.dovecot import POOR, POOR_NAMESPACE, Dovecot
 from tests.support.servers.gmail import GmailServer
 from tests.support.servers.graph import GraphServer, graph_mailbox
+from tests.support.servers.imap_service import ImapService, skip_without_packages
 from tests.support.servers.memory import MemoryProvider, MemoryServer
 from tests.support.servers.sandbox import ADA, CHARLES, MIRA, SandboxServer
 from tests.support.servers.smtp import Accepted, FaultySmtp
@@ -27,7 +30,24 @@ PROVIDERS = [
     "dovecot",
     pytest.param("graph", marks=pytest.mark.django_db),
     "gmail",
+    *(
+        pytest.param(name, marks=pytest.mark.long)
+        for name in ("cyrus", "courier", "german", "chinese", "french")
+    ),
 ]
+# The folders of each IMAP server of somebody else.
+FOLDERS: dict[str, dict[str, str]] = {
+    "dovecot": {"sent": "Sent Messages", "drafts": "Drafts"},
+    "cyrus": {"sent": "INBOX/Sent", "drafts": "INBOX/Drafts"},
+    "courier": {"sent": "INBOX.Sent", "drafts": "INBOX.Drafts"},
+    "german": {
+        "sent": "INBOX.Gesendete Elemente",
+        "drafts": "INBOX.Entwürfe",
+        "read_only": "INBOX.Archiv",
+    },
+    "chinese": {"sent": "INBOX.已发送", "drafts": "INBOX.草稿箱"},
+    "french": {"sent": "INBOX.Éléments envoyés", "drafts": "INBOX.Brouillons"},
+}
 
 
 class Side(Protocol):
@@ -102,17 +122,34 @@ class ImapSide:
         return self._server.messages(address)
 
 
-class DovecotSide:
-    """Dovecot, with its own addresses for each test behind the usual names; its SMTP delivers into
-    it.
+class ServerSide:
+    """An IMAP server of somebody else, with its own addresses for each test behind the usual names;
+    its SMTP delivers into it.
     """
 
     exact = True
     keeps_copies = False
 
-    def __init__(self, server: Dovecot, smtp: FaultySmtp, tag: str) -> None:
-        self._server, self._tag = server, tag
-        self.folders = {"inbox": "INBOX", "sent": "Sent Messages", "drafts": "Drafts"}
+    def __init__(
+        self,
+        server: ImapService,
+        smtp: FaultySmtp,
+        *,
+        sent: str,
+        drafts: str,
+        read_only: str = "",
+    ) -> None:
+        """Take the names of the folders, the one that may only be read too."""
+        self._server, self._tag = server, uuid.uuid4().hex[:8]
+        self.folders = {"inbox": "INBOX", "sent": sent, "drafts": drafts}
+        for address in (ADA, CHARLES):
+            client = server.signed_in(self._own(address))
+            there = {name for _, _, name in client.list_folders()}
+            for name in {sent, drafts, read_only} - there - {""}:
+                client.create_folder(name)
+        if read_only:
+            assert isinstance(server, Dovecot)
+            server.allow(self._own(ADA), read_only, "owner lr")
         self.ada: MailProvider = provider(server.access(self._own(ADA), smtp_port=smtp.port))
         self.charles: MailProvider = provider(
             server.access(self._own(CHARLES), smtp_port=smtp.port)
@@ -125,8 +162,10 @@ class DovecotSide:
         self._server.deliver(self._own(address), source, folder=self.folders[folder], unread=unread)
 
     def make_folder(self, name: str) -> None:
-        self._server.signed_in(self._own(ADA)).create_folder(name)
-        self.folders[name] = name
+        client = self._server.signed_in(self._own(ADA))
+        self.folders[name] = self.folders["sent"].rpartition(self._server.separator)[0]
+        self.folders[name] += (self._server.separator if self.folders[name] else "") + name
+        client.create_folder(self.folders[name])
 
     def sent(self) -> list[bytes]:
         return self._server.messages(self._own(ADA), self.folders["sent"])
@@ -236,10 +275,13 @@ def _side(name: str, request: pytest.FixtureRequest) -> Iterator[Side]:
             yield MemorySide()
         case "sandbox":
             yield ImapSide(request.getfixturevalue("sandbox"))
-        case "dovecot":
+        case _ if name in FOLDERS:
+            fixture = name if name in ("dovecot", "cyrus", "courier") else "poor_dovecot"
+            server = request.getfixturevalue(fixture)
             with FaultySmtp() as smtp:
-                yield DovecotSide(request.getfixturevalue("dovecot"), smtp, uuid.uuid4().hex[:8])
+                yield ServerSide(server, smtp, **FOLDERS[name])
                 POOL.close_all()
+                server.sign_out()
         case "graph":
             settings = request.getfixturevalue("settings")
             with GraphServer() as server:
@@ -253,6 +295,27 @@ def _side(name: str, request: pytest.FixtureRequest) -> Iterator[Side]:
                 yield GmailSide(server)
         case _:
             raise ValueError(name)
+
+
+@pytest.fixture(scope="session")
+def cyrus() -> Iterator[Cyrus]:
+    skip_without_packages()
+    with Cyrus() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def courier() -> Iterator[Courier]:
+    skip_without_packages()
+    with Courier() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def poor_dovecot() -> Iterator[Dovecot]:
+    """Yield a Dovecot without SPECIAL-USE, MOVE and UIDPLUS; its folders are under `INBOX.`."""
+    with Dovecot(namespace=POOR_NAMESPACE, more=POOR) as server:
+        yield server
 
 
 @pytest.fixture(params=PROVIDERS)

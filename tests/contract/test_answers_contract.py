@@ -5,7 +5,7 @@ from email.mime.multipart import MIMEMultipart
 
 import pytest
 
-from tests.contract.conftest import DovecotSide, GmailSide, GraphSide, Side
+from tests.contract.conftest import GmailSide, GraphSide, ServerSide, Side
 from tests.contract.test_whole_mailbox_contract import arrives, mail
 from tests.support.servers.sandbox import ADA
 from tools.sending.surroundings import find_later
@@ -107,7 +107,7 @@ def test_any_mail_in_the_providers_conversation_counts(side: Side, asked: str) -
 
 
 def test_answer_in_another_folder_is_found(side: Side, asked: str) -> None:
-    if not isinstance(side, DovecotSide):
+    if not isinstance(side, ServerSide):
         pytest.skip("the other servers have fixed folders, or no borders between them")
     side.make_folder("Customers")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.contract.conftest import DovecotSide, GmailSide, ImapSide, Side
+from tests.contract.conftest import GmailSide, ImapSide, ServerSide, Side
 from tests.contract.messages import same_message
 from tests.support.servers.sandbox import ADA
 from tools.providers.base import NOT_A_DRAFT, SearchQuery
@@ -99,7 +99,7 @@ def test_odd_search_terms_work(side: Side, field: str) -> None:
         if (
             field == "raw"
             and term in ("OR", "NOT", "(")
-            and isinstance(side, ImapSide | DovecotSide)
+            and isinstance(side, ImapSide | ServerSide)
         ):
             continue  # search keys that match everything
         page = side.ada.search(query, limit=50, page_token=None)
@@ -107,7 +107,7 @@ def test_odd_search_terms_work(side: Side, field: str) -> None:
 
 
 def test_search_keys_in_groups_and_beyond_ascii_work(side: Side) -> None:
-    if not isinstance(side, ImapSide | DovecotSide):
+    if not isinstance(side, ImapSide | ServerSide):
         pytest.skip("SEARCH keys are IMAP's")
     for number, subject in enumerate(("Grüße {10}", "Order (2)", "Other")):
         arrives(side, mail(number, subject=subject))

@@ -2,22 +2,15 @@
 MOVE, CONDSTORE.
 """
 
-import contextlib
 import os
 import pwd
 import shutil
-import socket
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from imapclient import IMAPClient
 
-from accounts.connect.imap import ImapAccess
-from accounts.infra.safe_hosts import Endpoint
-from tests.support.servers.services import Service
-
-PASSWORD = "only-for-tests"
+from tests.support.servers.imap_service import PASSWORD, ImapService, mail_account
 
 CONFIG = """
 base_dir = {folder}/run
@@ -83,26 +76,36 @@ ROLES = """  mailbox Drafts {
 """
 
 
+POOR_NAMESPACE = "  prefix = INBOX.\n  separator = .\n"
+ACCESS_LISTS = """
+protocol imap {
+  mail_plugins = acl
+}
+plugin {
+  acl = vfile
+}
+"""
+POOR = f"{ACCESS_LISTS}imap_capability = IMAP4rev1 LITERAL+ NAMESPACE\n"
 # Debian and Homebrew keep it in sbin, which is not on every PATH.
 PLACES = os.pathsep.join(
     (os.environ.get("PATH", ""), "/usr/sbin", "/opt/homebrew/sbin", "/usr/local/sbin")
 )
 
 
-class Dovecot(Service):
+class Dovecot(ImapService):
     """A Dovecot only for tests; any address may sign in with the one password."""
 
     name = "dovecot"
+    separator = "."
 
     def __init__(self, *, namespace: str = ROLES, more: str = "") -> None:
         """Take the settings of the namespace, and further settings."""
         super().__init__()
         self._namespace, self._more = namespace, more
-        self._clients: dict[str, IMAPClient] = {}
 
     def prepare(self) -> None:
         me = pwd.getpwuid(os.getuid())
-        mail = pwd.getpwnam("nobody") if me.pw_uid == 0 else me
+        mail = mail_account()
         for name in ("mail", "home"):
             path = self.folder / name
             path.mkdir()
@@ -131,51 +134,12 @@ class Dovecot(Service):
             self.folder / "dovecot.conf",
         ]
 
-    def is_ready(self) -> bool:
-        try:
-            with socket.create_connection(("127.0.0.1", self.port), timeout=2) as sock:
-                return sock.recv(4) == b"* OK"
-        except OSError:
-            return False
-
-    def access(self, address: str, *, smtp_port: int = 1) -> ImapAccess:
-        return ImapAccess(
-            imap=Endpoint(host="127.0.0.1", port=self.port, security="plain"),
-            smtp=Endpoint(host="127.0.0.1", port=smtp_port, security="plain"),
-            username=address,
-            password=PASSWORD,
-        )
-
-    def signed_in(self, address: str) -> IMAPClient:
-        """Return a kept connection that no provider knows of: the person's own mail program."""
-        if address not in self._clients:
-            self._clients[address] = self.connect(address)
-        return self._clients[address]
-
-    def connect(self, address: str) -> IMAPClient:
-        """Return a new connection, signed in, that does not wait for acknowledgements."""
-        client = IMAPClient("127.0.0.1", self.port, ssl=False)
-        client.socket().setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        client.login(address, PASSWORD)
-        return client
-
-    def deliver(
-        self, address: str, source: bytes, *, folder: str = "INBOX", unread: bool = True
-    ) -> None:
-        self.signed_in(address).append(folder, source, flags=() if unread else (rb"\Seen",))
-
-    def messages(self, address: str, folder: str = "INBOX") -> list[bytes]:
-        client = self.signed_in(address)
-        client.select_folder(folder)
-        rows = client.fetch(client.search(["ALL"]), ["BODY.PEEK[]"])
-        return [rows[uid][b"BODY[]"] for uid in sorted(rows)]
-
-    def stop(self) -> None:
-        for client in self._clients.values():
-            with contextlib.suppress(OSError, IMAPClient.Error):
-                client.shutdown()
-        self._clients.clear()
-        super().stop()
+    def allow(self, address: str, folder: str, rights: str) -> None:
+        """Give the owner of a mailbox only these rights in a folder directly under the namespace."""
+        self.signed_in(address).select_folder(folder)  # the server makes it at the first use
+        place = self.folder / "mail" / address / f".{folder.removeprefix('INBOX.')}" / "dovecot-acl"
+        place.write_text(f"{rights}\n")
+        place.chmod(0o644)
 
 
 @pytest.fixture(scope="session")
