@@ -5,7 +5,7 @@ The contract suite in `tests/contract/` runs on every provider with the same ass
 
 import hashlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any, Literal, Protocol
@@ -101,7 +101,8 @@ class Message:
     """One message that was read. `text` and `html` hold all of its text, decoded, at most
     `READ_LIMIT` bytes of each.
 
-    `kind` is bounce, receipt, invitation or empty; `facts` belong to it. `notes` are sentences for
+    `names` has the display names of the addresses in the headers, by address in lower case. `kind` is
+    bounce, receipt, invitation or empty; `facts` belong to it. `notes` are sentences for
     the reader. `inner` are the messages inside this one. `is_sent`: it lies in Sent.
     `is_automatic`: a program answered, or reports about a delivery.
     """
@@ -119,6 +120,7 @@ class Message:
     message_id: str = ""
     references: tuple[str, ...] = ()
     reply_to: tuple[str, ...] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
     thread_id: str = ""
     own_mark: str = ""
     kind: str = ""

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import datetime
+from itertools import chain
 
 from accounts.infra.texts import translatable
 from tools.mail.message import lenient, reading
@@ -22,13 +23,15 @@ def read_tree(
     block = tree.block
     found = reading.read(tree, with_text=body)
     name, address = lenient.sender(block)
+    listed = {header: lenient.addresses(block, header) for header in ("Reply-To", "To", "Cc")}
     return Message(
         id=id_,
         from_address=address,
         from_name=name,
-        to=_addresses(tree, "To"),
-        cc=_addresses(tree, "Cc"),
-        reply_to=_addresses(tree, "Reply-To"),
+        to=tuple(entry for _, entry in listed["To"]),
+        cc=tuple(entry for _, entry in listed["Cc"]),
+        reply_to=tuple(entry for _, entry in listed["Reply-To"]),
+        names=names_of((name, address), *chain.from_iterable(listed.values())),
         subject=lenient.decode_text(block["Subject"]),
         date=lenient.date_of(block, arrived),
         message_id=lenient.decode_text(block["Message-ID"]),
@@ -69,5 +72,6 @@ def too_large(limit: int) -> Refused:
     )
 
 
-def _addresses(tree: Tree, header: str) -> tuple[str, ...]:
-    return tuple(address for _, address in lenient.addresses(tree.block, header))
+def names_of(*entries: tuple[str, str]) -> dict[str, str]:
+    """Return the first name of each address, by address in lower case."""
+    return {address.lower(): name for name, address in reversed(entries) if name}

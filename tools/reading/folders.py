@@ -53,7 +53,5 @@ def choose_folders(
     if row.sent_copies != sent_copies or row.sent_folder != sent_folder:
         row.provider_files_copies = None
     row.sent_folder, row.drafts_folder, row.sent_copies = sent_folder, drafts_folder, sent_copies
-    row.save(
-        update_fields=["sent_folder", "drafts_folder", "sent_copies", "provider_files_copies"]
-    )
+    row.save(update_fields=["sent_folder", "drafts_folder", "sent_copies", "provider_files_copies"])
     record_event("folders_chosen", person=person, mailbox=row)

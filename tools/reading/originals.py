@@ -1,11 +1,13 @@
 """The message that is answered or forwarded: its content, and the recipients of an answer."""
 
+from collections.abc import Iterable
+
 from accounts.infra.problems import Problem
 from tools.mail.message import sealed
 from tools.mail.message.compose import MAX_TOTAL_BYTES, Attachment, media_type
 from tools.mail.message.content import Original
 from tools.mail.message.markup import original_content
-from tools.mail.text.addresses import bare_address, file_name
+from tools.mail.text.addresses import bare_address, display_name, file_name
 from tools.providers.base import MailProvider, Message
 
 
@@ -24,6 +26,7 @@ def as_original(message: Message) -> Original:
         text=text,
         html=html,
         is_signed=sealed.SIGNED in message.notes,
+        names=message.names,
     )
 
 
@@ -49,6 +52,12 @@ def answer_recipients(
     if not reply_all:
         return to, ()
     return to, _filter_usable((*original.to, *original.cc), without=(*to, own))
+
+
+def answer_names(original: Original, recipients: Iterable[str]) -> dict[str, str]:
+    """Return the names that the original gives to the recipients, by address in lower case."""
+    given = {each.lower(): original.names.get(each.lower(), "") for each in recipients}
+    return {address: name for address, text in given.items() if (name := display_name(text))}
 
 
 def _filter_usable(addresses: tuple[str, ...], *, without: tuple[str, ...]) -> tuple[str, ...]:

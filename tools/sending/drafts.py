@@ -36,7 +36,7 @@ from tools.providers.base import NOT_A_DRAFT, MailProvider, StoredDraft
 from tools.providers.errors import Busy, Refused, Unavailable
 from tools.providers.failures import map_errors
 from tools.reading import compact
-from tools.reading.originals import answer_recipients, as_original
+from tools.reading.originals import answer_names, answer_recipients, as_original
 from tools.reading.own_mail import provider_of
 from tools.schemas import CreateDraft, DeleteDraft, DraftFields, DraftReply, ListDrafts, UpdateDraft
 from tools.sending.encoding import encode
@@ -68,6 +68,7 @@ def draft_reply(caller: Caller, mailbox: Mailbox, parameters: DraftReply) -> dic
             from_name=mailbox.name,
             to=to,
             cc=cc,
+            names=answer_names(original, (*to, *cc)),
             subject=reply_subject(original.subject),
             content=answer_content(author_content(parameters.body, parameters.body_type), original),
             in_reply_to=parent(original),

@@ -38,7 +38,12 @@ def of_message(
     """Return the preview of the message, with the facts around it as parts. Raises Unparsable."""
     request = message.request
     targets = tuple(
-        Target(address=address, role=role, external=domain_of(address) not in context.own_domains)
+        Target(
+            address=address,
+            role=role,
+            name=request.names.get(address.lower(), ""),
+            external=domain_of(address) not in context.own_domains,
+        )
         for role, addresses in (("to", request.to), ("cc", request.cc), ("bcc", request.bcc))
         for address in addresses
     )

@@ -31,7 +31,12 @@ from tools.mail.message.markup import answer_content, author_content, forward_co
 from tools.models import Draft, DraftInTransit
 from tools.providers import provider_for
 from tools.providers.failures import map_errors
-from tools.reading.originals import answer_recipients, as_original, forwarded_attachments
+from tools.reading.originals import (
+    answer_names,
+    answer_recipients,
+    as_original,
+    forwarded_attachments,
+)
 from tools.reading.own_mail import provider_of
 from tools.schemas import (
     ForwardEmail,
@@ -132,6 +137,7 @@ def reply_email(
             from_name=mailbox.name,
             to=to,
             cc=cc,
+            names=answer_names(original, (*to, *cc)),
             subject=reply_subject(original.subject),
             content=answer_content(own, original),
             attachments=load_attachments(caller, parameters.attachments),

@@ -29,6 +29,7 @@ from tools.mail.message.compose import (
     Request,
     attachments_in,
     media_type,
+    names_in,
 )
 from tools.mail.message.content import Content, as_html, find_quote
 from tools.mail.message.markup import author_content
@@ -269,7 +270,8 @@ def _request(
                 ),
             ),
         )
-    present = _in_order(attachments_in(blob(payload.source_sha256)), payload.attachments)
+    source = blob(payload.source_sha256)
+    present = _in_order(attachments_in(source), payload.attachments)
     return Request(
         kind=payload.sort,
         from_address=payload.sender,
@@ -277,6 +279,7 @@ def _request(
         to=to,
         cc=cc,
         bcc=bcc,
+        names=names_in(source),
         subject=changed.get("subject", payload.subject),
         content=_content(payload, changed),
         importance=payload.importance,

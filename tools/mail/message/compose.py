@@ -1,15 +1,17 @@
 """The composition of a complete message from a request, and a check of the result. Pure."""
 
+import base64
 import hashlib
 import re
 import uuid
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from email import message_from_bytes, policy
+from email.headerregistry import Address
 from email.message import EmailMessage
 from email.utils import parsedate_to_datetime
-from typing import Literal
+from typing import Any, Literal
 
 from tools.mail.message.content import Content, Original
 from tools.mail.text.addresses import header_text
@@ -28,24 +30,36 @@ SUBJECT_CHARACTERS = 255
 
 
 class _Wire(policy.EmailPolicy):
-    """A policy: lines end in CRLF, 8-bit bodies are encoded for any server, lists of ids fold
-    between ids.
+    """A policy: lines end in CRLF, 8-bit bodies are encoded for any server, lists of ids and of named
+    recipients fold between their entries.
 
     The library would fold a long list of ids into encoded words, which no mail program reads as
-    ids.
+    ids. Of names with special characters it loses the quotes.
     """
 
-    def _fold_ids(self, name: str, value: str) -> str | None:
-        if name.lower() not in ("references", "in-reply-to"):
+    def _fold_list(self, name: str, value: Any) -> str | None:
+        if name.lower() in ("references", "in-reply-to"):
+            return f"{name}: " + "\r\n ".join(str(value).split()) + "\r\n"
+        entries = value.addresses if name.lower() in ("to", "cc") else ()
+        if not any(each.display_name for each in entries):
             return None
-        return f"{name}: " + "\r\n ".join(value.split()) + "\r\n"
+        return f"{name}: " + ",\r\n ".join(map(_write_entry, entries)) + "\r\n"
 
     def fold(self, name: str, value: str) -> str:
-        return self._fold_ids(name, str(value)) or super().fold(name, value)
+        return self._fold_list(name, value) or super().fold(name, value)
 
     def fold_binary(self, name: str, value: str) -> bytes:
-        ids = self._fold_ids(name, str(value))
-        return ids.encode("ascii") if ids else super().fold_binary(name, value)
+        written = self._fold_list(name, value)
+        return written.encode("ascii") if written else super().fold_binary(name, value)
+
+
+def _write_entry(entry: Address) -> str:
+    """Return a recipient as its header has it: the name quoted, or in an encoded word."""
+    name = entry.display_name
+    if name.isascii():
+        return _with_name(entry.addr_spec, name)
+    word = base64.b64encode(name.encode()).decode()
+    return f"=?utf-8?b?{word}?=\r\n <{entry.addr_spec}>"
 
 
 WIRE = _Wire(linesep="\r\n", cte_type="7bit", max_line_length=78)
@@ -81,7 +95,8 @@ class Attachment:
 class Request:
     """A mail to compose.
 
-    Addresses are bare addr-specs in ASCII; `from_name` is the mailbox's own name.
+    Addresses are bare addr-specs in ASCII; `from_name` is the mailbox's own name, and `names` has
+    those of recipients, by address in lower case.
     """
 
     kind: Literal["send", "reply", "forward"] = "send"
@@ -90,6 +105,7 @@ class Request:
     to: tuple[str, ...]
     cc: tuple[str, ...] = ()
     bcc: tuple[str, ...] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
     subject: str
     content: Content
     importance: Literal["low", "normal", "high"] = "normal"
@@ -128,11 +144,12 @@ def new_message(request: Request, *, message_id: str = "") -> OutgoingMessage:
     """
     message_id = message_id or f"<{uuid.uuid4().hex}@{request.from_address.rpartition('@')[2]}>"
     message = EmailMessage(policy=WIRE)
-    message["From"] = _from(request)
-    if request.to:
-        message["To"] = ", ".join(request.to)
-    if request.cc:
-        message["Cc"] = ", ".join(request.cc)
+    message["From"] = _with_name(request.from_address, request.from_name)
+    for header, addresses in (("To", request.to), ("Cc", request.cc)):
+        if addresses:
+            message[header] = ", ".join(
+                _with_name(each, request.names.get(each.lower(), "")) for each in addresses
+            )
     message["Subject"] = request.subject
     message["Message-ID"] = message_id
     if request.in_reply_to:
@@ -188,6 +205,7 @@ def check(outgoing: OutgoingMessage) -> None:
         "from": (_addresses(parsed, "From"), (request.from_address,)),
         "to": (_addresses(parsed, "To"), request.to),
         "cc": (_addresses(parsed, "Cc"), request.cc),
+        "names": (_names(parsed), _expected_names(request)),
         "subject": (str(parsed["Subject"]), request.subject),
         "message-id": (str(parsed["Message-ID"]), outgoing.message_id),
         "in-reply-to": (str(parsed["In-Reply-To"] or ""), request.in_reply_to),
@@ -205,6 +223,11 @@ def check(outgoing: OutgoingMessage) -> None:
     wrong = [name for name, (is_, should_be) in comparisons.items() if is_ != should_be]
     if wrong or parsed.defects:
         raise ComposeError(f"the generated message differs in: {', '.join(wrong) or 'structure'}")
+
+
+def names_in(source: bytes) -> dict[str, str]:
+    """Return the names of recipients in a message that mailhub composed."""
+    return _names(message_from_bytes(source, policy=policy.default))
 
 
 def attachments_in(source: bytes) -> tuple[Attachment, ...]:
@@ -274,11 +297,11 @@ def _short(subject: str) -> str:
     )
 
 
-def _from(request: Request) -> str:
-    if not request.from_name:
-        return request.from_address
-    name = header_text(request.from_name).replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{name}" <{request.from_address}>'
+def _with_name(address: str, name: str) -> str:
+    if not name:
+        return address
+    quoted = header_text(name).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{quoted}" <{address}>'
 
 
 def _end_line(text: str) -> str:
@@ -308,6 +331,22 @@ def _addresses(parsed: EmailMessage, header: str) -> tuple[str, ...]:
     return (
         tuple(address.addr_spec for address in parsed[header].addresses) if parsed[header] else ()
     )
+
+
+def _names(parsed: EmailMessage) -> dict[str, str]:
+    """Return the names of the recipients in To and Cc, by address in lower case."""
+    return {
+        each.addr_spec.lower(): each.display_name
+        for header in ("To", "Cc")
+        if parsed[header]
+        for each in parsed[header].addresses
+        if each.display_name
+    }
+
+
+def _expected_names(request: Request) -> dict[str, str]:
+    listed = {address.lower() for address in (*request.to, *request.cc)}
+    return {address: name for address, name in request.names.items() if address in listed}
 
 
 def _leaves(parsed: EmailMessage) -> Iterator[EmailMessage]:

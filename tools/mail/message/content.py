@@ -1,7 +1,8 @@
 """The content of a message: its text and its HTML, new, as an answer, or as a forward. Pure."""
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from html import escape, unescape
 from typing import Literal
@@ -46,6 +47,7 @@ class Original:
     text: str
     html: str | None
     is_signed: bool = False
+    names: Mapping[str, str] = field(default_factory=dict)  # by address in lower case
 
 
 def own_content(body: str, body_type: Literal["text", "html"]) -> Content:

@@ -16,7 +16,7 @@ from tools.mail.html.nesting import check_depth
 from tools.mail.message import lenient
 from tools.mail.message.compose import MESSAGE_ID, Attachment, Request, media_type
 from tools.mail.message.content import Content
-from tools.mail.text.addresses import bare_address, file_name, header_text
+from tools.mail.text.addresses import bare_address, display_name, file_name, header_text
 from tools.mail.text.characters import without_invisible
 from tools.mail.text.decoding import REPLACED
 from tools.mail.text.decoding import text_of as decode
@@ -94,6 +94,7 @@ def _request(source: bytes, address: str, name: str) -> Request:
         to=to,
         cc=_addresses(draft, "Cc"),
         bcc=_addresses(draft, "Bcc"),
+        names=_names(draft),
         subject=subject or "(no subject)",
         content=_content(draft),
         importance=importance_of(draft),
@@ -117,6 +118,15 @@ def _addresses(draft: EmailMessage, header: str) -> tuple[str, ...]:
                 "An address in the draft's %(header)s is not a plain e-mail address.", header=header
             ),
         ) from None
+
+
+def _names(draft: EmailMessage) -> dict[str, str]:
+    found = {}
+    for header in ("To", "Cc"):
+        for each in draft[header].addresses if draft[header] else ():
+            if name := display_name(each.display_name):
+                found[bare_address(each.addr_spec).lower()] = name
+    return found
 
 
 def _content(draft: EmailMessage) -> Content:

@@ -8,6 +8,7 @@ from email_validator import EmailNotValidError, validate_email
 from accounts.infra.idn import BadValue, check_local_part
 
 ENCODED_WORD = re.compile(r"=\?[^?\s]*\?[bBqQ]\?[^?]*\?=")
+WORD_BYTES = 45  # of UTF-8 that fit into one encoded word (RFC 2047)
 # Bidirectional controls make an address or a file name look like another one.
 BIDI = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
@@ -50,6 +51,25 @@ def header_text(value: str) -> str:
     if ENCODED_WORD.search(value):
         raise BadValue("must not hold encoded words (=?…?=)")
     return value
+
+
+def display_name(value: str) -> str:
+    """Return the name that somebody else gave to an address, if a header may repeat it; else an empty
+    text.
+
+    A name that looks like an address, or has invisible characters, would deceive its reader. One that
+    needs several encoded words is read with a gap between them by some programs.
+    """
+    name = " ".join(value.split())
+    invisible = any(unicodedata.category(character) in ("Cf", "Co", "Cn") for character in name)
+    if invisible or "@" in name or "\N{REPLACEMENT CHARACTER}" in name:
+        return ""
+    if len(name.encode("utf-8", "replace")) > (200 if name.isascii() else WORD_BYTES):
+        return ""
+    try:
+        return header_text(name)
+    except ValueError:
+        return ""
 
 
 def body_text(value: str) -> str:

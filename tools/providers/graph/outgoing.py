@@ -14,6 +14,7 @@ from typing import Any
 
 from tools.mail.html.clean import text_of
 from tools.mail.html.parser import HtmlParser
+from tools.mail.message.compose import names_in
 from tools.mail.text.addresses import header_text
 
 # Our id of a message, independent of the id that Exchange gives: a named string property in our own
@@ -58,6 +59,7 @@ class Outgoing:
     to: tuple[str, ...]
     cc: tuple[str, ...]
     bcc: tuple[str, ...]
+    names: Mapping[str, str]  # of recipients, by address in lower case
     subject: str
     text: str
     html: str | None
@@ -75,7 +77,11 @@ class Outgoing:
                 "contentType": "Text" if self.html is None else "HTML",
                 "content": self.text if self.html is None else self.html,
             },
-            **{name: as_recipients(addresses) for name, addresses in lists.items() if addresses},
+            **{
+                name: as_recipients(addresses, self.names)
+                for name, addresses in lists.items()
+                if addresses
+            },
             "importance": self.importance,
         }
 
@@ -107,8 +113,16 @@ def write_mime(source: bytes, outgoing: Outgoing) -> bytes:
     return base64.b64encode(bcc.encode("ascii") + source)
 
 
-def as_recipients(addresses: Sequence[str]) -> list[dict[str, Any]]:
-    return [{"emailAddress": {"address": address}} for address in addresses]
+def as_recipients(addresses: Sequence[str], names: Mapping[str, str]) -> list[dict[str, Any]]:
+    return [
+        {
+            "emailAddress": {
+                "address": address,
+                **({"name": names[address.lower()]} if address.lower() in names else {}),
+            }
+        }
+        for address in addresses
+    ]
 
 
 def parse_outgoing(source: bytes, *, recipients: tuple[str, ...] | None = None) -> Outgoing:
@@ -128,6 +142,7 @@ def parse_outgoing(source: bytes, *, recipients: tuple[str, ...] | None = None) 
         to=to,
         cc=cc,
         bcc=bcc,
+        names=names_in(source),
         subject=str(message["Subject"] or ""),
         text=_text(message, "plain") or "",
         html=_text(message, "html"),

@@ -51,6 +51,7 @@ def read_source(tree: Tree, shown: Message) -> Message:
         to=found.to or shown.to,
         cc=found.cc or shown.cc,
         reply_to=found.reply_to or shown.reply_to,
+        names={**shown.names, **found.names},
         subject=found.subject or shown.subject,
         message_id=found.message_id or shown.message_id,
         references=found.references or shown.references,

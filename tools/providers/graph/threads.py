@@ -8,7 +8,9 @@ from tools.providers import handles
 from tools.providers.base import Message, Thread
 from tools.providers.graph.attachments import FILE_FIELDS
 from tools.providers.graph.mailbox import GraphMailbox, addresses, moment, sender_of
+from tools.providers.graph.outgoing import address_of
 from tools.providers.graph.queries import join_filters, quote_text
+from tools.providers.messages import names_of
 from tools.providers.threads import MOST_PEOPLE, missing, naming, people_of
 
 # Our own header can only be read with all headers: Graph has no filter for one header.
@@ -133,6 +135,14 @@ def read_head(message_id: str, row: dict[str, Any], *, sent: str = "") -> Messag
         to=addresses(row, "toRecipients"),
         cc=addresses(row, "ccRecipients"),
         reply_to=addresses(row, "replyTo"),
+        names=names_of(
+            (name, address),
+            *(
+                address_of(each)
+                for header in ("replyTo", "toRecipients", "ccRecipients")
+                for each in row.get(header) or []
+            ),
+        ),
         subject=lenient.decode_text(row.get("subject") or ""),
         date=moment(row.get("sentDateTime") or row.get("receivedDateTime")),
         text=None,
