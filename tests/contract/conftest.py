@@ -140,6 +140,7 @@ class ServerSide:
         read_only: str = "",
     ) -> None:
         """Take the names of the folders, the one that may only be read too."""
+        self.name = server.name
         self._server, self._tag = server, uuid.uuid4().hex[:8]
         self.folders = {"inbox": "INBOX", "sent": sent, "drafts": drafts}
         for address in (ADA, CHARLES):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.conftest import Side
+from tests.contract.conftest import ServerSide, Side
 from tools.mail.message.compose import Request, new_message
 from tools.mail.message.content import build_forward
 from tools.mail.message.page_text import make_readable
@@ -64,6 +64,8 @@ def test_corpus_files_and_expectations_match() -> None:
 @pytest.mark.parametrize("name", sorted(KNOWN))
 def test_every_mail_is_listed_read_and_forwarded(side: Side, name: str) -> None:
     known = KNOWN[name]
+    if name == "raw-8bit-headers" and isinstance(side, ServerSide) and side.name == "cyrus":
+        pytest.skip("Cyrus stores raw 8-bit headers with X for each such byte (munge8bit)")
     side.deliver((CORPUS / f"{name}.eml").read_bytes())
 
     (card,) = side.ada.list_messages(folder="inbox", unread=None, limit=5, page_token=None).cards

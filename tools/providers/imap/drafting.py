@@ -26,7 +26,7 @@ class ImapDrafts:
             )
             old_id = self._mailbox.read_message_id(session, old_uid) if old_uid is not None else ""
             validity = session.uid_validity
-            session.client.append(folder, source, flags=(rb"\Draft", rb"\Seen"))
+            session.append(folder, source, flags=(rb"\Draft", rb"\Seen"))
             # APPENDUID may be missing, and the folder may be rebuilt in between: the Message-ID
             # finds both drafts again.
             session.folder = None

@@ -51,5 +51,5 @@ class ImapSender:
             if not there:
                 check_lease()
                 date = lenient.date_of(lenient.headers(source), datetime.now(UTC))
-                session.client.append(folder, source, flags=(rb"\Seen",), msg_time=date)
+                session.append(folder, source, flags=(rb"\Seen",), at=date)
             return len(there)

@@ -10,9 +10,10 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from imapclient import IMAPClient
 
@@ -50,6 +51,19 @@ class Session:
         self.folder, self.writable = folder, writable
         self.uid_validity = int(answer[b"UIDVALIDITY"])
         self.uid_next = int(answer.get(b"UIDNEXT", 0))
+
+    def append(
+        self, folder: str, source: bytes, *, flags: Sequence[bytes], at: datetime | None = None
+    ) -> None:
+        """Add a message to a folder.
+
+        Courier refuses that for the selected folder if it is open for reading only. CLOSE removes
+        nothing from such a folder (RFC 3501 6.4.2).
+        """
+        if self.folder == folder and not self.writable:
+            self.client.close_folder()
+            self.folder = None
+        self.client.append(folder, source, flags=flags, msg_time=at)
 
     def alive(self) -> bool:
         try:
