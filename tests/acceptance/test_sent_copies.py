@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -62,6 +63,7 @@ def file_copy(office: Office) -> None:
 def file_at_once(office: Office) -> None:
     """Let the provider put a copy of each accepted mail into Sent."""
     deliver = office.smtp.on_accept
+    assert deliver is not None
 
     def both(accepted: Accepted) -> None:
         deliver(accepted)
@@ -164,7 +166,9 @@ def test_mailhub_saves_the_copy_if_a_manager_says_so(fresh: Office) -> None:
 
 @pytest.mark.parametrize("tool", ["reply_email", "forward_email"])
 def test_answer_and_forward_leave_no_copy_on_request(office: Office, tool: str) -> None:
-    given = {"reply_email": {"comment": "Yes.\n"}, "forward_email": {"to": [office.mira]}}[tool]
+    given: dict[str, Any] = {"comment": "Yes.\n"}
+    if tool == "forward_email":
+        given["to"] = [office.mira]
     message_id = office.receive(letter(to=office.ada, sender=office.mira))
     proposal = office.tool(
         tool, message_id=message_id, save_to_sent_items=False, confirm=True, **given

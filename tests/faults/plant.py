@@ -35,7 +35,7 @@ from tests.faults.worlds import Restore, forgotten
 from tests.support.power.disk import Disk
 from tests.support.processes.person import request
 from tests.support.processes.programs import environment, until
-from tests.support.servers.dovecot import PASSWORD
+from tests.support.servers.imap_service import PASSWORD
 from tests.support.servers.services import RabbitMQ, Redis, Service, free_port
 from tests.support.servers.smtp import FaultySmtp
 

@@ -21,7 +21,8 @@ from tests.support.loopback import EveryServer
 from tests.support.people.browser import browser
 from tests.support.servers.certificates import Authority, authority
 from tests.support.servers.dns import NameServer
-from tests.support.servers.dovecot import PASSWORD, Dovecot
+from tests.support.servers.dovecot import Dovecot
+from tests.support.servers.imap_service import PASSWORD
 from tests.support.servers.smtp import FaultySmtp
 from tests.support.servers.tls_relay import TlsRelay
 

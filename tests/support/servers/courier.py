@@ -119,7 +119,8 @@ class Server(socketserver.ForkingTCPServer):
 
 def watch_files() -> None:
     """Start the daemon that Courier asks about changed files; without it each sign-in takes a second."""
-    command = ["setpriv", "--pdeathsig", "TERM", "--", UNPACKED / "usr/libexec/gam_server"]
+    daemon = UNPACKED / "usr/libexec/gam_server"
+    command: list[str | Path] = ["setpriv", "--pdeathsig", "TERM", "--", daemon]
     subprocess.Popen(
         [*command, "--notimeout", sys.argv[1]], user=mail_account().pw_uid, env=ENVIRONMENT
     )
