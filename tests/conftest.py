@@ -35,6 +35,8 @@ pytest_plugins = [
     "tests.support.costs",
     "tests.support.people.chromium",
     "tests.support.processes.shared",
+    "tests.support.servers.courier",
+    "tests.support.servers.cyrus",
     "tests.support.servers.dovecot",
     "tests.support.servers.sandbox",
 ]

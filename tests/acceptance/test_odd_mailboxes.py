@@ -38,6 +38,7 @@ def office(db: None, odd_dovecot: Dovecot) -> Iterator[Office]:
 
 def allow(office: Office, folder: str, rights: str) -> None:
     """Give the mailbox owner only these rights in a folder."""
+    assert isinstance(office.imap, Dovecot)
     office.imap.allow(office.ada, folder, rights)
     POOL.close_all()  # a session keeps the rights that it has read
 

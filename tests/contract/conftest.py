@@ -8,12 +8,10 @@ from typing import ClassVar, Protocol
 import pytest
 
 from accounts.connect.imap import ImapAccess
-from tests.support.servers.courier import Courier
-from tests.support.servers.cyrus import Cyrus
-from tests.support.servers.dovecot import POOR, POOR_NAMESPACE, Dovecot
+from tests.support.servers.dovecot import Dovecot
 from tests.support.servers.gmail import GmailServer
 from tests.support.servers.graph import GraphServer, graph_mailbox
-from tests.support.servers.imap_service import ImapService, skip_without_packages
+from tests.support.servers.imap_service import ImapService
 from tests.support.servers.memory import MemoryProvider, MemoryServer
 from tests.support.servers.sandbox import ADA, CHARLES, MIRA, SandboxServer
 from tests.support.servers.smtp import Accepted, FaultySmtp
@@ -296,27 +294,6 @@ def _side(name: str, request: pytest.FixtureRequest) -> Iterator[Side]:
                 yield GmailSide(server)
         case _:
             raise ValueError(name)
-
-
-@pytest.fixture(scope="session")
-def cyrus() -> Iterator[Cyrus]:
-    skip_without_packages()
-    with Cyrus() as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
-def courier() -> Iterator[Courier]:
-    skip_without_packages()
-    with Courier() as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
-def poor_dovecot() -> Iterator[Dovecot]:
-    """Yield a Dovecot without SPECIAL-USE, MOVE and UIDPLUS; its folders are under `INBOX.`."""
-    with Dovecot(namespace=POOR_NAMESPACE, more=POOR) as server:
-        yield server
 
 
 @pytest.fixture(params=PROVIDERS)

@@ -17,6 +17,7 @@ from accounts.infra import credentials
 from accounts.models import SCOPES, ApiToken, Mailbox, Membership, Role, User
 from tests.conftest import Api, Reviewer
 from tests.support.servers.dovecot import Dovecot
+from tests.support.servers.imap_service import ImapService
 from tests.support.servers.smtp import Accepted, FaultySmtp
 from tests.support.work import work
 from tools.providers.imap.sessions import POOL
@@ -33,7 +34,7 @@ class Office:
     mailbox: Mailbox
     api: Api
     reviewer: Reviewer
-    imap: Dovecot
+    imap: ImapService
     smtp: FaultySmtp
 
     def tool(self, name: str, **arguments: Any) -> dict[str, Any]:
@@ -109,18 +110,18 @@ def plain_office(db: None) -> Iterator[Office]:
 
 
 @contextmanager
-def opened(dovecot: Dovecot) -> Iterator[Office]:
+def opened(server: ImapService) -> Iterator[Office]:
     tag = uuid.uuid4().hex[:8]
     ada, mira = f"ada.{tag}@lovelace.example", f"mira.{tag}@northwind.example"
 
     def deliver(accepted: Accepted) -> None:
         for recipient in accepted.recipients:
-            dovecot.deliver(recipient, accepted.content)
+            server.deliver(recipient, accepted.content)
 
     with FaultySmtp(on_accept=deliver) as smtp:
         user = User.objects.create_user(ada, first_name="Ada")
         mailbox_id = uuid.uuid4()
-        access = dovecot.access(ada, smtp_port=smtp.port)
+        access = server.access(ada, smtp_port=smtp.port)
         mailbox = Mailbox.objects.create(
             id=mailbox_id,
             address=ada,
@@ -133,14 +134,14 @@ def opened(dovecot: Dovecot) -> Iterator[Office]:
         secret = ApiToken.issue(user=user, name="agent", scopes=list(SCOPES), mailboxes=[mailbox])[
             1
         ]
-        dovecot.signed_in(ada)
+        server.signed_in(ada)
         yield Office(
             ada=ada,
             mira=mira,
             mailbox=mailbox,
             api=Api(secret=secret, client=Client()),
             reviewer=Reviewer.signed_in(user),
-            imap=dovecot,
+            imap=server,
             smtp=smtp,
         )
         POOL.close_all()

@@ -10,8 +10,10 @@ import shlex
 import socketserver
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+
+import pytest
 
 from tests.support.servers.imap_service import (
     LIBRARIES,
@@ -19,6 +21,7 @@ from tests.support.servers.imap_service import (
     UNPACKED,
     ImapService,
     mail_account,
+    skip_without_packages,
 )
 
 # Debian's default, in its /etc/courier/imapd.
@@ -124,6 +127,13 @@ def watch_files() -> None:
     subprocess.Popen(
         [*command, "--notimeout", sys.argv[1]], user=mail_account().pw_uid, env=ENVIRONMENT
     )
+
+
+@pytest.fixture(scope="session")
+def courier() -> Iterator[Courier]:
+    skip_without_packages()
+    with Courier() as server:
+        yield server
 
 
 if __name__ == "__main__":

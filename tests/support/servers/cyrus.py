@@ -5,8 +5,10 @@ import os
 import socket
 import struct
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+
+import pytest
 
 from tests.support.servers.imap_service import (
     LIBRARIES,
@@ -14,6 +16,7 @@ from tests.support.servers.imap_service import (
     UNPACKED,
     ImapService,
     mail_account,
+    skip_without_packages,
 )
 
 CONFIG = """configdirectory: {folder}/conf
@@ -107,3 +110,10 @@ class Cyrus(ImapService):
                 given = [stream.read(*struct.unpack("!H", stream.read(2))) for _ in range(4)]
                 verdict = b"OK" if given[1] == PASSWORD.encode() else b"NO"
                 asking.sendall(struct.pack("!H", len(verdict)) + verdict)
+
+
+@pytest.fixture(scope="session")
+def cyrus() -> Iterator[Cyrus]:
+    skip_without_packages()
+    with Cyrus() as server:
+        yield server

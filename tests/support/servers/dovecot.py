@@ -147,3 +147,10 @@ def dovecot() -> Iterator[Dovecot]:
     """Yield one Dovecot for a test process; each test uses its own addresses."""
     with Dovecot() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def poor_dovecot() -> Iterator[Dovecot]:
+    """Yield a Dovecot without SPECIAL-USE, MOVE and UIDPLUS; its folders are under `INBOX.`."""
+    with Dovecot(namespace=POOR_NAMESPACE, more=POOR) as server:
+        yield server
