@@ -1,6 +1,7 @@
 """The page of the results, on standard output."""
 
 import os
+import sys
 
 import django
 
@@ -9,4 +10,4 @@ django.setup()
 
 from tests.interop.matrix import render  # noqa: E402  (after the setup)
 
-print(render(), end="")
+sys.stdout.write(render())

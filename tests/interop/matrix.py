@@ -179,16 +179,23 @@ OPERATIONS = {
 }
 
 
+HEAD = """# Interoperability
+
+Each line is an operation, from a program's call over REST to the folders of an IMAP server, and each
+column a server. `make test-all PART=matrices` runs all of them (`tests/interop/`). A cell other than
+*ok* names its reason. The contract of providers (`tests/contract/`) runs on the same servers, and on
+folders with German, Chinese and French names. This page is written by `python -m tests.interop`.
+"""
+TAIL = """
+Known differences: Cyrus stores `X` for each raw 8-bit byte in a header. Courier refuses to add a message
+to a folder that is open for reading only, so mailhub closes it first.
+"""
+
+
 def render() -> str:
     """Return the page."""
     lines = [
-        "# Interoperability",
-        "",
-        "Each line is an operation, from a program's call over REST to the folders of an IMAP server, and each column a",
-        "server. `make test-all PART=matrices` runs all of them (`tests/interop/`). A cell other than *ok* names its reason. The",
-        "contract of providers (`tests/contract/`) runs on the same servers, and on folders with German, Chinese and French",
-        "names. This page is written by `python -m tests.interop`.",
-        "",
+        HEAD,
         *(f"- `{name}`: {words}" for name, words in SERVERS.items()),
         "",
         "| operation | " + " | ".join(SERVERS) + " |",
@@ -197,9 +204,5 @@ def render() -> str:
     for name, operation in OPERATIONS.items():
         cells = [REMARKS.get((server, name), "ok") for server in SERVERS]
         lines.append(f"| {operation.title} | " + " | ".join(cells) + " |")
-    lines += [
-        "",
-        "Known differences: Cyrus stores `X` for each raw 8-bit byte in a header. Courier refuses to add a message to a folder",
-        "that is open for reading only, so mailhub closes it first.",
-    ]
-    return "\n".join(lines) + "\n"
+    lines.append(TAIL)
+    return "\n".join(lines)

@@ -34,6 +34,7 @@ from tools.providers.send_draft import DraftGone, send_draft
 LAST_VERB = "Integer 0x1081"
 VERBS = {"answered": "102", "forwarded": "104"}
 NO_DRAFT = translatable("The prepared draft is no longer a draft.")
+NEEDS_COPY = translatable("Microsoft 365 sends an answer only with a copy in Sent.")
 WENT_AWAY = translatable("The draft was removed while it was prepared.")
 
 
@@ -61,6 +62,9 @@ class GraphSender:
         self._evidence = evidence
 
     def check(self, envelope: Envelope) -> None:
+        """Refuse an answer without a copy too: Graph would send it outside its conversation."""
+        if envelope.kind == "reply" and not envelope.save_to_sent:
+            raise Refused("refused", NEEDS_COPY)
         self._choose(envelope, parse_outgoing(envelope.source, recipients=envelope.recipients))
 
     def send(self, envelope: Envelope, handover: Handover) -> Receipt:
