@@ -3,6 +3,8 @@
 from typing import Any
 
 from django.contrib import admin
+from django.urls import reverse
+from django.utils.html import format_html
 
 from accounts.admin import ReadOnlyAdmin
 from approvals.models import (
@@ -36,9 +38,14 @@ class AttemptInline(admin.TabularInline):
 
 @admin.register(PendingAction)
 class PendingActionAdmin(ReadOnlyAdmin):
-    list_display = ["id", "kind", "status", "mailbox", "created_at", "finished_at"]
+    list_display = ["id", "kind", "status", "mailbox", "created_at", "finished_at", "story"]
     list_filter = ["status", "kind"]
     inlines = [AttemptInline]
+    readonly_fields = ["story"]
+
+    @admin.display
+    def story(self, action: PendingAction) -> str:
+        return format_html('<a href="{}">{}</a>', reverse("story", args=[action.pk]), "explain")
 
 
 @admin.register(Decision)

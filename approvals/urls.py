@@ -16,6 +16,7 @@ from approvals.pages import (
     queue,
     review,
     revise,
+    story,
 )
 from approvals.webhooks import webhook_views
 
@@ -37,6 +38,7 @@ urlpatterns = [
         {"part": "source"},
         name="whole_source",
     ),
+    path("actions/<uuid:action_id>/story/", story.page, name="story"),
     path("actions/<uuid:action_id>/presence/", live_views.presence, name="presence"),
     path("actions/<uuid:action_id>/approve/", decide.approve, name="approve"),
     path("actions/<uuid:action_id>/reject/", decide.reject, name="reject"),

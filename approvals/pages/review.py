@@ -190,6 +190,7 @@ def _about(
         "views": VIEWS,
         "domains": _domains(current.preview),
         "may_decide": may_decide,
+        "may_read_story": person.is_staff or reads.has_role(Role.MANAGER),
         "may_approve": refusal is None and not has_approved,
         "has_approved": has_approved,
         "remaining": remaining,

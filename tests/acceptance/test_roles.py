@@ -98,6 +98,7 @@ PAGES: dict[str, tuple[str, str, dict[str, Any], Role]] = {
     "look at a page of it": ("get", "/actions/{action}/received/1.png", {}, Role.VIEWER),
     "download it": ("get", "/actions/{action}/received/download/", {}, Role.VIEWER),
     "ask who receives it": ("get", "/actions/{action}/recipients/", {}, Role.VIEWER),
+    "read its story": ("get", "/actions/{action}/story/", {}, Role.MANAGER),
     "say that one looks": ("post", "/actions/{action}/presence/", {}, Role.VIEWER),
     "look at it in the line": ("get", "/line/{action}/", {}, Role.VIEWER),
     "comment": ("post", "/actions/{action}/comments/", {"text": "Hello"}, Role.APPROVER),

@@ -8,6 +8,7 @@ from uuid import uuid4
 import pytest
 from django.core.management import CommandError, call_command
 from django.utils import timezone
+from django.utils.html import escape
 
 from accounts.models import Mailbox, User
 from approvals.core.types import Outcome
@@ -15,6 +16,7 @@ from approvals.models import PendingAction
 from approvals.pauses import switch
 from tests.approvals.kinds import LOST, Script
 from tests.conftest import Api
+from tests.support.people.browser import browser
 from tests.support.work import work
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
@@ -40,6 +42,22 @@ def test_each_reason_to_wait_is_named(
     assert "waits for   the end of the pause of its mailbox" in said
     assert "waits for   its time" in said
     assert "Secret matter" not in said + explain(waiting)
+
+
+def test_page_tells_managers_and_staff_the_same(api: Api, alice: User, charlie: User) -> None:
+    action = PendingAction.objects.get(pk=api.propose(subject="Secret matter"))
+    lines = explain(action).splitlines()
+    manager, operator, stranger = browser(alice), browser(charlie), browser(charlie)
+    User.objects.filter(pk=charlie.pk).update(is_staff=True, is_superuser=True)
+    for reader in (manager, operator):
+        shown = reader.get(f"/actions/{action.pk}/story/").content.decode()
+        assert [line for line in lines if escape(line) not in shown] == []
+        assert "Secret matter" not in shown
+    address = f"/actions/{action.pk}/story/"
+    assert address in manager.get(f"/actions/{action.pk}/").content.decode()
+    assert address in operator.get("/admin/approvals/pendingaction/").content.decode()
+    User.objects.filter(pk=charlie.pk).update(is_staff=False)
+    assert stranger.get(address).status_code == 404
 
 
 def test_attempts_and_doubts_are_told(
