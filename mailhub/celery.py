@@ -73,6 +73,16 @@ def _refuse_another_queue(**_: object) -> None:
         )
 
 
+def _refuse_wrong_keys(**_: object) -> None:
+    from approvals import key_check  # Django is set up now
+
+    try:
+        key_check.require()
+    except key_check.WrongKeys as error:
+        raise SystemExit(f"mailhub cannot start: {error}") from None
+
+
 signals.setup_logging.connect(_logs_are_ours)
 signals.worker_init.connect(_refuse_another_queue)
+signals.worker_init.connect(_refuse_wrong_keys)
 signals.beat_init.connect(_refuse_another_queue)

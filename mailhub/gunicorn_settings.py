@@ -20,7 +20,22 @@ def when_ready(server: object) -> None:
 
     for module in HTML:
         import_module(module)
+    _require_keys()
     gc.collect()
     gc.freeze()
     # A request makes few objects that stay, so a young generation of 700 is looked through too often.
     gc.set_threshold(50_000)
+
+
+def _require_keys() -> None:
+    """End here if the database has other keys, and leave no connection for the workers to share."""
+    from django.db import connections
+
+    from approvals import key_check
+
+    try:
+        key_check.require()
+    except key_check.WrongKeys as error:
+        raise SystemExit(f"mailhub cannot start: {error}") from None
+    finally:
+        connections.close_all()

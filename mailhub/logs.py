@@ -5,6 +5,7 @@ the constant template of the message, but never its arguments, because an argume
 address. An exception is logged as its type and its stack frames, never its text.
 """
 
+import errno
 import logging
 import sys
 import traceback
@@ -25,7 +26,7 @@ ALLOWED = frozenset(
         "action", "attempt", "mailbox", "provider", "tool", "kind", "outcome", "phase", "fence", "count", "port",
         "recipient_count", "size", "sha256", "worker", "process", "exit_code", "error_type", "trace", "retry_after",
         "surface", "token", "user_id", "body_type", "importance", "raw_bytes", "slim_bytes", "approx_tokens", "thread",
-        "mode", "endpoint", "reply_all", "has_comment",
+        "mode", "endpoint", "reply_all", "has_comment", "errno",
     }
 )  # fmt: skip
 
@@ -37,6 +38,8 @@ def _exception_without_text(
     error = sys.exc_info()[1] if info is True else info[1] if isinstance(info, tuple) else info
     if isinstance(error, BaseException):
         event["error_type"] = type(error).__qualname__
+        if isinstance(error, OSError) and error.errno in errno.errorcode:
+            event["errno"] = errno.errorcode[error.errno]
         frames = traceback.extract_tb(error.__traceback__)[-8:]
         event["trace"] = " < ".join(
             f"{f.filename.rsplit('/', 1)[-1]}:{f.lineno}:{f.name}" for f in reversed(frames)

@@ -15,13 +15,43 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
 from approvals.queues.metrics import COUNTED, figures
+from mailhub import health
 
 
 class Database(Collector):
     """Figures from the database. Labels are states and verdicts, never an address or an id."""
 
     def collect(self) -> Iterator[Metric]:
+        system = health.look()
+        parts = GaugeMetricFamily(
+            "mailhub_part_ok", "1 if a part of /statusz is as it should be", labels=["part"]
+        )
+        for part, there in system.found.items():
+            parts.add_metric([part], there)
+        yield parts
+        yield GaugeMetricFamily(
+            "mailhub_oldest_due_age_seconds",
+            "Since when the oldest mail could leave that nothing holds back on purpose",
+            value=system.oldest_due_seconds,
+        )
+        yield GaugeMetricFamily(
+            "mailhub_home_free_bytes",
+            "Room on the disk of MAILHUB_HOME",
+            value=health.free_bytes(settings.MAILHUB_HOME),
+        )
+        if not system.found["database"]:
+            return
         now = figures()
+        paused = GaugeMetricFamily(
+            "mailhub_pauses", "Pauses of everything, and of one mailbox", labels=["of"]
+        )
+        for of, number in now.pauses.items():
+            paused.add_metric([of], number)
+        yield paused
+        mailboxes = GaugeMetricFamily("mailhub_mailboxes", "Mailboxes by state", labels=["state"])
+        for state, number in now.mailboxes.items():
+            mailboxes.add_metric([state], number)
+        yield mailboxes
         counts = GaugeMetricFamily(
             "mailhub_actions",
             f"Actions in an open state, counted up to {COUNTED}",
@@ -44,7 +74,7 @@ class Database(Collector):
         for verdict, number in now.attempts.items():
             attempts.add_metric([verdict], number)
         yield attempts
-        yield GaugeMetricFamily("mailhub_workers", "Workers seen lately", value=now.workers)
+        yield GaugeMetricFamily("mailhub_workers", "Workers seen lately", value=system.workers)
         yield GaugeMetricFamily(
             "mailhub_dead_letters",
             "Actions that the sweeper cannot work on and has set aside",
@@ -55,7 +85,7 @@ class Database(Collector):
             "Since when the oldest lookup, copy to Sent or clean-up is overdue",
             labels=["work"],
         )
-        for work, seconds in now.overdue_seconds.items():
+        for work, seconds in system.overdue_seconds.items():
             overdue.add_metric([work], seconds)
         yield overdue
         if now.heartbeat_seconds is not None:

@@ -10,6 +10,7 @@ from approvals.models.action import (
 from approvals.models.audit import AuditChain, AuditEvent
 from approvals.models.discussion import Assignment, Comment, ReviewText
 from approvals.models.execution import Attempt, DeadLetter, Heartbeat, Preparation
+from approvals.models.keys import KeyCheck
 from approvals.models.notes import MetadataPair, ProposerNote
 from approvals.models.notifications import (
     Content,
@@ -39,6 +40,7 @@ __all__ = [
     "Heartbeat",
     "IdempotencyRecord",
     "Instance",
+    "KeyCheck",
     "MetadataPair",
     "Notification",
     "NotificationChannel",

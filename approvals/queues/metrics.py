@@ -8,9 +8,10 @@ from django.core.cache import cache
 from django.db.models import Count, F, Min
 from django.utils import timezone
 
+from accounts.models import Mailbox
 from approvals.core.states import OPEN, Status
-from approvals.models import Attempt, DeadLetter, PendingAction
-from approvals.worker import heartbeats, maintenance
+from approvals.models import Attempt, DeadLetter, Pause, PendingAction
+from approvals.worker import heartbeats
 
 COUNTED = 10_000  # 10,000 waiting actions and 11,000 call for the same reaction
 COUNTED_ATTEMPTS = "mailhub-counted-attempts"
@@ -28,16 +29,16 @@ SINCE = {
 class Figures:
     """Figures of the queue; no figure names a person.
 
-    They are the number of actions in each open state (up to COUNTED), the age of the oldest, and
-    the verdicts of attempts.
+    They are the number of actions in each open state (up to COUNTED), the age of the oldest, the
+    verdicts of attempts, and the numbers of pauses and mailboxes.
     """
 
     counts: dict[str, int]
     oldest_seconds: dict[str, float]
     attempts: dict[str, int]
-    workers: int
     dead_letters: int
-    overdue_seconds: dict[str, float]
+    pauses: dict[str, int]
+    mailboxes: dict[str, int]
     heartbeat_seconds: float | None = field(default=None)
 
 
@@ -52,9 +53,13 @@ def figures() -> Figures:
             for status, since in oldest.items()
         },
         attempts=_count_verdicts(),
-        workers=len(heartbeats.alive()),
         dead_letters=DeadLetter.objects.count(),
-        overdue_seconds=maintenance.measure_overdue(),
+        pauses={
+            "everything": Pause.objects.filter(mailbox=None).count(),
+            "mailbox": Pause.objects.exclude(mailbox=None).count(),
+        },
+        mailboxes=dict.fromkeys(Mailbox.Status.values, 0)
+        | dict(Mailbox.objects.order_by().values_list("status").annotate(number=Count("pk"))),
         heartbeat_seconds=heartbeats.seconds_since_last(),
     )
 

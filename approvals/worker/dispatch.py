@@ -2,20 +2,22 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 from django.conf import settings
 from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery, Window
-from django.db.models.functions import Now, RowNumber
+from django.db.models.functions import Coalesce, Greatest, Least, RowNumber
 
-from accounts.infra.compiled_sql import Select, slot
+from accounts.infra.compiled_sql import Select, database_now, slot
 from accounts.models import Membership, Role
 from approvals.core.states import Status
-from approvals.models import ApprovalPolicy, Attempt, PendingAction, Rest
+from approvals.models import ApprovalPolicy, PendingAction, Rest
 from approvals.rules import conditions
 
 HEADS = 1000
+A_MINUTE = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,25 +94,76 @@ def load_due(action_ids: Sequence[UUID]) -> list[Due]:
     return [Due(action=action, mailbox=mailbox, owner=owner) for action, mailbox, owner in rows]
 
 
-def some_wait_too_long() -> bool:
-    """Return True if a mailbox has mail that could leave, and none has left it for too long.
+@dataclass(frozen=True, kw_only=True)
+class Standstill:
+    """Mail that could leave and has not.
 
-    The limit is MAILHUB_READY_WAIT_SECONDS. Mail that is held back does not count, nor mail that a
-    cool-down or a send window held back within that time. Mail does not count either if its owner
-    has other mail under way: a worker lets an owner's slow servers wait for each other.
+    `oldest_seconds` is since when the oldest could have left, 0 if none waits. `stuck` is True if
+    this is too long. `codes` are the last errors of the mails that wait for over a minute.
     """
-    since = Now() - timedelta(seconds=settings.MAILHUB_READY_WAIT_SECONDS)
+
+    oldest_seconds: float
+    stuck: bool
+    codes: list[str]
+
+
+def measure_standstill() -> Standstill:
+    """Measure how long mail waits that nothing holds back on purpose.
+
+    It is too long if nothing was accepted or refused anywhere for a minute, or by one mailbox for
+    MAILHUB_READY_WAIT_SECONDS. Retries do not count: a server without room retries for ever. Mail
+    that a cool-down or a send window held back within that time does not count, nor mail whose
+    owner has other mail under way: a worker lets an owner's slow servers wait for each other.
+    """
+    patience = timedelta(seconds=settings.MAILHUB_READY_WAIT_SECONDS)
+    now = database_now()
+    waiting = list(_find_overdue(now)[:HEADS])
+    late = [each for each in waiting if each.since < now - A_MINUTE]
+    executing = {owner for _, _, owner in _rows(_executing_actions())} if late else set()
+    late = [each for each in late if each.owner not in executing]
+    stuck = bool(late) and not _find_ended_since(now - A_MINUTE).exists()
+    if late and not stuck:
+        mailboxes = {each.mailbox_id for each in late if each.since < now - patience}
+        moved = _find_ended_since(now - patience).filter(mailbox__in=mailboxes)
+        stuck = bool(mailboxes - set(moved.values_list("mailbox", flat=True)))
+    return Standstill(
+        oldest_seconds=max((now - waiting[0].since).total_seconds(), 0.0) if waiting else 0.0,
+        stuck=stuck,
+        codes=sorted({each.error["code"] for each in late if each.error}),
+    )
+
+
+def _find_overdue(now: datetime) -> QuerySet[PendingAction, Any]:
+    """Return the mail that could have left, the longest waiting first: mailbox, owner, since, error.
+
+    An attempt that failed moves `not_before` on; the undo window and the time of the mail do not move.
+    """
+    since = Greatest(
+        "approved_at", Coalesce("undo_until", "approved_at"), Coalesce("send_at", "approved_at")
+    )
     mine = OuterRef("mailbox")
-    waiting = find_free(find_unpaused().filter(not_before__lt=since)).filter(
-        conditions.still_holds()
+    lately = now - A_MINUTE
+    return (
+        PendingAction.objects.filter(~conditions.must_wait(), conditions.still_holds())
+        .filter(status=Status.APPROVED)
+        .exclude(
+            Q(Exists(Rest.objects.filter(mailbox=mine, until__gt=lately)))
+            | Q(Exists(ApprovalPolicy.objects.filter(mailbox=mine, opens_at__gt=lately)))
+        )
+        .annotate(since=Least("not_before", since), owner=_owner())
+        .filter(since__lte=now)
+        .order_by("since")
+        .values_list("mailbox_id", "owner", "since", "error", named=True)
     )
-    too_long = waiting.exclude(
-        Q(Exists(Attempt.objects.filter(action__mailbox=mine, ended_at__gt=since)))
-        | Q(Exists(Rest.objects.filter(mailbox=mine, until__gt=since)))
-        | Q(Exists(ApprovalPolicy.objects.filter(mailbox=mine, opens_at__gt=since)))
+
+
+def _find_ended_since(moment: datetime) -> QuerySet[PendingAction]:
+    """Return the mail that was accepted or refused since then."""
+    return PendingAction.objects.filter(
+        finished_at__gt=moment,
+        purged_at=None,  # for the index; no mail is purged that soon
+        status__in=(Status.SUCCEEDED, Status.FAILED),
     )
-    owners = {owner for _, _, owner in _rows(too_long)[:HEADS]}
-    return bool(owners) and not owners <= {owner for _, _, owner in _rows(_executing_actions())}
 
 
 def some_lack_the_journal() -> bool:

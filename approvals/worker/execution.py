@@ -79,16 +79,25 @@ class NotGranted(Exception):
         super().__init__(error)
         busy = isinstance(error, journal.JournalBusy)
         self.code = "journal_busy" if busy else "journal_failed"
-        reason = errno.errorcode.get(error.errno or 0, "")
-        self.reason = f"{reason}: {os.strerror(error.errno)}" if reason and error.errno else ""
+        self.errno = errno.errorcode.get(error.errno or 0)
+        reason = name_os_error(error)
         self.detail = (
             translatable("Another process holds the send journal. Nothing leaves without it.")
             if busy
             else translatable(
                 "The send journal cannot be written (%(reason)s). Nothing leaves without it.",
-                reason=self.reason or "a line was cut",
+                reason=reason or "a line was cut",
             )
         )
+
+
+def name_os_error(error: BaseException) -> str:
+    """Return the number and words of the operating system, such as "ENOSPC: No space left on
+    device"; an empty string for any other error. They name no file.
+    """
+    if not isinstance(error, OSError) or error.errno not in errno.errorcode:
+        return ""
+    return f"{errno.errorcode[error.errno]}: {os.strerror(error.errno)}"
 
 
 def _find_held() -> QuerySet[PendingAction]:
@@ -299,17 +308,18 @@ def _run(claim: Claim, read: Read) -> Outcome:
             on_wire=claim.on_wire.is_set(), code=error.reason, detail=error.detail
         )
     except NotGranted as error:
-        log.error(
-            "journal_failed", action=str(claim.action_id), code=error.code, reason=error.reason
-        )
+        log.error("journal_failed", action=str(claim.action_id), code=error.code, errno=error.errno)
         return Outcome(verdict="not_sent", proof=BEFORE_WIRE, code=error.code, detail=error.detail)
     # A provider's library may raise anything. It must end as an outcome, never as a lost attempt.
     except Exception as error:
         lost = isinstance(error, LeaseLost)
         if not lost:
             log.exception("kind_raised", action=str(claim.action_id), fence=claim.fence)
+        reason = name_os_error(error)
         return Outcome.broken_off(
-            on_wire=claim.on_wire.is_set(), code="lease_lost" if lost else "internal_error"
+            on_wire=claim.on_wire.is_set(),
+            code="lease_lost" if lost else "internal_error",
+            detail=translatable("The server reports: %(reason)s.", reason=reason) if reason else "",
         )
 
 

@@ -69,7 +69,7 @@ def test_second_start_continues_and_signals_end_both(tmp_path: Path) -> None:
     reserve_ports(home)
     # The only test that begins without a database, as a person does.
     with Mailhub(home, port=port, fresh=True, MAILHUB_UNDO_SECONDS=0) as mailhub:
-        first = mailhub.sandbox  # written before the first 200 of /readyz
+        first = mailhub.sandbox  # written before the first 200 of /statusz
         keys = (home / "mailhub.env").read_text()
         action = mailhub.propose("Kept over the night")
         assert mailhub.interrupt() == 0

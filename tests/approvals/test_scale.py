@@ -66,7 +66,7 @@ def test_few_pages_are_read_however_many_mails_are_held(approved: PendingAction)
     plans = {
         "heads": plans_of(dispatch.heads),
         "due": plans_of(maintenance.due),
-        "health": plans_of(dispatch.some_wait_too_long),
+        "health": plans_of(dispatch.measure_standstill),
         "slice": plans_of(void.send_back),
         "sweep": plans_of(maintenance.sweep),
     }

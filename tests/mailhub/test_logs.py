@@ -1,5 +1,6 @@
 """Logs hold listed fields and nothing else, whichever code writes them."""
 
+import errno
 import io
 import json
 import logging
@@ -91,6 +92,15 @@ def test_exception_is_logged_by_type_and_place_only(logged: Logged, name: str) -
     assert ":a_failure" in line
     assert CANARY not in line
     assert "Traceback" not in line
+
+
+def test_error_of_the_system_is_logged_by_its_number(logged: Logged) -> None:
+    try:
+        raise OSError(errno.ENOSPC, CANARY, CANARY)
+    except OSError:
+        structlog.get_logger("mailhub.test").exception("it_failed")
+    assert "errno=ENOSPC" in logged()
+    assert CANARY not in logged()
 
 
 def test_line_break_in_a_value_makes_no_second_line(logged: Logged) -> None:

@@ -1,6 +1,8 @@
 """/metrics, /readyz and /statusz: an operator sees the state of the server, and nothing about a person."""
 
+import os
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -10,8 +12,10 @@ from django.test import Client
 from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
 
+from accounts.models import Mailbox
 from approvals.core import queue
 from approvals.models import Heartbeat, PendingAction, Preparation
+from approvals.pauses import restored, switch
 from approvals.queues import metrics
 from approvals.worker import heartbeats
 from approvals.worker.execution import execute
@@ -133,7 +137,7 @@ def test_metrics_name_nobody_and_use_constant_queries(
 ) -> None:
     action_id = api.propose(subject="canary", body="canary", to=["canary@northwind.example"])
     settings.MAILHUB_METRICS_TOKEN = TOKEN
-    with django_assert_max_num_queries(19):
+    with django_assert_max_num_queries(30):
         text = (
             Client().get("/metrics", headers={"Authorization": f"Bearer {TOKEN}"}).content.decode()
         )
@@ -141,24 +145,42 @@ def test_metrics_name_nobody_and_use_constant_queries(
         assert secret not in text
 
 
-def test_readyz_names_missing_parts(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    answer = Client().get("/readyz")
+def test_pages_stay_ready_whatever_keeps_mail_from_leaving(settings: Any, mailbox: Mailbox) -> None:
+    answer = Client().get("/statusz")
     assert (answer.status_code, answer.json()["missing"]) == (503, ["worker"])
     heartbeats.beat("somewhere:1")
-    answer = Client().get("/readyz")
+    answer = Client().get("/statusz")
     assert (answer.status_code, answer.json()["missing"], answer.json()["workers"]) == (200, [], 1)
 
-    # Nobody listens on port 1.
-    settings.MAILHUB_QUEUE, settings.REDIS_URL = (
-        "rq",
-        "redis://127.0.0.1:1/0",
-    )
+    switch.pause(mailbox=None, actor="command")
+    answer = Client().get("/statusz")  # a person's pause is told, and is no fault
+    assert (answer.status_code, answer.json()["paused"]) == (200, "A person.")
+    restored.pause_for("operator")
+    heartbeats.forget()
+    settings.MAILHUB_QUEUE, settings.REDIS_URL = "rq", "redis://127.0.0.1:1/0"  # nobody listens
     queue.queue.cache_clear()
     try:
-        answer = Client().get("/readyz")
-        assert (answer.status_code, answer.json()["missing"]) == (503, ["queue"])
+        answer = Client().get("/statusz")
+        assert answer.json()["missing"] == ["queue", "worker", "reconciled"]
+        assert Client().get("/readyz").status_code == 200
+        found = scrape(settings)
     finally:
         queue.queue.cache_clear()
+    assert found["mailhub_part_ok", "worker"] == found["mailhub_part_ok", "reconciled"] == 0
+    assert found["mailhub_part_ok", "sending"] == 1
+    assert found["mailhub_pauses", "everything"] == 2
+
+
+def test_full_disk_of_the_home_is_named(
+    settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heartbeats.beat("somewhere:1")
+    real = os.statvfs(tmp_path)
+    full = os.statvfs_result((*tuple(real)[:4], 0, *tuple(real)[5:]))
+    monkeypatch.setattr(os, "statvfs", lambda _: full)
+    answer = Client().get("/statusz")
+    assert (answer.status_code, answer.json()["missing"]) == (503, ["home"])
+    assert scrape(settings)["mailhub_home_free_bytes", ""] == 0
 
 
 @pytest.mark.parametrize("work", ["lookup", "settle", "tidy"])

@@ -163,7 +163,7 @@ def run(
     mallory = Mallory(installation, running, mailboxes)
     web, worker = installation.serve(), installation.worker()
     url = installation.person()._url
-    until(lambda: request(f"{url}/readyz").status == 200, say=worker.log)
+    until(lambda: request(f"{url}/statusz").status == 200, say=worker.log)
     mallory.send(url)
     ended = threading.Event()
     running.callback(ended.set)

@@ -5,6 +5,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
+from approvals import key_check
 from approvals.checks import GATE
 from approvals.queues.sweeper import Sweeper
 from approvals.webhooks import courier
@@ -21,6 +22,7 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, every: float | None, **options: Any) -> None:
+        key_check.require()
         if every is None:
             maintenance.sweep()
             courier.deliver()  # the sweep uses threads for it, which would end with this process

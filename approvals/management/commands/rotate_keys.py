@@ -2,13 +2,13 @@ from typing import Any
 
 from allauth.mfa.models import Authenticator
 from allauth.mfa.utils import decrypt, encrypt
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import transaction
 
 from accounts.infra import credentials
 from accounts.infra.credentials import CannotDecrypt
 from accounts.models import Mailbox
-from approvals import rotation
+from approvals import key_check, rotation
 from approvals.models import Webhook
 from approvals.webhooks.addresses import encryption_context
 
@@ -19,7 +19,15 @@ class Command(BaseCommand):
         "of mails, and the seals of decisions."
     )
 
-    def handle(self, *args: Any, **options: Any) -> None:
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument(
+            "--lost",
+            action="store_true",
+            dest="accept_loss",
+            help="accept that what only lost keys open can no longer be read, so that mailhub starts again",
+        )
+
+    def handle(self, *args: Any, accept_loss: bool, **options: Any) -> None:
         lost = [
             str(pk)
             for pk in Mailbox.objects.values_list("pk", flat=True)
@@ -32,8 +40,11 @@ class Command(BaseCommand):
             if not self._rotate_webhook(webhook)
         ]
         lost += [*rotation.renew_signatures(), *rotation.encrypt_content()]
+        if accept_loss:
+            key_check.renew(key_check.ENCRYPTION, key_check.SECRET)
         if lost:
             raise CommandError(f"No configured key opens: {', '.join(lost)}. All others are done.")
+        key_check.renew(key_check.ENCRYPTION)
         self.stdout.write("Everything is on the first key.")
 
     def _factors(self) -> list[int]:

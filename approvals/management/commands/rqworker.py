@@ -4,6 +4,7 @@ from django.conf import settings
 from django.core.management.base import CommandError
 from django_rq.management.commands import rqworker
 
+from approvals import key_check
 from approvals.checks import GATE
 from approvals.queues.rq import keep_working
 
@@ -20,5 +21,6 @@ class Command(rqworker.Command):
     def handle(self, *args: Any, **options: Any) -> None:
         if settings.MAILHUB_QUEUE != "rq":
             raise CommandError(f"MAILHUB_QUEUE is {settings.MAILHUB_QUEUE}, not rq.")
+        key_check.require()
         once = bool(options["burst"] or options["max_jobs"] or options["max_idle_time"])
         keep_working(lambda: super(Command, self).handle(*args, **options), once=once)  # type: ignore[no-untyped-call]

@@ -6,6 +6,7 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand
 from django.utils.module_loading import import_string
 
+from approvals import key_check
 from approvals.checks import GATE
 from approvals.queues.database import Worker
 from approvals.queues.slots import THREADS
@@ -19,6 +20,7 @@ class Command(BaseCommand):
         parser.add_argument("--threads", type=int, default=THREADS, help="how many sends at once")
 
     def handle(self, *args: Any, threads: int, **options: Any) -> None:
+        key_check.require()
         match settings.MAILHUB_QUEUE:
             case "rq":
                 call_command("rqworker")  # with its own defaults

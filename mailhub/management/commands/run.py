@@ -9,6 +9,7 @@ from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 
+from approvals import key_check
 from approvals.queues.slots import THREADS
 from approvals.worker import heartbeats
 from mailhub.first_run import prepare
@@ -37,11 +38,12 @@ class Command(BaseCommand):
         supervisor = Supervisor()
         try:
             # In parallel, because each takes a second to load. The worker comes last, because
-            # /readyz needs one: so sandbox.json is complete before /readyz says ok.
+            # /statusz needs one: so sandbox.json is complete before /statusz says ok.
             with_sandbox = SANDBOX in settings.MAILHUB_LOOPBACK_SERVERS
             if with_sandbox:
                 supervisor.start("sandbox", [*MANAGE, "sandbox"])
             call_command("migrate", verbosity=0, interactive=False)
+            key_check.require()
             heartbeats.forget()
             supervisor.start("web", [*MANAGE, "web", "--host", ENV.HOST, "--port", str(ENV.PORT)])
             sandbox = self._sandbox(supervisor) if with_sandbox else None

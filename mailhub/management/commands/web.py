@@ -4,6 +4,7 @@ from typing import Any
 import uvicorn
 from django.core.management.base import BaseCommand
 
+from approvals import key_check
 from mailhub.web_server import OPTIONS
 
 
@@ -15,4 +16,5 @@ class Command(BaseCommand):
         parser.add_argument("--port", type=int, default=8000)
 
     def handle(self, *args: Any, host: str, port: int, **options: Any) -> None:
+        key_check.require()
         uvicorn.run("mailhub.asgi:application", host=host, port=port, **OPTIONS)

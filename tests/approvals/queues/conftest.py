@@ -107,7 +107,7 @@ class Site:
         ]
 
     def ready(self) -> Any:
-        return Client().get("/readyz")
+        return Client().get("/statusz")
 
     def log(self) -> str:
         return "".join(worker.log() for worker in self.started[:1])

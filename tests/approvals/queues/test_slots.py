@@ -1,8 +1,8 @@
-"""The assignment of a worker's slots, and the answer of /readyz when no slot is free."""
+"""The assignment of a worker's slots, and the answer of /statusz when no slot is free."""
 
+import errno
 import threading
 from datetime import timedelta
-from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
@@ -10,7 +10,7 @@ from django.test import Client
 from django.utils import timezone
 
 from accounts.models import Mailbox, User
-from approvals.core.types import ApprovedAction
+from approvals.core.types import ApprovedAction, Outcome
 from approvals.models import ApprovalPolicy, PendingAction
 from approvals.pauses import switch
 from approvals.queues import slots
@@ -21,6 +21,7 @@ from approvals.worker.execution import execute
 from tests.approvals.conftest import approve
 from tests.approvals.kinds import Script, handed_over
 from tests.conftest import Api, make_api, make_mailbox
+from tests.support.people.browser import browser
 from tests.support.processes.programs import SECONDS, until
 from tests.support.servers.memory import MemoryServer
 
@@ -125,10 +126,12 @@ def test_lookups_do_not_hold_up_the_sweep(
 
 @pytest.mark.django_db(transaction=True)
 def test_statusz_fails_when_mail_that_could_leave_waits(
-    api: Api, alice: User, mailbox: Mailbox, server: MemoryServer, client: Client, settings: Any
+    api: Api, alice: User, mailbox: Mailbox, server: MemoryServer, client: Client
 ) -> None:
     heartbeats.beat("a worker")
-    settings.MAILHUB_READY_WAIT_SECONDS = 60
+    later = approve(api.propose(send_at=f"{timezone.now() + timedelta(hours=1):%FT%TZ}"), alice)
+    ago = timezone.now() - timedelta(hours=2)
+    PendingAction.objects.filter(pk=later.pk).update(approved_at=ago, undo_until=ago)
     action = approve(api.propose(), alice)
     assert client.get("/statusz").status_code == 200
     PendingAction.objects.filter(pk=action.pk).update(
@@ -136,6 +139,7 @@ def test_statusz_fails_when_mail_that_could_leave_waits(
     )
     answer = client.get("/statusz")
     assert (answer.status_code, answer.json()["missing"]) == (503, ["sending"])
+    assert 61 <= answer.json()["oldest_due_seconds"] < 70
 
     switch.pause(mailbox=mailbox, actor="command")  # an action that is held back does not count
     assert client.get("/statusz").status_code == 200
@@ -143,3 +147,31 @@ def test_statusz_fails_when_mail_that_could_leave_waits(
     assert client.get("/statusz").status_code == 503
     assert execute(action.pk, worker="test")
     assert client.get("/statusz").status_code == 200
+
+
+@pytest.mark.django_db(transaction=True)
+def test_retries_are_no_progress_and_the_disk_is_named(
+    api: Api,
+    alice: User,
+    mailbox: Mailbox,
+    server: MemoryServer,
+    script: Script,
+    client: Client,
+) -> None:
+    def full(_: ApprovedAction) -> Outcome:
+        raise OSError(errno.ENOSPC, "No space left on device: /home/of/somebody")
+
+    heartbeats.beat("a worker")
+    script.instead = full
+    action = approve(api.propose(), alice)
+    ago = timezone.now() - timedelta(seconds=70)
+    PendingAction.objects.filter(pk=action.pk).update(
+        approved_at=ago, undo_until=ago, not_before=ago
+    )
+    assert execute(action.pk, worker="test")  # it ends just now, and moves the next attempt on
+
+    answer = client.get("/statusz").json()
+    assert (answer["missing"], answer["codes"]) == (["sending"], ["internal_error"])
+    page = browser(alice).get(f"/actions/{action.pk}/").content.decode()
+    assert "ENOSPC: No space left on device" in page
+    assert "somebody" not in page

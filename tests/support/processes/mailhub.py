@@ -69,13 +69,13 @@ class Mailhub(Program):
             self.kill()
 
     def wait_ready(self) -> None:
-        """Return once /readyz answers 200."""
+        """Return once /statusz answers 200."""
 
         def ready() -> bool:
             assert self.process is not None
             assert self.process.poll() is None, f"it ended: {self.log()}"
             try:
-                return request(f"{self.url}/readyz").status == 200
+                return request(f"{self.url}/statusz").status == 200
             except OSError:
                 return False
 
