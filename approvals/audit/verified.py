@@ -78,6 +78,11 @@ def load() -> Verified | None:
     )
 
 
+def forget() -> None:
+    """Forget the place, because the database was replaced: the next verification reads everything."""
+    _path().unlink(missing_ok=True)
+
+
 def _path() -> Path:
     return Path(settings.MAILHUB_HOME) / "audit-verified.json"
 

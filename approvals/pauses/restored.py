@@ -32,7 +32,7 @@ from django.utils import timezone
 from accounts.infra.compiled_sql import Select, database_now, slot
 from accounts.infra.durable_files import sync_folder
 from accounts.infra.texts import translatable
-from approvals.audit import anchors, chain, proof
+from approvals.audit import anchors, chain, given_up, proof, verified
 from approvals.core.states import OPEN, Status
 from approvals.models import Attempt, Instance, Pause, PendingAction
 from approvals.pauses import journal
@@ -219,10 +219,24 @@ def is_begun() -> bool:
 
 
 def end_restore() -> None:
-    """End the pause; a person's pause stays. The restored actions have been reconciled before."""
+    """End the pause; a person's pause stays. The restored actions have been reconciled before.
+
+    The operator gives up the anchored events that this database lacks: the event names them, and
+    `verify_audit` no longer does.
+    """
+    lost = given_up.find_lost()
+    generation = _read_generation()
     with transaction.atomic():
         Pause.objects.filter(mailbox=None).exclude(reason="").delete()
-        chain.record(mailbox=None, event="restore_reconciled", actor="command")
+        chain.record(
+            mailbox=None,
+            event=given_up.EVENT,
+            actor="command",
+            **({"given_up": lost} if lost else {}),
+        )
+    verified.forget()
+    if generation is not None:
+        _find_difference_to_home(generation)  # begins a file of anchors for this generation
 
 
 def _may_have_sent_elsewhere(generation: UUID | None) -> bool:

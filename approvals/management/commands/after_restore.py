@@ -18,6 +18,10 @@ WORDS = {
 }
 
 
+class Leaving(CommandError):
+    """The copy has mail that is leaving, by its lease."""
+
+
 class Command(BaseCommand):
     help = (
         "After a restored backup, a rolled-back volume or a promoted replica: compares what was approved with Sent, "
@@ -70,6 +74,6 @@ class Command(BaseCommand):
         try:
             restored.begin_generation()
         except restored.Leaving:
-            raise CommandError(
+            raise Leaving(
                 "Mail is leaving now, or was when the copy was made. Run this again in a minute."
             ) from None

@@ -3,7 +3,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from approvals.audit import proof, verified
+from approvals.audit import given_up, proof, verified
 from approvals.audit.export import ExportedAudit
 from approvals.audit.findings import Finding
 from approvals.models import AuditChain
@@ -32,6 +32,11 @@ class Command(BaseCommand):
         if only_new and before is None:
             self.stderr.write("No earlier verification with our signature: all events are checked.")
         done = proof.examine(before)
+        for at, lost in given_up.read():
+            self.stdout.write(
+                f"A restore that was acknowledged at {at:%Y-%m-%d %H:%M:%S %Z} gave up events of {len(lost)} chains:"
+                " they are no finding."
+            )
         for found in done.findings:
             self._say(found)
         if done.findings:
