@@ -7,8 +7,8 @@ to be forged.
 from django.core.management.base import CommandError
 from django.db import DatabaseError
 
-from accounts.infra.credentials import configured_keys, key_id
-from accounts.infra.keys import HEAD_BYTES, KEY_ID_BYTES, sign_values, verify_values
+from accounts.infra.credentials import KEY_ID_BYTES, configured_keys, key_id
+from accounts.infra.keys import HEAD_BYTES, sign_values, verify_values
 from approvals.audit.chain import hash_of, keyed_hash
 from approvals.models import AuditEvent, KeyCheck, Revision
 

@@ -30,7 +30,7 @@ from approvals.pauses import journal
 
 MANIFEST, HOME, JOURNAL = "manifest.json", "home", "send-journal.jsonl"
 DATABASES = {"sqlite": "database.sqlite3", "postgresql": "database.dump"}
-# What belongs to a running process or to the machine, and the keys.
+# The files of a running process or of the machine, and the keys.
 LEFT_OUT = ("mailhub.env", "*.lock", "*.new", "*.unfinished", "turns", "*.stamp", JOURNAL)
 PAGES = 1000  # of SQLite, in one step: writers go on between two steps
 

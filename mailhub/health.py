@@ -27,7 +27,7 @@ PARTS = (
 
 @dataclass(frozen=True, kw_only=True)
 class System:
-    """What the system has, by the names in PARTS, and figures about what it lacks."""
+    """The parts that the system has, by the names in PARTS, and figures about what it lacks."""
 
     found: dict[str, bool]
     workers: int = 0
@@ -58,8 +58,8 @@ def readyz(request: HttpRequest) -> JsonResponse:
 
 @require_safe
 def statusz(request: HttpRequest) -> JsonResponse:
-    """Return 200 if nothing is wrong; else 503 with what the system lacks. A person's pause is told
-    and is no fault.
+    """Return 200 if nothing is wrong; else 503 with what the system lacks. A person's pause is in
+    the answer and is no fault.
     """
     system = look()
     more = {

@@ -55,3 +55,9 @@ def close_to_others(home: Path) -> None:
                 )
         except OSError:  # the file was deleted, or its file system has no modes
             continue
+
+
+def process_name(arguments: list[str]) -> str:
+    """Return what the process is, for the list of connections: `mailhub worker`, `mailhub gunicorn`."""
+    program, command = Path(arguments[0]).name, [*arguments[1:2], ""][0]
+    return f"mailhub {command if program == 'manage.py' else program}".strip()[:63]

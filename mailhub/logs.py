@@ -38,8 +38,8 @@ def _exception_without_text(
     error = sys.exc_info()[1] if info is True else info[1] if isinstance(info, tuple) else info
     if isinstance(error, BaseException):
         event["error_type"] = type(error).__qualname__
-        if isinstance(error, OSError) and error.errno in errno.errorcode:
-            event["errno"] = errno.errorcode[error.errno]
+        if isinstance(error, OSError):
+            event["errno"] = errno.errorcode.get(error.errno or 0)
         frames = traceback.extract_tb(error.__traceback__)[-8:]
         event["trace"] = " < ".join(
             f"{f.filename.rsplit('/', 1)[-1]}:{f.lineno}:{f.name}" for f in reversed(frames)

@@ -1,6 +1,7 @@
 """Django's settings, made from the environment that `mailhub.environment` has checked."""
 
 import logging
+import sys
 from collections.abc import Callable, Container
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from csp.constants import NONE, SELF
 
 from accounts.infra.foreign_text import parse_url
 from mailhub import environment, logs
+from mailhub.home import process_name
 from mailhub.sandbox.state import LoopbackServers
 
 ENV = environment.load()
@@ -255,6 +257,7 @@ else:
         # A network that fails silently is noticed within a minute, by a web server and by
         # workers.
         "connect_timeout": 10,
+        "application_name": process_name(sys.argv),
         "keepalives": 1,
         "keepalives_idle": 20,
         "keepalives_interval": 10,

@@ -1,7 +1,7 @@
 """Anchored events that a restore gave up: an operator said so, and the chain of the server says it.
 
 The restored database does not have them, and never will. Without this they would be findings for
-ever, and an alarm that is always red is none. Only somebody with the key can write such an event,
+ever, and nobody heeds an alarm that is always red. Only somebody with the key can write such an event,
 and `verify_audit` tells each.
 """
 

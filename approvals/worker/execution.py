@@ -95,9 +95,9 @@ def name_os_error(error: BaseException) -> str:
     """Return the number and words of the operating system, such as "ENOSPC: No space left on
     device"; an empty string for any other error. They name no file.
     """
-    if not isinstance(error, OSError) or error.errno not in errno.errorcode:
-        return ""
-    return f"{errno.errorcode[error.errno]}: {os.strerror(error.errno)}"
+    number = error.errno or 0 if isinstance(error, OSError) else 0
+    name = errno.errorcode.get(number)
+    return f"{name}: {os.strerror(number)}" if name else ""
 
 
 def _find_held() -> QuerySet[PendingAction]:

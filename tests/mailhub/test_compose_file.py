@@ -45,9 +45,17 @@ def test_container_gains_no_rights_and_writes_only_as_told(name: str) -> None:
 
 
 @static
+def test_default_queue_is_the_one_that_needs_no_server() -> None:
+    assert SERVICES["web"]["environment"]["MAILHUB_QUEUE"] == "${MAILHUB_QUEUE:-database}"
+    always = {name for name, service in SERVICES.items() if "profiles" not in service}
+    assert not always & {"redis", "rabbitmq"}
+
+
+@static
 @pytest.mark.parametrize("name", SERVICES)
 def test_container_cannot_use_up_the_machine(name: str) -> None:
     service = SERVICES[name]
+    assert service["logging"]["options"].keys() == {"max-size", "max-file"}
     assert service["mem_limit"]
     assert service["pids_limit"]
     for mount in service.get("tmpfs", ()):

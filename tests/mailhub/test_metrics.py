@@ -153,7 +153,7 @@ def test_pages_stay_ready_whatever_keeps_mail_from_leaving(settings: Any, mailbo
     assert (answer.status_code, answer.json()["missing"], answer.json()["workers"]) == (200, [], 1)
 
     switch.pause(mailbox=None, actor="command")
-    answer = Client().get("/statusz")  # a person's pause is told, and is no fault
+    answer = Client().get("/statusz")  # a person's pause is no fault
     assert (answer.status_code, answer.json()["paused"]) == (200, "A person.")
     restored.pause_for("operator")
     heartbeats.forget()
