@@ -43,6 +43,7 @@ ACTION_WORDS: Words = {
     "unassigned": _("No longer assigned"),
     "draft_changed": _("Draft changed"),
     "draft_deleted": _("Draft deleted"),
+    "content_erased": _("Content erased at the request of a person"),
 }
 MAILBOX_WORDS: Words = {
     "mailbox_connected": _("Mailbox connected"),
@@ -79,6 +80,7 @@ PERSON_WORDS: Words = {
     "address_proven": _("Address confirmed"),
     "person_added": _("Person added"),
     "person_changed": _("Person changed"),
+    "person_erased": _("Data of a person erased"),
     "person_recovered": _("Access of a person recovered"),
     "sign_on_refused": _("Single sign-on refused"),
     "signed_in": _("Signed in"),

@@ -225,15 +225,11 @@ def end_restore() -> None:
     `verify_audit` no longer does.
     """
     lost = given_up.find_lost()
+    said: dict[str, Any] = {"given_up": lost} if lost else {}
     generation = _read_generation()
     with transaction.atomic():
         Pause.objects.filter(mailbox=None).exclude(reason="").delete()
-        chain.record(
-            mailbox=None,
-            event=given_up.EVENT,
-            actor="command",
-            **({"given_up": lost} if lost else {}),
-        )
+        chain.record(mailbox=None, event=given_up.EVENT, actor="command", **said)
     verified.forget()
     if generation is not None:
         _find_difference_to_home(generation)  # begins a file of anchors for this generation

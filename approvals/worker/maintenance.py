@@ -300,10 +300,11 @@ def purge() -> None:
     notes.
     """
     old = _find_old(timedelta(days=settings.MAILHUB_RETENTION_DAYS))
-    dead_letters.process_each("old", old.order_by("finished_at"), _purge, limit=BATCH)
+    dead_letters.process_each("old", old.order_by("finished_at"), purge_one, limit=BATCH)
 
 
-def _purge(action_id: UUID) -> None:
+def purge_one(action_id: UUID) -> None:
+    """Delete the content of one action that has ended."""
     mine = PendingAction.objects.filter(pk=action_id, purged_at__isnull=True)
     if mine.select_for_update(no_key=True, skip_locked=True).first() is None:
         return

@@ -145,7 +145,7 @@ def _remember_answer(mailbox: Mailbox, address: str) -> None:
 
 def remember_acquaintances(mailbox: Mailbox, addresses: Iterable[str]) -> None:
     """Store the addresses that the mailbox has written to; known ones cost no write."""
-    wanted = {_digest(address): address for address in addresses if "@" in address}
+    wanted = {digest_of_address(address): address for address in addresses if "@" in address}
     known = Acquaintance.objects.filter(mailbox=mailbox, digest__in=wanted).values_list(
         "digest", flat=True
     )
@@ -224,7 +224,7 @@ def all_text(original: Original) -> str:
 def questions(mailbox: Mailbox, recipients: Iterable[str]) -> tuple[Asked, Asked]:
     """Return what to ask the database for `surroundings`."""
     # With its own address the list is never empty, which would be no SQL.
-    digests = [_digest(address) for address in (mailbox.address, *_fold(recipients))]
+    digests = [digest_of_address(address) for address in (mailbox.address, *_fold(recipients))]
     known = Acquaintance.objects.filter(mailbox=mailbox, digest__in=digests).order_by()
     return (known.values_list("digest"), {}), (_domains, {"mailbox": mailbox.pk})
 
@@ -236,8 +236,8 @@ def _look_up(
 ) -> tuple[tuple[str, ...], Known]:
     """Return those of the addresses that the mailbox does not know, and all domains that it knows."""
     digests, domains = found or read_all(*questions(mailbox, addresses))
-    known = {_digest(mailbox.address), *(digest for (digest,) in digests)}
-    unknown = tuple(address for address in addresses if _digest(address) not in known)
+    known = {digest_of_address(mailbox.address), *(digest for (digest,) in digests)}
+    unknown = tuple(address for address in addresses if digest_of_address(address) not in known)
     return unknown, {
         domain: KnownDomain(since=since, answered=count > 0) for domain, since, count in domains
     }
@@ -269,5 +269,5 @@ def lies_in_sent(provider: MailProvider, message_id: str, to: str) -> bool:
     return any(card.id == message_id for card in found.cards)
 
 
-def _digest(address: str) -> str:
+def digest_of_address(address: str) -> str:
     return sha256(address.lower().encode()).hexdigest()

@@ -1,0 +1,96 @@
+"""`person export` and `person erase`: words and addresses go, proofs stay, and it says which."""
+
+import json
+from io import StringIO
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from accounts.models import ApiToken, Mailbox, Membership, Role, User
+from approvals.audit import proof
+from approvals.discussion.comments import add_comment
+from approvals.models import AuditEvent, Blob, Comment, Decision, PendingAction
+from approvals.worker import maintenance
+from tests.approvals.conftest import approve
+from tests.conftest import Api, Reviewer, make_api
+from tests.support.people.browser import browser
+from tests.support.work import work
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+MIRA = "mira@northwind.example"
+
+
+def person(what: str, address: str) -> str:
+    out = StringIO()
+    call_command("person", what, address, yes=True, stdout=out)
+    return out.getvalue()
+
+
+def test_correspondent_is_exported_and_erased(api: Api, reviewer: Reviewer, alice: User) -> None:
+    sent = api.propose(to=["Mira@Northwind.example"], subject="Offer 4471", body="Dear Mira.")
+    reviewer.decide(sent, "approve")
+    work()
+    waiting = api.propose(to=[MIRA], subject="Offer 4472")
+    other = api.propose(to=["other-mira@northwind.example"], subject="Offer 4473")
+
+    told = json.loads(person("export", MIRA))
+    assert [mail["subject"] for mail in told["mails_to_it"]] == ["Offer 4471", "Offer 4472"]
+    assert "Dear Mira." in told["mails_to_it"][0]["text"]
+    assert told["written_to_by"] == ["alice@lovelace.example"]
+
+    said = person("erase", MIRA)
+    assert "content of 1 mails" in said
+    assert "1 mails to it have not ended" in said
+    assert not Blob.objects.filter(action=sent).exists()
+    assert PendingAction.objects.get(pk=sent).current.payload == {}
+    assert Decision.objects.filter(action=sent).exists()
+    assert AuditEvent.objects.filter(action_id=sent, event="content_erased").exists()
+    assert "The content was removed" in browser(alice).get(f"/actions/{sent}/").content.decode()
+    for kept in (waiting, other):
+        assert PendingAction.objects.get(pk=kept).current.payload
+
+    told = json.loads(person("export", MIRA))
+    assert [mail["subject"] for mail in told["mails_to_it"]] == ["Offer 4472"]
+    assert told["written_to_by"] == []
+    assert proof.verify() == []
+
+
+def test_approver_is_erased_and_the_proofs_stay(
+    api: Api, alice: User, bob: User, mailbox: Mailbox
+) -> None:
+    sent, leaving = api.propose(subject="Sent"), api.propose(subject="Leaving")
+    add_comment(action=PendingAction.objects.get(pk=sent), person=bob, text="Fine words")
+    approve(sent, bob)
+    work()
+    approve(leaving, bob)
+    bobs = make_api(bob, mailbox)
+
+    told = json.loads(person("export", bob.email))
+    assert told["account"]["mailboxes"] == [{"address": mailbox.address, "role": "approver"}]
+    assert [each["verdict"] for each in told["account"]["decisions"]] == ["approved", "approved"]
+    assert told["account"]["comments"][0]["text"] == "Fine words"
+
+    said = person("erase", bob.email)
+    assert f"erased-{bob.pk}@erased.invalid" in said
+    assert "stay as proofs" in said
+    assert json.loads(person("export", "bob@lovelace.example"))["account"] is None
+    bob.refresh_from_db()
+    assert (bob.get_full_name(), bob.is_active) == ("", False)
+    assert not Comment.objects.exists()
+    assert not ApiToken.objects.filter(user=bob, revoked_at=None).exists()
+    assert bobs.tool("list_emails").status_code == 401
+    maintenance.sweep()
+    assert PendingAction.objects.get(pk=leaving).status == "pending"  # the approval is void
+    assert Decision.objects.filter(person=bob).count() == 2
+    assert proof.verify() == []
+
+
+def test_only_manager_is_not_erased(api: Api, alice: User, bob: User, mailbox: Mailbox) -> None:
+    with pytest.raises(CommandError, match=r"Nothing was changed\. alice@lovelace\.example"):
+        person("erase", alice.email)
+    alice.refresh_from_db()
+    assert alice.is_active
+    assert Membership.objects.filter(user=alice).exists()
+    Membership.objects.filter(user=bob).update(role=Role.MANAGER)
+    person("erase", alice.email)
+    assert not Membership.objects.filter(user=alice).exists()
