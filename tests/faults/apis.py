@@ -2,6 +2,7 @@
 at every call.
 """
 
+import json
 import re
 import threading
 from collections import Counter
@@ -10,6 +11,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from email import message_from_bytes, policy
 from hashlib import sha256
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import time
 from types import TracebackType
 from typing import Any, ClassVar, Literal, Self
@@ -98,6 +101,14 @@ class Api:
     @property
     def faults(self) -> Counter[str]:
         return self._sending.met + self._others.met
+
+    def connection(
+        self, address: str, kind: str, *, change: str, number: int
+    ) -> tuple[list[str], str]:
+        raise NotImplementedError
+
+    def end_sign_in(self, address: str) -> None:
+        raise NotImplementedError
 
     def heal(self) -> None:
         self._sending.healed.set()
@@ -221,6 +232,7 @@ class Gmail(Api):
         self._met = threading.local()  # by the current call of this thread of the server
         self._names: dict[str, str] = {}
         self._calls: Counter[str] = Counter()
+        self._folder = TemporaryDirectory()
 
     def __enter__(self) -> Self:
         self._server.__enter__()
@@ -228,6 +240,7 @@ class Gmail(Api):
 
     def __exit__(self, *ended: object) -> None:
         self.heal()
+        self._folder.cleanup()
         self._server.__exit__(*ended)
 
     def environment(self) -> dict[str, object]:
@@ -243,6 +256,18 @@ class Gmail(Api):
             "scopes": self._server.granted_scope.split(),
         }
         return {"provider": "gmail", "secrets": secrets, "scopes": ["read", "draft", "send"]}
+
+    def connection(
+        self, address: str, kind: str, *, change: str, number: int
+    ) -> tuple[list[str], str]:
+        """Sign in again, and write that into a file as google-auth does."""
+        self._server.ended.discard(address)
+        path = Path(self._folder.name) / "token.json"
+        path.write_text(json.dumps(self.access(address, kind)["secrets"]))
+        return ["gmail", "--token-file", str(path)], ""
+
+    def end_sign_in(self, address: str) -> None:
+        self._server.end_sign_in(address)
 
     def calls(self) -> Counter[str]:
         return self._calls

@@ -3,13 +3,15 @@ promise.
 
 1. Each sent item has a valid approval for exactly these bytes. It was given before the send by
    people who were allowed to approve then, and still were when a worker claimed the action. If a
-   restore made the database forget the handover, the approval is from after the restore.
+   restore made the database forget the handover, the approval is from after the restore. If its
+   token or the connection of its mailbox was taken away, the approval is from after that. Nothing
+   leaves while its approval can be undone, by the database's clock.
 2. There is at most one ledger entry for an action, unless a person ordered another before it was
    sent. There is one sending call for each attempt, and no call after an attempt that may have
    sent. A ruling is about the attempt that its page showed.
 3. A succeeded action is in the ledger, or a person ruled so. An action in the ledger is succeeded
    or unknown, or has an attempt that mailhub says may have sent.
-4. After healing every action is final or unknown.
+4. After healing every action is final or unknown. None has expired: only a wrong clock says so.
 5. The audit chain verifies, and no canary is in a log, a job, a metric label or an error page.
 6. The database had nothing to refuse: its guards are the last line, and our code may not rely on
    them.
@@ -34,6 +36,7 @@ from tests.faults.facts import (
     Tables,
     Traces,
     Violation,
+    Withdrawal,
 )
 from tests.faults.membership import counts
 from tests.faults.provider import Entry
@@ -75,11 +78,14 @@ def check(
     found = worlds(tables, restores)
     return [
         *sent_without_approval(ledger, found),
+        *sent_after_withdrawal(traces.withdrawals, found),
+        *sent_early(found),
         *sent_twice(ledger, found),
         *called_again(traces.calls, found),
         *ruled_otherwise(traces.rulings, found),
         *not_the_truth(ledger, found, restores),
         *stuck(tables),
+        *expired(found),
         *told(traces),
         *(Violation(invariant=6, name="database_refused", about=text) for text in traces.refusals),
     ]
@@ -205,6 +211,39 @@ def _enough(given: Sequence[Decision], action: Action, world: World) -> bool:
         world.begins is None or proven or any(decision.at > world.begins for decision in given)
     )
     return renewed and len({decision.person for decision in given}) >= action.approvals_needed
+
+
+def sent_after_withdrawal(
+    withdrawals: Sequence[Withdrawal], found: Sequence[World]
+) -> Iterator[Violation]:
+    """Check 1: a mail that was claimed after a withdrawal has enough approvals from after it.
+
+    A restored database does not know the withdrawals before it; there every approval is a new one.
+    """
+    for gone in withdrawals:
+        tables = world_of(gone.began, found).tables
+        concerned = {
+            each.id: each for each in tables.actions if gone.subject in (each.token, each.mailbox)
+        }
+        for attempt in tables.attempts:
+            action, at = concerned.get(attempt.action), attempt.started_at
+            if action is None or at is None or at <= gone.ended or attempt.phase != "wire_started":
+                continue
+            people = {
+                each.person
+                for each in tables.decisions
+                if (each.action, each.verdict) == (action.id, "approved")
+                and gone.began < each.at < at
+            }
+            if len(people) < action.approvals_needed:
+                yield Violation(invariant=1, name="sent_after_withdrawal", about=action.id)
+
+
+def sent_early(found: Sequence[World]) -> Iterator[Violation]:
+    """Check 1: whatever the worker's clock says, a mail waits until nobody can undo its approval."""
+    for attempt in handed_over(found):
+        if attempt.is_early:
+            yield Violation(invariant=1, name="sent_early", about=attempt.action)
 
 
 def sent_twice(ledger: Sequence[Entry], found: Sequence[World]) -> Iterator[Violation]:
@@ -342,6 +381,14 @@ def stuck(tables: Tables) -> Iterator[Violation]:
     for action in tables.actions:
         if action.status not in (*ENDED, "unknown"):
             yield Violation(invariant=4, name="stuck", about=f"{action.id} {action.status}")
+
+
+def expired(found: Sequence[World]) -> Iterator[Violation]:
+    """Check 4: a run is shorter than the time that a proposal waits."""
+    late = {
+        each.action for world in found for each in world.tables.events if each.event == "expired"
+    }
+    yield from (Violation(invariant=4, name="expired", about=action) for action in sorted(late))
 
 
 def told(traces: Traces) -> Iterator[Violation]:

@@ -135,6 +135,7 @@ class OnSqlite:
         """Do nothing: there is no server."""
 
     stop = crash = cut_off = start
+    clock = None  # it asks the clock of each program
 
     def __enter__(self) -> Self:
         return self

@@ -17,6 +17,7 @@ class Action:
     approvals_needed: int
     fence: int
     mailbox: str = ""
+    token: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +48,7 @@ class Attempt:
     evidence: str
     ruled_at: datetime | None = None
     started_at: datetime | None = None
+    is_early: bool = False  # claimed before its time to undo was over, by the database's clock
 
     @property
     def unproven(self) -> bool:
@@ -93,6 +95,18 @@ class Ruling:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Withdrawal:
+    """The end of what approvals rest on: of the rights of a token, or of a mailbox's connection.
+
+    `subject` is its id. The change was committed between the two times.
+    """
+
+    subject: str
+    began: datetime
+    ended: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
 class Tables:
     """The content of the database at the end."""
 
@@ -109,7 +123,8 @@ class Traces:
     """Traces outside the tables.
 
     They are texts by their place, findings of the audit's verifier, refusals in the database's own
-    log, the number of sending calls at the provider for each Message-ID, and people's rulings.
+    log, the number of sending calls at the provider for each Message-ID, people's rulings, and what
+    was taken away while mail waited.
     """
 
     texts: Mapping[str, str] = field(default_factory=dict)
@@ -118,6 +133,7 @@ class Traces:
     refusals: Sequence[str] = ()
     calls: Mapping[str, int] = field(default_factory=dict)
     rulings: Sequence[Ruling] = ()
+    withdrawals: Sequence[Withdrawal] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

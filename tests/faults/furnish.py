@@ -13,8 +13,12 @@ import django
 
 django.setup()
 
-from accounts.connect.connecting import connect_mailbox  # noqa: E402  (models need the line above)
+from django.utils import timezone  # noqa: E402  (models need the line above)
+
+from accounts.access.audience import issuer  # noqa: E402
+from accounts.connect.connecting import connect_mailbox  # noqa: E402
 from accounts.models import SCOPES, ApiToken, Mailbox, Membership, Role, SignInLink, User  # noqa: E402
+from accounts.oauth import grants, programs, tokens  # noqa: E402
 from approvals.core.states import Status  # noqa: E402
 from approvals.decisions import rulings, verdicts  # noqa: E402
 from approvals.mailboxes import members  # noqa: E402
@@ -22,10 +26,10 @@ from approvals.models import ApprovalPolicy, PendingAction  # noqa: E402
 
 
 def furnish(wanted: dict[str, Any]) -> dict[str, Any]:
-    """Create two approvers, an agent of a third person who may only propose, and the mailboxes.
+    """Create two approvers, programs of a third person who may only propose, and the mailboxes.
 
     `mailboxes`: address → provider, secrets and scopes; `two_needed`: those that require two
-    people; `links`: the number for each person.
+    people; `links`: the number for each approver; `programs`: their number.
     """
     ada, bob, carol = (
         User.objects.create_user(f"{name}@proof.example") for name in ("ada", "bob", "carol")
@@ -43,14 +47,43 @@ def furnish(wanted: dict[str, Any]) -> dict[str, Any]:
         [SignInLink.issue(user=person, lifetime=timedelta(hours=1)) for _ in range(wanted["links"])]
         for person in (ada, bob)
     ]
-    token = ApiToken.issue(user=carol, name="agent", scopes=list(SCOPES), mailboxes=mailboxes)[1]
     return {
-        "token": token,
+        "programs": [
+            _sign_in(carol, mailboxes, number) if number % 2 else _issue(carol, mailboxes, number)
+            for number in range(wanted["programs"])
+        ],
+        "owner_links": [
+            SignInLink.issue(user=carol, lifetime=timedelta(hours=1))
+            for _ in range(wanted["programs"])
+        ],
         "links": links,
         "mailboxes": [str(mailbox.pk) for mailbox in mailboxes],
         "second": bob.pk,
         "address": bob.email,
     }
+
+
+def _issue(person: User, mailboxes: list[Mailbox], number: int) -> dict[str, str]:
+    """Make a token, and return the program that holds it."""
+    token, secret = ApiToken.issue(
+        user=person, name=f"agent {number}", scopes=list(SCOPES), mailboxes=mailboxes
+    )
+    return {"id": str(token.pk), "secret": secret}
+
+
+def _sign_in(person: User, mailboxes: list[Mailbox], number: int) -> dict[str, str]:
+    """Let a program sign in by OAuth, and return it; its access token outlives every clock."""
+    client = programs.add(f"Program {number}", ["http://127.0.0.1:5000/back"])
+    lifetime, scopes = timedelta(days=30), list(SCOPES)
+    grant = grants.give(person, client, scopes=scopes, mailboxes=mailboxes, lifetime=lifetime)
+    held = {"secret": tokens.new_access_token(), "refresh": tokens.new_refresh_token()}
+    for kind, secret in zip((tokens.ACCESS, tokens.REFRESH), held.values(), strict=True):
+        data = {"family": grant.pk.hex, "resources": [issuer()]}
+        until = timezone.now() + lifetime
+        tokens.keep(
+            kind, secret, client=client, person=person, scopes=scopes, until=until, data=data
+        )
+    return {"id": str(grant.pk), "client": client.pk, **held}
 
 
 def rule(action_ids: list[str]) -> dict[str, int]:

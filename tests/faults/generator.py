@@ -139,12 +139,13 @@ class Office:
                     self._open.append(answer.json()["action"]["id"])
                     self.found["proposed"] += 1
                     return
-                assert answer.status >= 500 or answer.status == 429, answer.text
+                # A program that has just ended gets 401; the next one tries again.
+                assert answer.status >= 500 or answer.status in (401, 429), answer.text
             self.stop.wait(RETRY_SECONDS)
 
     def _call(self, path: str, body: object, *, key: str = "") -> Answer:
         headers = {
-            "Authorization": f"Bearer {self._plant.token}",
+            "Authorization": f"Bearer {self._plant.program.secret}",
             "Content-Type": "application/json",
         }
         headers |= {"Idempotency-Key": key} if key else {}

@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -17,21 +18,26 @@ from typing import Any
 
 from tests.faults.databases import Connection
 from tests.faults.opened import opened, payload_of
-from tests.faults.plan import Plan
+from tests.faults.plan import JUMP_HOURS, JUMPS, Plan
 from tests.faults.plant import Plant
 from tests.faults.process import Process
+from tests.faults.rights import Rights
 from tests.faults.tables import id_of
 from tests.faults.worlds import Restore
+from tests.support.power.clock import Clock
 from tests.support.processes.programs import session_of
 
 TAMPERED_SECONDS = 4.0
 READ_ONLY_SECONDS = 3.0
 HELD_SECONDS = 8.0
 FULL_SECONDS = 6.0
+JUMP_SECONDS = (2.0, 8.0)
+SIGN_IN_SECONDS = 8.0
 LOOKS_SECONDS = 1.0
 LOCKS = Path("/proc/locks")
 DOWN_SECONDS = 0.3
-# There is no server to restart, and a write behind its guards would bypass the recorded disk.
+# There is no server to restart, and a write behind its guards would bypass the recorded disk. All of
+# a machine's programs have one clock, so none is wrong beside the others.
 NOT_ON_SQLITE = (
     "database restarted",
     "database crashed",
@@ -39,6 +45,8 @@ NOT_ON_SQLITE = (
     "disk full",
     "content altered in the database",
     "bytes altered in the database",
+    "database's clock jumped",
+    "worker's clock jumped",
 )
 NOT_WITHOUT_BROKER = (
     "broker flushed",
@@ -79,6 +87,7 @@ class Nemesis:
         self._planned: list[Later] = []
         self.blows: Counter[str] = Counter()
         self.restores: list[Restore] = []
+        self.rights = Rights(plant, self._random)
 
     def run(self, *, seconds: float, go_on: Callable[[], bool]) -> None:
         """Strike until the time is over or `go_on`, called about once a second, returns False.
@@ -141,6 +150,7 @@ class Nemesis:
         for later in self._later:
             later.act()
         self._later.clear()
+        self.rights.connect_all_again()
 
     def heal(self) -> None:
         """Repair everything that is still wrong."""
@@ -175,6 +185,12 @@ class Nemesis:
             "machine killed": self._kill_machine,
             "content altered in the database": self._alter_content,
             "bytes altered in the database": self._alter_bytes,
+            "database's clock jumped": self._move_clock_of_database,
+            "worker's clock jumped": lambda: self._move(self._random.choice(self._plant.clocks)),
+            "token revoked": self.rights.revoke_token,
+            "program's sign-in ended": self.rights.end_sign_in,
+            "connection of a mailbox changed": self.rights.change_connection,
+            "mailbox's sign-in ended": self._end_mailbox_sign_in,
         }
         if acts[blow]():
             self.blows[blow] += 1
@@ -317,6 +333,22 @@ class Nemesis:
     def _kill_machine(self) -> bool:
         self._plant.kill_machine(self._random.randrange(len(self._plant.homes)))
         return True
+
+    def _move_clock_of_database(self) -> bool:
+        clock = self._plant.server.clock
+        return clock is not None and self._move(clock)
+
+    def _move(self, clock: Clock) -> bool:
+        """Set a clock wrong by hours, and right again after a while."""
+        clock.move(timedelta(hours=JUMP_HOURS * self._random.choice(JUMPS)))
+        self._after(self._random.uniform(*JUMP_SECONDS), lambda: clock.move(timedelta()))
+        return True
+
+    def _end_mailbox_sign_in(self) -> bool:
+        address = self.rights.end_mailbox_sign_in()
+        if address:
+            self._after(SIGN_IN_SECONDS, lambda: self.rights.connect_again(address))
+        return bool(address)
 
     def _alter_content(self) -> bool:
         """Write another recipient, in clear as an earlier version stored it, as the owner of the

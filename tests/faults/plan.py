@@ -20,8 +20,14 @@ MailboxKind = Literal["imap", "graph", "graph at once", "gmail"]
 EVERY_KIND: tuple[MailboxKind, ...] = ("imap", "graph", "gmail", "imap", "graph at once")
 CANARY = "canary"  # is in every address, subject and text, and may be nowhere else
 OFFICES = 3
+PROGRAMS = 30  # of the agent: each ends while its mail waits, and the next one continues
 LINKS = 8  # sign-in links of a person for each office: a risky approval requires a fresh sign-in
 LEASE_SECONDS = 3
+# A clock jumps by a multiple of these hours. A run is shorter, so each stored time tells by how much the
+# clock was wrong that wrote it. The jumps back are shorter than a proposal waits, the longest one ahead
+# is longer.
+JUMP_HOURS = 6
+JUMPS = (-2, -1, 1, 2, 8)
 WIRE_SECONDS = 4
 # The relative frequency of each blow.
 BLOWS = {
@@ -43,6 +49,12 @@ BLOWS = {
     "machine killed": 3,
     "content altered in the database": 3,
     "bytes altered in the database": 3,
+    "database's clock jumped": 2,
+    "worker's clock jumped": 3,
+    "token revoked": 3,
+    "program's sign-in ended": 2,
+    "connection of a mailbox changed": 2,
+    "mailbox's sign-in ended": 1,
 }
 
 

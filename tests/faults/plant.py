@@ -10,7 +10,7 @@ import subprocess
 import sys
 from base64 import b64encode
 from contextlib import ExitStack, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -27,11 +27,20 @@ from tests.faults.databases import Connection, OnPostgres, OnSqlite
 from tests.faults.facts import Ruling, Tables
 from tests.faults.jobs import read_jobs
 from tests.faults.machines import Home, Proxy
-from tests.faults.plan import CANARY, LEASE_SECONDS, LINKS, OFFICES, WIRE_SECONDS, Setup
+from tests.faults.plan import (
+    CANARY,
+    LEASE_SECONDS,
+    LINKS,
+    OFFICES,
+    PROGRAMS,
+    WIRE_SECONDS,
+    Setup,
+)
 from tests.faults.process import Process, write_at_once
 from tests.faults.provider import Provider
 from tests.faults.tables import read_tables
 from tests.faults.worlds import Restore, forgotten
+from tests.support.power.clock import Clock, preload
 from tests.support.power.disk import Disk
 from tests.support.processes.person import request
 from tests.support.processes.programs import environment, until
@@ -40,6 +49,16 @@ from tests.support.servers.services import RabbitMQ, Redis, Service, free_port
 from tests.support.servers.smtp import FaultySmtp
 
 COMMAND_SECONDS = 240.0  # on a busy machine a start takes a minute
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentProgram:
+    """A program of the agent: a token, or a sign-in by OAuth, which has a client too."""
+
+    id: str
+    secret: str
+    client: str = ""
+    refresh: str = ""
 
 
 class Plant:
@@ -64,6 +83,11 @@ class Plant:
             if setup.on_sqlite
             else OnPostgres(recorded=recorded)
         )
+        # Each worker has a wall clock, which the sweeper beside it shares. The others follow the right
+        # one: it dates the sessions and sign-in links of people.
+        count = 0 if setup.on_sqlite else setup.workers
+        self.clocks = [Clock(home / "clocks", f"worker-{number}") for number in range(count)]
+        self.began = datetime.now(UTC)
         self.broker: Service | None = None
         if setup.queue == "celery on RabbitMQ":
             self.broker = RabbitMQ()
@@ -81,7 +105,9 @@ class Plant:
         self.sweepers: list[Process] = []
         self._ended: list[Process] = []
         self._stack = ExitStack()
-        self.token = ""
+        self._programs: list[AgentProgram] = []  # the present one first
+        self._ended_programs: list[AgentProgram] = []
+        self.owner_links: list[str] = []  # of the person who owns the programs
         self.links: list[list[str]] = []
         self.mailboxes: list[str] = []  # their ids
         # The approver whom the manager removes and brings back.
@@ -128,13 +154,7 @@ class Plant:
             self._furnish()
             if self.disk is not None:
                 self.disk.begin()
-                preloaded = (
-                    self.server.environment.get("LD_PRELOAD"),
-                    self.disk.environment["LD_PRELOAD"],
-                )
-                self.environment |= self.disk.environment | {
-                    "LD_PRELOAD": " ".join(map(str, filter(None, preloaded)))
-                }
+                self.environment = preload(self.environment, self.disk.environment)
             self.start_programs()
             until(self.answers, seconds=COMMAND_SECONDS, say=self.log)
         except BaseException:
@@ -202,15 +222,17 @@ class Plant:
 
     def _sweeper(self, machine: int) -> Process:
         every = "3" if self.setup.on_machines else "1"  # five of them share the cores of one
-        return self._process(machine, "manage.py", "maintain", "--every", every)
+        return self._process(machine, "manage.py", "maintain", "--every", every, clocked=True)
 
     def _worker(self, machine: int) -> Process:
-        return self._process(machine, *self._worker_command())
+        return self._process(machine, *self._worker_command(), clocked=True)
 
-    def _process(self, machine: int, *arguments: str) -> Process:
+    def _process(self, machine: int, *arguments: str, clocked: bool = False) -> Process:
         """Start a program on a machine; without several machines all have one home."""
         home = self.homes[machine % len(self.homes)].folder
-        changes = {**self.environment, "MAILHUB_HOME": home}
+        clock = self.clocks[machine : machine + 1] if clocked else []
+        changes = preload(self.environment, *(each.environment for each in clock))
+        changes["MAILHUB_HOME"] = home
         process = Process(self.home, self._line(*arguments), **changes)
         process.start()
         return process
@@ -218,12 +240,12 @@ class Plant:
     def _run(
         self, *arguments: str, given: object = None, check: bool = True, **changes: object
     ) -> str:
-        """Run one command to its end, and return its output."""
+        """Run one command to its end, and return its output. `given` is text, or becomes JSON."""
         done = subprocess.run(
             self._line(*arguments),
             env=environment(self.home, {**self.environment, **changes}),
             cwd=self.home,
-            input=json.dumps(given),
+            input=given if isinstance(given, str) else json.dumps(given),
             capture_output=True,
             text=True,
             timeout=COMMAND_SECONDS,
@@ -240,12 +262,44 @@ class Plant:
             },
             "two_needed": self.setup.addresses[1::4] if self.setup.two_needed else [],
             "links": LINKS * OFFICES,
+            "programs": PROGRAMS,
         }
         found = json.loads(self._run("-m", "tests.faults.furnish", "furnish", given=given))
-        self.token = found["token"]
+        self._programs = [AgentProgram(**each) for each in found["programs"]]
+        self.owner_links = found["owner_links"]
         self.links = found["links"]
         self.mailboxes = found["mailboxes"]
         self.second_person, self.second_address = found["second"], found["address"]
+
+    @property
+    def program(self) -> AgentProgram:
+        """Return the program with which the agent works now."""
+        return self._programs[0]
+
+    @property
+    def has_next_program(self) -> bool:
+        return len(self._programs) > 1
+
+    def next_program(self) -> None:
+        """Let the agent go on with another program, because this one has ended."""
+        self._ended_programs.append(self._programs.pop(0))
+
+    def mailbox_of(self, address: str) -> str:
+        return self.mailboxes[self.setup.addresses.index(address)]
+
+    def connect(self, address: str, *, change: str = "", number: int = 0) -> bool:
+        """Connect a mailbox again, as an operator does; return False if that was refused."""
+        kind = self.setup.kind_of(address)
+        options, given = self.provider.connection(address, kind, change=change, number=number)
+        command = (
+            "connect_mailbox",
+            *options,
+            "--address",
+            address,
+            "--owner",
+            "ada@proof.example",
+        )
+        return bool(self._run("manage.py", *command, given=given, check=False))
 
     def rule(self, action_ids: list[str]) -> list[Ruling]:
         """Rule as a person that these were not sent."""
@@ -261,7 +315,7 @@ class Plant:
 
     def tables(self) -> Tables:
         with self.database() as connection:
-            return read_tables(connection, self.encryption_key)
+            return read_tables(connection, self.encryption_key, self.began)
 
     def restore(self, name: str, *, new_home: bool) -> Restore:
         """Restore the copy into a database of that name, and let an operator run `after_restore`.
@@ -400,4 +454,5 @@ class Plant:
         return RedisClient.from_url(str(getattr(self.broker, "url", "")), socket_timeout=5)
 
     def canaries(self) -> list[str]:
-        return [CANARY, PASSWORD, self.token]
+        secrets = [each.secret for each in (*self._programs, *self._ended_programs)]
+        return [CANARY, PASSWORD, *secrets]

@@ -22,6 +22,16 @@ from tests.faults.worlds import Restore
 
 LOOK_SECONDS = 0.5
 JOIN_SECONDS = 60
+# What waits for a time. The times may be hours away, if a wrong clock wrote them.
+WAITS = (
+    "UPDATE approvals_rest SET until = now() WHERE until > now()",
+    "UPDATE approvals_pendingaction SET not_before = now(),"
+    " undo_until = CASE WHEN undo_until > now() THEN now() ELSE undo_until END"
+    " WHERE status = 'approved' AND not_before > now()",
+    "UPDATE approvals_pendingaction SET next_probe_at = now()"
+    " WHERE status = 'unknown' AND next_probe_at > now()",
+    "UPDATE accounts_tokenrefresh SET try_again_at = now() WHERE try_again_at > now()",
+)
 GUARDS = frozenset(rule.name for rule in RULES)
 
 
@@ -108,6 +118,7 @@ def prove(setup: Setup, plan: Plan, home: Path) -> Report:
             refusals=checker.refused_by(plant.server.refusals(), GUARDS),
             calls=plant.provider.calls(),
             rulings=rulings,
+            withdrawals=nemesis.rights.withdrawals,
         )
         tables = plant.tables()
         with plant.database() as connection:
@@ -183,13 +194,7 @@ def _heal(plant: Plant, plan: Plan) -> None:
     )
     while _ids(plant, open_) and time.monotonic() < deadline:
         with plant.database(writes=True) as connection:
-            for statement in (
-                "UPDATE approvals_rest SET until = now() WHERE until > now()",
-                "UPDATE approvals_pendingaction SET not_before = now()"
-                " WHERE status = 'approved' AND not_before > now()",
-                "UPDATE approvals_pendingaction SET next_probe_at = now()"
-                " WHERE status = 'unknown' AND next_probe_at > now()",
-            ):
+            for statement in WAITS:
                 connection.execute(statement)
         time.sleep(LOOK_SECONDS)
 

@@ -99,6 +99,20 @@ class Provider(AbstractContextManager[Any, None], Protocol):
         """
         ...
 
+    def connection(
+        self, address: str, kind: str, *, change: str, number: int
+    ) -> tuple[list[str], str]:
+        """Return the arguments of connect_mailbox that connect a mailbox again, and its input.
+
+        `change`: to another "account" or "server", or with another "password". No account of one
+        number is that of another.
+        """
+        ...
+
+    def end_sign_in(self, address: str) -> None:
+        """End every sign-in at a mailbox, until `connection` begins another one."""
+        ...
+
     def heal(self) -> None:
         """Stop all faults."""
         ...

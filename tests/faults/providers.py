@@ -65,6 +65,15 @@ class Providers:
     def access(self, address: str, kind: str) -> dict[str, Any]:
         return self._by_kind[kind].access(address, kind)
 
+    def connection(
+        self, address: str, kind: str, *, change: str, number: int
+    ) -> tuple[list[str], str]:
+        provider = self._by_kind[kind]
+        return provider.connection(address, kind, change=change, number=number)
+
+    def end_sign_in(self, address: str) -> None:
+        self._by_kind["gmail"].end_sign_in(address)
+
     def calls(self) -> Counter[str]:
         return sum((each.calls() for each in self._all), Counter())
 

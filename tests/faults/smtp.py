@@ -17,10 +17,16 @@ from typing import Any, Self
 from imapclient import IMAPClient
 
 from tests.faults.provider import Dice, Entry, Ledger
-from tests.support.servers.dovecot import Dovecot
+from tests.support.servers.dovecot import PASSWORD, Dovecot
 from tests.support.servers.smtp import Accepted, FaultySmtp, Point, SmtpFault
 
 SENT = "Sent Messages"
+NEW_PASSWORD = f"{PASSWORD}-and-new"
+SECOND_PASSWORD = f"""passdb {{
+  driver = static
+  args = password={NEW_PASSWORD}
+}}
+"""
 # The one line that is put in front when a mail is sent (docs/decisions/0001).
 DATE_IN_FRONT = re.compile(rb"\ADate: [^\r\n]*\r\n")
 
@@ -114,15 +120,17 @@ class SmtpAndImap:
     def __init__(self, ledger: Ledger, dice: Dice[Planned], *, keeping: frozenset[str]) -> None:
         self.ledger = ledger
         self._keeping = keeping
-        self._imap = Dovecot()
-        self._smtp = SeededSmtp(dice)
-        self._smtp.on_accept = self._accepted
+        self._imap = Dovecot(more=SECOND_PASSWORD)
+        self._smtp, self._other_smtp = SeededSmtp(dice), SeededSmtp(dice)
+        self._smtp.on_accept = self._other_smtp.on_accept = self._accepted
+        self._users: dict[str, str] = {}
         self._clients: dict[str, IMAPClient] = {}
         self._locks: dict[str, threading.Lock] = defaultdict(threading.Lock)
 
     def __enter__(self) -> Self:
         self._imap.__enter__()
         self._smtp.__enter__()
+        self._other_smtp.__enter__()
         return self
 
     def __exit__(
@@ -134,6 +142,7 @@ class SmtpAndImap:
         self.heal()
         try:
             self._smtp.__exit__(kind, error, trace)
+            self._other_smtp.__exit__(kind, error, trace)
         finally:
             for client in self._clients.values():
                 with suppress(OSError, IMAPClient.Error):
@@ -145,12 +154,32 @@ class SmtpAndImap:
         return self._smtp.dice.met
 
     def environment(self) -> dict[str, object]:
-        ports = (self._imap.port, self._smtp.port)
+        ports = (self._imap.port, self._smtp.port, self._other_smtp.port)
         return {"MAILHUB_LOOPBACK_SERVERS": ",".join(f"127.0.0.1:{port}" for port in ports)}
 
     def access(self, address: str, kind: str) -> dict[str, Any]:
         secrets = self._imap.access(address, smtp_port=self._smtp.port).as_secrets()
         return {"provider": "imap", "secrets": secrets, "scopes": ["read", "send"]}
+
+    def connection(
+        self, address: str, kind: str, *, change: str, number: int
+    ) -> tuple[list[str], str]:
+        """A server that ignores the case of a name has one account with many names."""
+        name, _, domain = address.partition("@")
+        letters = (
+            letter.upper() if number >> place & 1 else letter for place, letter in enumerate(domain)
+        )
+        if change != "password":
+            self._users[address] = f"{name}@{''.join(letters)}"
+        smtp = self._other_smtp if change == "server" else self._smtp
+        return [
+            *("imap", "--imap", f"127.0.0.1:{self._imap.port}:plain"),
+            *("--smtp", f"127.0.0.1:{smtp.port}:plain"),
+            *("--username", self._users.get(address, address), "--password-stdin"),
+        ], NEW_PASSWORD if change == "password" else PASSWORD
+
+    def end_sign_in(self, address: str) -> None:
+        """Do nothing: a password does not end."""
 
     def calls(self) -> Counter[str]:
         return Counter()

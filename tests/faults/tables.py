@@ -1,19 +1,20 @@
 """Reads the rows that the checker compares with the ledger."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 from tests.faults.databases import Connection
 from tests.faults.facts import Action, Attempt, Decision, Event, Member, Revision, Tables
 from tests.faults.opened import payload_of
+from tests.faults.plan import JUMP_HOURS
 
 SELECTS: Mapping[str, tuple[Any, str]] = {
     "actions": (
         Action,
-        "SELECT id, message_id, status, proposer_id AS proposer, approvals_needed, fence, mailbox_id AS mailbox"
-        " FROM approvals_pendingaction",
+        "SELECT id, message_id, status, proposer_id AS proposer, approvals_needed, fence, mailbox_id AS mailbox,"
+        " token_id AS token FROM approvals_pendingaction",
     ),
     "revisions": (
         Revision,
@@ -26,7 +27,11 @@ SELECTS: Mapping[str, tuple[Any, str]] = {
     ),
     "attempts": (
         Attempt,
-        "SELECT action_id AS action, fence, phase, verdict, evidence, ruled_at, started_at FROM approvals_attempt",
+        # A late answer and a ruling change what the action says of its approval, so only the last attempt
+        # since that is compared.
+        "SELECT t.action_id AS action, t.fence, t.phase, t.verdict, t.evidence, t.ruled_at, t.started_at,"
+        " coalesce(t.fence = a.fence AND t.started_at >= a.approved_at AND t.started_at < a.undo_until, false)"
+        " AS is_early FROM approvals_attempt t JOIN approvals_pendingaction a ON t.action_id = a.id",
     ),
     "events": (
         Event,
@@ -44,18 +49,25 @@ SELECTS: Mapping[str, tuple[Any, str]] = {
 TIMES = ("at", "ruled_at", "started_at")
 
 
-def read_tables(connection: Connection, key: str) -> Tables:
-    """Return the content of the database now; `key` opens its payloads."""
+def read_tables(connection: Connection, key: str, began: datetime) -> Tables:
+    """Return the content of the database now; `key` opens its payloads.
+
+    Its times are the right ones, whatever the clock said that wrote them: `began` is the beginning of
+    the run.
+    """
     return Tables(
-        **{name: _rows(connection, make, select, key) for name, (make, select) in SELECTS.items()}
+        **{
+            name: _rows(connection, make, select, key, began)
+            for name, (make, select) in SELECTS.items()
+        }
     )
 
 
-def _rows(connection: Connection, make: Any, select: str, key: str) -> list[Any]:
+def _rows(connection: Connection, make: Any, select: str, key: str, began: datetime) -> list[Any]:
     cursor = connection.execute(select)
     names = [column[0] for column in cursor.description or ()]
     rows = [
-        {name: _value(name, stored) for name, stored in zip(names, row, strict=True)}
+        {name: _value(name, stored, began) for name, stored in zip(names, row, strict=True)}
         for row in cursor.fetchall()
     ]
     if make is Revision:
@@ -65,14 +77,20 @@ def _rows(connection: Connection, make: Any, select: str, key: str) -> list[Any]
     return [make(**{name: row[name] for name in names}) for row in rows]
 
 
-def _value(name: str, stored: Any) -> Any:
+def _value(name: str, stored: Any, began: datetime) -> Any:
     """Return an id or a time in one form for both databases."""
     if name in ("id", "action", "mailbox"):
         return id_of(stored)
+    if name == "token":
+        return id_of(stored) if stored else ""
+    if name == "is_early":
+        return bool(stored)
     if name == "person":
         return int(stored)
     if name in TIMES and isinstance(stored, str):
-        return datetime.fromisoformat(stored).replace(tzinfo=UTC)
+        stored = datetime.fromisoformat(stored).replace(tzinfo=UTC)
+    if name in TIMES and stored is not None:
+        return began + (stored - began) % timedelta(hours=JUMP_HOURS)
     return stored
 
 

@@ -1,4 +1,4 @@
-"""A PostgreSQL server that keeps its commits, and can lose its power."""
+"""A PostgreSQL server that keeps its commits, can lose its power, and can have a wrong clock."""
 
 import os
 import signal
@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar
 
+from tests.support.power.clock import Clock, preload
 from tests.support.power.disk import Disk
 from tests.support.processes.proc import proc
 from tests.support.servers.services import Postgres, find_postgres
@@ -20,7 +21,7 @@ SEGMENT_MEGABYTES = 1  # of the write-ahead log: copied at each commit while a d
 class DurablePostgres(Postgres):
     """A server that syncs as in production.
 
-    `recorded`: a disk notes each sync, and `cut_off` loses the rest.
+    `recorded`: a disk notes each sync, and `cut_off` loses the rest. `clock` sets its wall clock.
     """
 
     changes: ClassVar[dict[str, str]] = {
@@ -33,6 +34,7 @@ class DurablePostgres(Postgres):
 
     def __init__(self, *, recorded: bool = False) -> None:
         super().__init__()
+        self.clock = Clock(self.folder / "clock", "database")
         self._recorded = recorded
         self._disk: Disk | None = None
 
@@ -47,7 +49,7 @@ class DurablePostgres(Postgres):
         return [f"--wal-segsize={SEGMENT_MEGABYTES}"] if self._recorded else []
 
     def command(self) -> Sequence[str | Path]:
-        told = self._disk.environment if self._disk else {}
+        told = preload(self.clock.environment, self._disk.environment if self._disk else {})
         return ["env", *(f"{name}={value}" for name, value in told.items()), *super().command()]
 
     def crash(self) -> None:

@@ -63,6 +63,7 @@ class GmailServer(Mailboxes):
         self.cuts_unread: Callable[[str], bool] = lambda path: False
         self.chooser: Callable[[Call], Fault | None] = lambda call: None
         self.grant_ended = False
+        self.ended: set[str] = set()  # the addresses whose grants have ended
         self.new_refresh_token = ""
         self.garbles: set[str] = set()
         self.granted_scope = "https://www.googleapis.com/auth/gmail.readonly https://www.googleapis.com/auth/gmail.compose"
@@ -118,6 +119,13 @@ class GmailServer(Mailboxes):
         code = f"4/0A{secrets.token_hex(8)}"
         self.codes[code] = {"address": address.lower(), **asked}
         return code
+
+    def end_sign_in(self, address: str) -> None:
+        """End each grant of an account, with its access tokens, until it is removed from `ended`."""
+        self.ended.add(address.lower())
+        self._tokens = {
+            token: owner for token, owner in self._tokens.items() if owner != address.lower()
+        }
 
     def forget_tokens(self) -> None:
         self._tokens.clear()
@@ -250,7 +258,7 @@ class GmailServer(Mailboxes):
             given["refresh_token"] = self.signed_in(address)
         else:
             address = self._refresh_tokens.get(form.get("refresh_token", ""), "")
-            if not address or self.grant_ended:
+            if not address or self.grant_ended or address in self.ended:
                 raise NoToken(400, "invalid_grant")
             if self.new_refresh_token:
                 # The old one is no longer valid.
