@@ -10,7 +10,8 @@ promise.
    sent. There is one sending call for each attempt, and no call after an attempt that may have
    sent. A ruling is about the attempt that its page showed.
 3. A succeeded action is in the ledger, or a person ruled so. An action in the ledger is succeeded
-   or unknown, or has an attempt that mailhub says may have sent.
+   or unknown, or has an attempt that mailhub says may have sent. The send journal has a line for
+   each copy.
 4. After healing every action is final or unknown. None has expired: only a wrong clock says so.
 5. The audit chain verifies, and no canary is in a log, a job, a metric label or an error page.
 6. The database had nothing to refuse: its guards are the last line, and our code may not rely on
@@ -84,6 +85,7 @@ def check(
         *called_again(traces.calls, found),
         *ruled_otherwise(traces.rulings, found),
         *not_the_truth(ledger, found, restores),
+        *not_journaled(ledger, found, traces.journaled),
         *stuck(tables),
         *expired(found),
         *told(traces),
@@ -362,6 +364,16 @@ def not_the_truth(
             action.id not in last or last[action.id].phase != "wire_started"
         ):
             yield Violation(invariant=3, name="unknown_before_the_wire", about=action.id)
+
+
+def not_journaled(
+    ledger: Sequence[Entry], found: Sequence[World], journaled: Mapping[str, int] | None
+) -> Iterator[Violation]:
+    """Check 3: what left is in a send journal, whatever the database has lost."""
+    copies = Counter(entry.message_id for entry in ledger)
+    for action in _actions(found):
+        if journaled is not None and copies[action.message_id] > journaled.get(action.id, 0):
+            yield Violation(invariant=3, name="sent_and_not_journaled", about=action.id)
 
 
 def _was_warned(action: Action, world: World, restores: Sequence[Restore]) -> bool:

@@ -17,6 +17,7 @@ from tests.faults.facts import (
     Ruling,
     Tables,
     Traces,
+    Withdrawal,
 )
 from tests.faults.provider import Entry
 from tests.faults.worlds import Restore
@@ -135,6 +136,21 @@ class World:
 
     def called(self, times: int, message_id: str = "<1>") -> "World":
         return self.but(traces=replace(self.traces, calls={message_id: times}))
+
+    def withdrawn(self, began: float, ended: float, *subjects: str) -> "World":
+        """Take a token or a connection away, by default those of the action."""
+        gone = tuple(
+            Withdrawal(subject=subject, began=at(began), ended=at(ended))
+            for subject in subjects or ("token", "mailbox")
+        )
+        action = replace(self.action, token="token", mailbox="mailbox")
+        attempts = tuple(replace(each, started_at=at(1.5)) for each in self.attempts)
+        return self.but(
+            action=action, attempts=attempts, traces=replace(self.traces, withdrawals=gone)
+        )
+
+    def journaled(self, **lines: int) -> "World":
+        return self.but(traces=replace(self.traces, journaled=lines))
 
     def sent_again(self, evidence: str) -> "World":
         """Send another copy five minutes after the first; a person's order had it approved

@@ -123,8 +123,8 @@ class Traces:
     """Traces outside the tables.
 
     They are texts by their place, findings of the audit's verifier, refusals in the database's own
-    log, the number of sending calls at the provider for each Message-ID, people's rulings, and what
-    was taken away while mail waited.
+    log, the number of sending calls at the provider for each Message-ID, people's rulings, what was
+    taken away while mail waited, and for each action its number of lines in the send journals.
     """
 
     texts: Mapping[str, str] = field(default_factory=dict)
@@ -134,6 +134,7 @@ class Traces:
     calls: Mapping[str, int] = field(default_factory=dict)
     rulings: Sequence[Ruling] = ()
     withdrawals: Sequence[Withdrawal] = ()
+    journaled: Mapping[str, int] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from base64 import b64encode
+from collections import Counter
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -38,7 +39,7 @@ from tests.faults.plan import (
 )
 from tests.faults.process import Process, write_at_once
 from tests.faults.provider import Provider
-from tests.faults.tables import read_tables
+from tests.faults.tables import id_of, read_tables
 from tests.faults.worlds import Restore, forgotten
 from tests.support.power.clock import Clock, preload
 from tests.support.power.disk import Disk
@@ -104,6 +105,7 @@ class Plant:
         self.webs: list[Process] = []
         self.sweepers: list[Process] = []
         self._ended: list[Process] = []
+        self._journaled: Counter[str] = Counter()  # in the journals of earlier homes
         self._stack = ExitStack()
         self._programs: list[AgentProgram] = []  # the present one first
         self._ended_programs: list[AgentProgram] = []
@@ -324,6 +326,7 @@ class Plant:
         """
         self.kill_programs()
         if new_home:
+            self._journaled = self.journaled()
             self.journal.unlink(missing_ok=True)
             for home in self.homes:
                 home.empty()
@@ -354,6 +357,15 @@ class Plant:
         for home in self.homes:
             home.begin_after_restore()
         return replace(restore, ended=datetime.now(UTC))
+
+    def journaled(self) -> Counter[str]:
+        """Count the whole lines of all send journals by their action."""
+        lines = self.journal.read_bytes().splitlines() if self.journal.exists() else []
+        found = Counter(self._journaled)
+        for line in lines:
+            with suppress(ValueError, KeyError):  # half a line, or the beginning of a generation
+                found[id_of(json.loads(line)["action"])] += 1
+        return found
 
     def _ready(self) -> Any:
         return request(f"{self.url}/statusz").json()

@@ -119,6 +119,7 @@ def prove(setup: Setup, plan: Plan, home: Path) -> Report:
             calls=plant.provider.calls(),
             rulings=rulings,
             withdrawals=nemesis.rights.withdrawals,
+            journaled=plant.journaled(),
         )
         tables = plant.tables()
         with plant.database() as connection:

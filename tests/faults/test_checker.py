@@ -85,6 +85,10 @@ pytestmark = pytest.mark.static
             WELL.member((0.5, "role_changed", "manager")), id="an approver who became a manager"
         ),
         pytest.param(WELL.member((3, "left", "")), id="left after it was sent"),
+        pytest.param(WELL.withdrawn(0.4, 0.6), id="approved after the token was revoked"),
+        pytest.param(WELL.withdrawn(1.4, 1.7), id="claimed while the token was revoked"),
+        pytest.param(WELL.withdrawn(1.2, 1.4, "other"), id="another token was revoked"),
+        pytest.param(WELL.journaled(a=1), id="in the send journal"),
     ],
 )
 def test_kept_promise_has_no_findings(world: World) -> None:
@@ -128,6 +132,20 @@ def test_kept_promise_has_no_findings(world: World) -> None:
         pytest.param(
             WELL.member((1.2, "member_removed", ""), (1.4, "joined", "approver")),
             1, "approved_by_no_member", id="removed and back before it was claimed",
+        ),
+        pytest.param(
+            WELL.withdrawn(1.2, 1.4, "token"), 1, "sent_after_withdrawal", id="the token was revoked before the claim"
+        ),
+        pytest.param(
+            WELL.withdrawn(1.2, 1.4, "mailbox"), 1, "sent_after_withdrawal", id="another account before the claim"
+        ),
+        pytest.param(
+            WELL.but(attempts=(replace(WELL.attempts[0], is_early=True),)),
+            1, "sent_early", id="sent while its approval could be undone",
+        ),
+        pytest.param(WELL.journaled(b=1), 3, "sent_and_not_journaled", id="not in the send journal"),
+        pytest.param(
+            WELL.but(events=(Event(action="a", event="expired", at=at(1)),)), 4, "expired", id="ended by a clock"
         ),
         pytest.param(WELL.but(ledger=WELL.ledger * 2), 2, "sent_twice", id="twice"),
         pytest.param(WELL.sent_again("lease_expired"), 2, "sent_twice", id="again, by no person's order"),

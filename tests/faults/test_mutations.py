@@ -14,7 +14,7 @@ import pytest
 from tests.faults.apis import LOST_ANSWERS as LOST_API_ANSWERS
 from tests.faults.plan import MailboxKind, Plan, QueueKind, Setup
 from tests.faults.proof import prove
-from tests.faults.smtp import LOST_ANSWERS, SLOW_ANSWER
+from tests.faults.smtp import LOST_ANSWERS, SLOW_ANSWER, SLOW_CONTENT
 from tests.mutants import places
 from tests.support.processes.programs import PROJECT
 
@@ -42,6 +42,7 @@ class Mutation:
     plan: Plan
     finds: frozenset[str]
     queue: QueueKind = "database"
+    undo_seconds: int = 1
     kinds: tuple[MailboxKind, ...] = ("imap",)
 
 
@@ -62,8 +63,11 @@ def trouble(**changes: object) -> Plan:
 
 KILLED_ON_THE_WIRE = trouble(faults=(SLOW_ANSWER,), fault_rate=0.8, blows={"worker killed": 1})
 EXECUTION, READING = "approvals/worker/execution.py", "approvals/lifecycle/load.py"
-BYTES = "approvals/blobs.py"
-CLAIM = "approvals/worker/claim.py"
+BYTES, JOURNAL = "approvals/blobs.py", "approvals/pauses/journal.py"
+ON_DISK: tuple[QueueKind, ...] = ("database", "rq", "celery")
+CLAIM, CONDITIONS = "approvals/worker/claim.py", "approvals/rules/conditions.py"
+CONNECTING = "accounts/connect/connecting.py"
+OF_MAILBOX = 'Q(generation=OuterRef("mailbox_generation"))'
 
 MUTATIONS = {
     "a lease that ends on the wire counts as not sent": Mutation(
@@ -185,6 +189,72 @@ MUTATIONS = {
         plan=trouble(blows={"jobs doubled": 1}, blow_every=(0.1, 0.3)),
         finds=frozenset({"database_refused"}),
     ),
+    "what is old ends by a clock that jumps": Mutation(
+        edits=(
+            (
+                "approvals/worker/maintenance.py",
+                "return not resident or CLOCK.is_steady()",
+                "return True",
+            ),
+        ),
+        plan=trouble(blows={"database's clock jumped": 1}),
+        finds=frozenset({"expired"}),
+    ),
+    "the worker's clock says when a mail may leave": Mutation(
+        edits=(
+            (CONDITIONS, "return Q(not_before__lte=Now())", "return Q(not_before__isnull=False)"),
+            (
+                CLAIM,
+                "    if not verify_order(action):",
+                "    from django.utils.timezone import now\n\n"
+                "    if action.not_before > now():\n        return None\n"
+                "    if not verify_order(action):",
+            ),
+        ),
+        plan=trouble(blows={"worker's clock jumped": 1}),
+        finds=frozenset({"sent_early"}),
+    ),
+    "an approval outlives its token": Mutation(
+        edits=((CONDITIONS, '~Q(generation=OuterRef("token_generation"))', "Q(pk=None)"),),
+        plan=trouble(blows={"token revoked": 1, "program's sign-in ended": 1}),
+        finds=frozenset({"sent_after_withdrawal"}),
+        undo_seconds=5,
+    ),
+    "an approval outlives the connection of its mailbox": Mutation(
+        edits=(
+            (CONDITIONS, f"~{OF_MAILBOX}", "Q(pk=None)"),
+            (CLAIM, "if found.generation != action.mailbox_generation:", "if False:"),
+        ),
+        plan=trouble(blows={"connection of a mailbox changed": 1}, seconds=40),
+        finds=frozenset({"sent_after_withdrawal"}),
+        undo_seconds=15,
+    ),
+    "a mailbox that is connected again stays ended": Mutation(
+        edits=((CONNECTING, "    mailbox.status = Mailbox.Status.ACTIVE\n", ""),),
+        plan=trouble(blows={"mailbox's sign-in ended": 1}),
+        finds=frozenset({"stuck"}),
+        kinds=("gmail",),
+    ),
+    "a mail leaves although its mark is not written": Mutation(
+        edits=(
+            (
+                EXECUTION,
+                "    except OSError as error:\n        raise NotGranted(error) from error\n    if not",
+                "    except Exception:\n        granted = True\n    if not",
+            ),
+        ),
+        plan=trouble(faults=(SLOW_CONTENT,), fault_rate=0.8, blows={"database read-only": 1}),
+        finds=frozenset({"sent_and_not_journaled"}),
+    ),
+    **{
+        f"half a line of the journal counts, on {queue}": Mutation(
+            edits=((JOURNAL, "if os.pread(self._file, len(line), size) != line:", "if False:"),),
+            plan=trouble(blows={"disk full": 1}),
+            finds=frozenset({"sent_and_not_journaled"}),
+            queue=queue,
+        )
+        for queue in ON_DISK
+    },
     "the audit is written without its lock": Mutation(
         edits=(
             *(
@@ -325,9 +395,14 @@ def test_proof_fails_without_a_guard(name: str, tmp_path: Path) -> None:
     tree = without(mutation.edits, tmp_path / "tree")
     home = tmp_path / "home"
     home.mkdir()
-    report = prove(
-        Setup(queue=mutation.queue, seed=7, tree=tree, kinds=mutation.kinds), mutation.plan, home
+    setup = Setup(
+        queue=mutation.queue,
+        seed=7,
+        tree=tree,
+        kinds=mutation.kinds,
+        undo_seconds=mutation.undo_seconds,
     )
+    report = prove(setup, mutation.plan, home)
     assert {violation.name for violation in report.violations} & mutation.finds, sorted(
         map(str, report.violations)
     )
