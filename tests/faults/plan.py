@@ -24,10 +24,10 @@ PROGRAMS = 30  # of the agent: each ends while its mail waits, and the next one 
 LINKS = 8  # sign-in links of a person for each office: a risky approval requires a fresh sign-in
 LEASE_SECONDS = 3
 # A clock jumps by a multiple of these hours. A run is shorter, so each stored time tells by how much the
-# clock was wrong that wrote it. The jumps back are shorter than a proposal waits, the longest one ahead
-# is longer.
+# clock was wrong that wrote it. The jumps back are shorter than a proposal waits, and the longest ones
+# ahead are longer.
 JUMP_HOURS = 6
-JUMPS = (-2, -1, 1, 2, 8)
+JUMPS = (-2, -1, 1, 5, 8)
 WIRE_SECONDS = 4
 # The relative frequency of each blow.
 BLOWS = {

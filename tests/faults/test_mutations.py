@@ -197,8 +197,9 @@ MUTATIONS = {
                 "return True",
             ),
         ),
-        plan=trouble(blows={"database's clock jumped": 1}),
+        plan=trouble(blows={"database's clock jumped": 1}, blow_every=(4, 6), seconds=40),
         finds=frozenset({"expired"}),
+        undo_seconds=5,
     ),
     "the worker's clock says when a mail may leave": Mutation(
         edits=(
