@@ -340,7 +340,22 @@ class SendEmail(MailParameters):
         return self
 
 
-class ReplyEmail(MailParameters):
+class AnswerParameters(MailParameters):
+    """Parameters of the tools whose mail may answer another one."""
+
+    unless_answered: bool = Field(
+        False,
+        description="with send_at: withdrawn if anybody answers first; approved once, checked as it leaves",
+    )
+
+    @model_validator(mode="after")
+    def _require_send_time(self) -> Self:
+        if self.unless_answered and self.send_at is None:
+            raise ValueError("unless_answered needs send_at")
+        return self
+
+
+class ReplyEmail(AnswerParameters):
     message_id: MessageId
     comment: Body
     reply_all: bool = False
@@ -355,7 +370,7 @@ class ForwardEmail(MailParameters):
     save_to_sent_items: bool = True
 
 
-class SendDraft(MailParameters):
+class SendDraft(AnswerParameters):
     draft_id: MessageId
 
 

@@ -46,6 +46,17 @@ class PreviewWarning:
 
 
 @dataclass(frozen=True, kw_only=True)
+class AnsweredFirst(PreviewWarning):
+    """A warning that withdraws an approved action: the approved content says that an answer does.
+
+    `by` is the address that wrote it, `at` the time of its arrival if that is known.
+    """
+
+    by: str = ""
+    at: datetime | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Preview:
     """The summary that every kind shows; queue, policy and comparison of revisions use it.
 
@@ -324,7 +335,8 @@ class Rechecks(Protocol):
     """A kind that rechecks before the claim: has the thread moved on, is the draft unchanged?"""
 
     def recheck(self, approved: ApprovedAction) -> tuple[PreviewWarning, ...]:
-        """Return warnings for a person; any warning sends the action back to them.
+        """Return warnings for a person; any warning sends the action back to them, except
+        AnsweredFirst, which withdraws an approved action.
 
         It may call the provider, outside any transaction. After an exception nothing is known, and
         the action waits.

@@ -5,12 +5,13 @@ from collections.abc import Sequence
 from approvals.core.kinds import get_kind
 from approvals.core.states import Status
 from approvals.core.types import Speaks
+from approvals.lifecycle.returns import WITHDRAWN_ANSWERED
 from approvals.lifecycle.steps import ORDERED_AGAIN, Step
 from approvals.models import PendingAction
 
 NOT_AGAIN = "Do not propose it again."
 WANTED = "Ask the user before you propose it again."
-# "%(done)s" is "sent", or "carried out" for a kind that is not mail.
+# "%(done)s" is "sent", or "carried out" for a kind that is not mail. "%(by)s" has answered.
 SENTENCES = {
     "proposed": "A person has not decided yet. Wait for the decision, and do not propose it again.",
     "edited": f"A person edited it and still decides. {NOT_AGAIN}",
@@ -40,6 +41,8 @@ SENTENCES = {
     "cancelled": "Its proposer withdrew it, and it is not %(done)s. Propose a new one only if it is"
     " still wanted.",
     "cancelled, person": f"A person withdrew it, and it is not %(done)s. {WANTED}",
+    f"cancelled, {WITHDRAWN_ANSWERED}": "%(by)s answered first, so it was withdrawn and is not"
+    " %(done)s. Read the conversation before you propose another answer.",
     "expired": f"Nobody decided in time, and it is not %(done)s. {WANTED}",
     "expired, approved": f"It was approved, but could not be %(done)s in time. {WANTED}",
     "superseded": "Another proposal took its place. Follow the action in superseded_by.",
@@ -61,14 +64,17 @@ FIRST_OF_STATE = {
 CERTAIN = (Status.EXECUTING, Status.SUCCEEDED, Status.UNKNOWN)  # these say themselves what is known
 
 
-def advise(action: PendingAction, state: Status, steps: Sequence[Step], *, in_doubt: bool) -> str:
+def advise(
+    action: PendingAction, state: Status, steps: Sequence[Step], *, in_doubt: bool, by: str = ""
+) -> str:
     """Return the sentence for an action that is in this state after these steps.
 
-    `in_doubt`: an attempt may have happened although the state does not show it.
+    `in_doubt`: an attempt may have happened although the state does not show it. `by` is the
+    address that has answered, if the reader may see it.
     """
     situation = situation_of(state, steps)
     done = "carried out" if isinstance(get_kind(action.kind), Speaks) else "sent"
-    sentence = SENTENCES[situation] % {"done": done}
+    sentence = SENTENCES[situation] % {"done": done, "by": by or "Somebody"}
     return f"{sentence} {IN_DOUBT}" if in_doubt and state not in CERTAIN else sentence
 
 
@@ -85,8 +91,8 @@ def _variant(row: str, steps: Sequence[Step]) -> str:
     last = steps[-1] if steps else None
     if row == "succeeded" and last is not None and last.link.data.get("evidence") == "person":
         return "ruled"
-    if row == "cancelled" and last is not None and last.link.actor.startswith("user:"):
-        return "person"
+    if row == "cancelled" and last is not None:
+        return "person" if last.link.actor.startswith("user:") else last.withdrawn_code
     if row == "expired" and len(steps) > 1 and steps[-2].state == Status.APPROVED:
         return "approved"
     if row == "returned" and last is not None:

@@ -24,7 +24,7 @@ from approvals.core.cursors import foreign_cursor, read_cursor, write_cursor
 from approvals.core.kinds import get_kind
 from approvals.core.states import FINAL, Status
 from approvals.core.types import Answers
-from approvals.lifecycle import notes, reconcile
+from approvals.lifecycle import notes, reconcile, watches
 from approvals.models import AuditEvent, Blob, Decision, PendingAction, Revision
 from approvals.rules import sentences
 
@@ -68,7 +68,7 @@ def find(actions: QuerySet[PendingAction], action_id: str | UUID) -> PendingActi
         wanted = UUID(str(action_id))
     except ValueError:
         return None
-    return actions.select_related("mailbox", "proposer").filter(pk=wanted).first()
+    return actions.select_related("mailbox", "proposer", "watch").filter(pk=wanted).first()
 
 
 def with_preview(actions: QuerySet[PendingAction]) -> QuerySet[PendingAction]:
@@ -133,6 +133,7 @@ def describe_action(action: PendingAction, *, reads: bool) -> dict[str, Any]:
         members["unsettled_at"] = _rfc3339(action.unsettled_at)
     if action.error:
         members["error"] = {"code": "", "detail": "", **without_sources(action.error)}
+    members |= describe_watch(action, reads=reads)
     if review := review_of(action, reads=reads):
         members["review"] = review
     if at := reconcile.may_have_left(action):
@@ -144,6 +145,15 @@ def describe_action(action: PendingAction, *, reads: bool) -> dict[str, Any]:
     ):
         members["superseded_by"] = str(successor.pk)
     return members
+
+
+def describe_watch(action: PendingAction, *, reads: bool) -> dict[str, Any]:
+    """Return what came back after the action; addresses only if the caller `reads` mail."""
+    came = watches.describe(watches.watch_of(action), reads=reads)
+    return {
+        name: _rfc3339(value) if isinstance(value, datetime) else value
+        for name, value in came.items()
+    }
 
 
 def _rfc3339(at: datetime) -> str:
@@ -222,7 +232,7 @@ def page(
     """
     order = ("-created_at", "-id") if newest_first else ("created_at", "id")
     actions = actions.filter(after_cursor(cursor, newest_first=newest_first))
-    found = actions.select_related("mailbox", "proposer").prefetch_related("metadata")
+    found = actions.select_related("mailbox", "proposer", "watch").prefetch_related("metadata")
     rows = list(found.order_by(*order)[: limit + 1])
     if len(rows) <= limit:
         return rows, None

@@ -41,7 +41,8 @@ def report(action: PendingAction, caller: Caller) -> dict[str, Any]:
     if caller.may(READ) and (changes := edited.describe_changes(action, action.revision)):
         members["changes"] = changes
     doubt = "may_have_been_sent_at" in members or "also_sent_at" in members
-    members["next"] = guidance.advise(action, Status(action.status), steps, in_doubt=doubt)
+    by = members.get("answered_by", "")
+    members["next"] = guidance.advise(action, Status(action.status), steps, in_doubt=doubt, by=by)
     return members
 
 
@@ -56,9 +57,12 @@ def report_step(action: PendingAction, link: AuditEvent, listener: Caller) -> di
         return {}
     last, own = steps[-1], queries.of_caller(listener).filter(pk=action.pk).exists()
     doubt = reconcile.may_have_left_by(action.pk, link.at)
+    came = _what_came(action, last, reads=own and listener.may(READ))
+    by = str(came.get("answered_by", ""))
     members: dict[str, Any] = {
         "sequence": len(steps),
-        "next": guidance.advise(action, last.state, steps, in_doubt=doubt is not None),
+        "next": guidance.advise(action, last.state, steps, in_doubt=doubt is not None, by=by),
+        **came,
     }
     if review := _review_then(action, steps, words=own, reads=listener.may(READ)):
         members["review"] = review
@@ -68,13 +72,20 @@ def report_step(action: PendingAction, link: AuditEvent, listener: Caller) -> di
         members["returned"] = {"code": last.code, "detail": _detail_of(last.code)}
     if last.name == "action.superseded":
         members["superseded_by"] = str(last.link.data.get("by", ""))
-    if last.name in ("action.failed", "action.retrying", "action.unknown"):
+    if last.name in ("action.failed", "action.retrying", "action.unknown") or last.withdrawn_code:
         members["error"] = {"code": str(last.link.data.get("code", ""))}
     if own and (pairs := notes.metadata_of(action)):
         members["metadata"] = pairs
     if own and listener.may(READ) and (changes := _changes_then(action, steps)):
         members["changes"] = changes
     return members
+
+
+def _what_came(action: PendingAction, last: Step, *, reads: bool) -> dict[str, Any]:
+    """Return what came back for the recipients, in a push that is about it."""
+    if not last.withdrawn_code:
+        return {}
+    return queries.describe_watch(action, reads=reads)
 
 
 def _review_then(

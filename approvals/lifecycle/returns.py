@@ -1,4 +1,6 @@
-"""Return of approved actions to a person, with the reason why they may not leave any more."""
+"""The end of approvals that no longer count: the action returns to a person with the reason, or is
+withdrawn if the person approved that.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,12 +9,14 @@ from uuid import UUID
 import structlog
 from django.db import transaction
 from django.db.models import Q
+from django.db.models.functions import Now
 
 from accounts.infra.compiled_sql import Select, database_now, slot
 from accounts.infra.texts import dump_texts, translatable
 from approvals.audit import anchors, chain
 from approvals.core.states import Status
-from approvals.core.types import PreviewWarning
+from approvals.core.types import AnsweredFirst, PreviewWarning
+from approvals.lifecycle import watches
 from approvals.lifecycle.news import add_news
 from approvals.models import PendingAction
 from approvals.rules.conditions import UNPROVEN, VOID, is_void
@@ -20,6 +24,8 @@ from approvals.rules.policy import leave_from, policy_of
 
 log = structlog.get_logger(__name__)
 
+WITHDRAWN_ANSWERED = "withdrawn_answered"
+ANSWERED = translatable("Somebody answered in the conversation before it left.")
 CAME_BACK = translatable("This was approved before, and came back.")
 UNDECIDED: dict[str, Any] = {
     "approvals_given": 0,
@@ -68,6 +74,32 @@ def return_with_warnings(action: PendingAction, warnings: Sequence[PreviewWarnin
         warnings=warnings,
         only_if=Q(approval_round=action.approval_round),
     )
+
+
+@transaction.atomic
+def withdraw_answered(action: PendingAction, answer: AnsweredFirst) -> bool:
+    """Withdraw an action because the answer came that its approved content names as a reason.
+
+    Return False if it has moved since the approval that `action` shows.
+    """
+    moved = action.move(
+        Status.APPROVED,
+        Status.CANCELLED,
+        Q(approval_round=action.approval_round),
+        finished_at=Now(),
+        error={"code": WITHDRAWN_ANSWERED, **dump_texts(detail=ANSWERED)},
+    )
+    if moved:
+        watches.note_answer(action, at=answer.at or database_now(), by=answer.by)
+        link = chain.record(
+            mailbox=action.mailbox_id,
+            event="cancelled",
+            actor="worker",
+            action_id=action.pk,
+            code=WITHDRAWN_ANSWERED,
+        )
+        anchors.append_after_commit(link)
+    return moved
 
 
 @transaction.atomic

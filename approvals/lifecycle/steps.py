@@ -69,6 +69,12 @@ class Step:
             return ""
         return str(self.link.data.get("code") or ORDERED_AGAIN)
 
+    @property
+    def withdrawn_code(self) -> str:
+        """Return why mailhub itself withdrew the action; empty for any other step."""
+        code = self.link.data.get("code", "") if self.name == "action.cancelled" else ""
+        return str(code)
+
 
 def event_of(link: AuditEvent) -> str | None:
     """Return the name of the step of a link; None if it is no step, or cannot be read."""

@@ -23,6 +23,7 @@ from approvals.models.notifications import (
 from approvals.models.pages import Presence, QueueOrder, SavedView
 from approvals.models.pauses import Instance, Pause, Rest
 from approvals.models.people import ApprovalPolicy, Decision, Seen
+from approvals.models.watches import Watch, WatchedMailbox
 from approvals.models.webhooks import Webhook, WebhookCursor, WebhookDelivery
 
 __all__ = [
@@ -58,6 +59,8 @@ __all__ = [
     "Revision",
     "SavedView",
     "Seen",
+    "Watch",
+    "WatchedMailbox",
     "Webhook",
     "WebhookCursor",
     "WebhookDelivery",

@@ -36,11 +36,17 @@ from approvals.blobs import ContentUnavailable
 from approvals.core.kinds import get_kind
 from approvals.core.queue import queue
 from approvals.core.states import Status
-from approvals.core.types import BEFORE_WIRE, LeaseLost, Outcome, Rechecks
+from approvals.core.types import BEFORE_WIRE, AnsweredFirst, LeaseLost, Outcome, Rechecks
 from approvals.lifecycle.load import Read, read_action
 from approvals.lifecycle.outcomes import SENT_AFTER_ALL, close_as_sent, record_outcome
-from approvals.lifecycle.reconcile import NotLookedAt, SentAlready, find_in_sent, settle_doubts
-from approvals.lifecycle.returns import return_if_void, return_with_warnings
+from approvals.lifecycle.reconcile import (
+    NotLookedAt,
+    SentAlready,
+    find_in_sent,
+    may_have_left,
+    settle_doubts,
+)
+from approvals.lifecycle.returns import return_if_void, return_with_warnings, withdraw_answered
 from approvals.lifecycle.revisions import filter_new_warnings
 from approvals.models import Attempt, PendingAction
 from approvals.pauses import journal, restored
@@ -208,7 +214,7 @@ def _notify_next(left: PendingAction) -> None:
 
 
 def _is_still_right(read: Read) -> bool:
-    """Let the kind recheck the action; any warning sends it back."""
+    """Let the kind recheck the action; any warning sends it back, or withdraws it."""
     action = read.action
     kind = get_kind(action.kind)
     if not isinstance(kind, Rechecks):
@@ -220,7 +226,10 @@ def _is_still_right(read: Read) -> bool:
         log.exception("recheck_failed", action=str(action.pk))
         _look_later(action, NOT_LOOKED_AT["detail"])
         return False
-    if warnings:
+    answer = next((each for each in warnings if isinstance(each, AnsweredFirst)), None)
+    if answer is not None and may_have_left(action) is None:
+        withdraw_answered(action, answer)
+    elif warnings:
         return_with_warnings(action, warnings)
     return not warnings
 

@@ -34,7 +34,7 @@ from approvals.lifecycle.backoff import PROBES, lookup_wait
 from approvals.lifecycle.load import load_approved
 from approvals.lifecycle.outcomes import record_outcome
 from approvals.lifecycle.reconcile import is_named_by
-from approvals.models import Attempt, Blob, Decision, PendingAction, Preparation, Revision
+from approvals.models import Attempt, Blob, Decision, PendingAction, Preparation, Revision, Watch
 from approvals.rules import conditions
 from approvals.rules.policy import advance_windows, find_closed
 from approvals.webhooks import courier, outbox
@@ -318,6 +318,7 @@ def purge_one(action_id: UUID) -> None:
     )
     notes.delete(action_id)
     comments.delete(action_id)
+    Watch.objects.filter(action=action_id).update(ends_at=None, answered_by="", note="", reports="")
     mine.update(purged_at=Now(), settle_at=None, returned=None)
 
 

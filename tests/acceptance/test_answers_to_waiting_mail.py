@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 from email.message import EmailMessage
+from typing import Any
 
 import pytest
 from django.utils import timezone
@@ -9,7 +10,7 @@ from django.utils import timezone
 from accounts.models import User
 from approvals.models import PendingAction
 from tests.approvals.conftest import approve
-from tests.conftest import Api
+from tests.conftest import Api, Reviewer
 from tests.support.servers.memory import MemoryServer
 from tests.support.work import work
 
@@ -17,6 +18,25 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 ALICE, MIRA = "alice@lovelace.example", "mira@northwind.example"
 ASKED = "<asked@northwind.example>"
+
+
+ANSWERS = pytest.mark.parametrize(
+    "headers",
+    [
+        pytest.param({"In_Reply_To": ASKED}, id="in-reply-to"),
+        pytest.param({"References": ASKED}, id="references"),
+        pytest.param({"In_Reply_To": ASKED, "subject": "New offer"}, id="other-subject"),
+        pytest.param({"In_Reply_To": ASKED, "sender": "desk@alps.example"}, id="other-address"),
+    ],
+)
+NO_ANSWERS = pytest.mark.parametrize(
+    ("folder", "headers"),
+    [
+        pytest.param("sent", {"sender": "sales@lovelace.example"}, id="own"),
+        pytest.param("inbox", {"Auto_Submitted": "auto-replied"}, id="automatic"),
+        pytest.param("inbox", {"sender": "MAILER-DAEMON@lovelace.example"}, id="bounce"),
+    ],
+)
 
 
 def letter(sender: str = MIRA, subject: str = "Delivery", **headers: str) -> bytes:
@@ -34,16 +54,29 @@ def letter(sender: str = MIRA, subject: str = "Delivery", **headers: str) -> byt
 def waiting(api: Api, alice: User, server: MemoryServer) -> PendingAction:
     """Return an approved answer that leaves in three days."""
     server.deliver(ALICE, letter(id=ASKED, date="Mon, 02 Nov 2026 10:00:00 +0000"))
+    return approve(propose(api).json()["action"]["id"], alice)
+
+
+@pytest.fixture
+def conditional(api: Api, alice: User, server: MemoryServer) -> PendingAction:
+    """Return an approved answer that leaves in three days unless somebody answers first."""
+    server.deliver(ALICE, letter(id=ASKED, date="Mon, 02 Nov 2026 10:00:00 +0000"))
+    return approve(propose(api, unless_answered=True).json()["action"]["id"], alice)
+
+
+def propose(api: Api, **more: object) -> Any:
     message_id = api.tool("list_emails").json()["emails"][0]["id"]
     moment = timezone.now() + timedelta(days=3)
-    answer = api.tool(
+    return api.tool(
         "reply_email",
-        message_id=message_id,
-        comment="On Thursday.",
-        send_at=moment.isoformat(),
-        confirm=True,
+        **{
+            "message_id": message_id,
+            "comment": "On Thursday.",
+            "send_at": moment.isoformat(),
+            "confirm": True,
+            **more,
+        },
     )
-    return approve(answer.json()["action"]["id"], alice)
 
 
 def come_due() -> PendingAction:
@@ -52,14 +85,7 @@ def come_due() -> PendingAction:
     return PendingAction.objects.get()
 
 
-@pytest.mark.parametrize(
-    "headers",
-    [
-        pytest.param({"In_Reply_To": ASKED}, id="in-reply-to"),
-        pytest.param({"References": ASKED}, id="references"),
-        pytest.param({"In_Reply_To": ASKED, "subject": "New offer"}, id="other-subject"),
-    ],
-)
+@ANSWERS
 @pytest.mark.parametrize("question", ["there", "filed", "gone"])
 def test_answer_returns_the_waiting_mail_to_a_person(
     waiting: PendingAction, server: MemoryServer, headers: dict[str, str], question: str
@@ -77,14 +103,7 @@ def test_answer_returns_the_waiting_mail_to_a_person(
     assert (action.status, (action.returned or {})["code"]) == ("pending", "thread_moved")
 
 
-@pytest.mark.parametrize(
-    ("folder", "headers"),
-    [
-        pytest.param("sent", {"sender": "sales@lovelace.example"}, id="own"),
-        pytest.param("inbox", {"Auto_Submitted": "auto-replied"}, id="automatic"),
-        pytest.param("inbox", {"sender": "MAILER-DAEMON@lovelace.example"}, id="bounce"),
-    ],
-)
+@NO_ANSWERS
 def test_mail_that_is_no_answer_holds_nothing_back(
     waiting: PendingAction, server: MemoryServer, folder: str, headers: dict[str, str]
 ) -> None:
@@ -121,3 +140,87 @@ def test_conversation_without_an_end_is_a_warning(
     assert (
         "could not search the whole conversation" in action.current.preview["warnings"][-1]["text"]
     )
+
+
+@ANSWERS
+def test_answer_withdraws_mail_that_was_approved_so(
+    api: Api,
+    reviewer: Reviewer,
+    conditional: PendingAction,
+    server: MemoryServer,
+    headers: dict[str, str],
+) -> None:
+    sender = headers.get("sender", MIRA)
+    server.deliver(ALICE, letter(**headers))
+
+    action = come_due()
+    told = api.get(f"/actions/{action.pk}").json()
+    come_due()  # nothing of it is left to do
+
+    assert server.ledger == []
+    assert (told["state"], told["error"]["code"]) == ("cancelled", "withdrawn_answered")
+    assert told["answered_by"] == sender
+    assert told["next"].startswith(f"{sender} answered first, so it was withdrawn")
+    assert sender in reviewer.page(str(action.pk)).content.decode()
+
+
+@NO_ANSWERS
+def test_mail_that_is_no_answer_withdraws_nothing(
+    conditional: PendingAction, server: MemoryServer, folder: str, headers: dict[str, str]
+) -> None:
+    server.deliver(ALICE, letter(In_Reply_To=ASKED, **headers), folder=folder)
+
+    assert come_due().status == "succeeded"
+    assert len(server.ledger) == 1
+
+
+def test_thread_that_nobody_could_search_withdraws_nothing(
+    conditional: PendingAction, server: MemoryServer
+) -> None:
+    for number in range(51):
+        own = letter(sender=ALICE, id=f"<{number}@lovelace.example>", In_Reply_To=ASKED)
+        server.deliver(ALICE, own, folder="sent")
+
+    assert come_due().status == "pending"
+    assert server.ledger == []
+
+
+def test_answer_that_the_approver_knew_withdraws_nothing(
+    api: Api, alice: User, server: MemoryServer
+) -> None:
+    server.deliver(ALICE, letter(id=ASKED, date="Mon, 02 Nov 2026 10:00:00 +0000"))
+    message_id = api.tool("list_emails").json()["emails"][0]["id"]
+    server.deliver(ALICE, letter(In_Reply_To=ASKED))
+    shown = propose(api, message_id=message_id, unless_answered=True).json()
+    approve(shown["action"]["id"], alice)
+
+    assert "thread_moved" in [each["code"] for each in shown["warnings"]]
+    assert come_due().status == "succeeded"
+
+
+def test_condition_is_shown_and_part_of_the_digest(
+    api: Api, reviewer: Reviewer, server: MemoryServer
+) -> None:
+    server.deliver(ALICE, letter(id=ASKED, date="Mon, 02 Nov 2026 10:00:00 +0000"))
+    action = PendingAction.objects.get(pk=propose(api, unless_answered=True).json()["action"]["id"])
+
+    assert action.current.payload["unless_answered"] is True
+    assert "writes in the conversation first" in reviewer.page(str(action.pk)).content.decode()
+    # An edit keeps it.
+    fields = {"subject": "Re: Delivery on Thursday"}
+    assert reviewer.decide(str(action.pk), "edit", **fields).status_code == 302
+    action.refresh_from_db()
+    assert action.current.payload["unless_answered"] is True
+
+
+def test_condition_without_a_time_or_a_question_is_refused(api: Api, server: MemoryServer) -> None:
+    server.deliver(ALICE, letter(id=ASKED, date="Mon, 02 Nov 2026 10:00:00 +0000"))
+    draft = api.tool("create_draft", to=[MIRA], subject="Offer", body="Here it is.").json()
+    later = (timezone.now() + timedelta(days=3)).isoformat()
+
+    at_once = propose(api, unless_answered=True, send_at=None)
+    new = api.tool("send_draft", draft_id=draft["id"], unless_answered=True, send_at=later)
+
+    assert at_once.status_code == 422
+    assert "unless_answered needs send_at" in at_once.content.decode()
+    assert new.json()["errors"][0]["field"] == "unless_answered"

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from accounts.models import Mailbox, Membership, Role, User
 from approvals.core.states import TRANSITIONS, Status
-from approvals.core.types import BEFORE_WIRE, ApprovedAction, Outcome, PreviewWarning
+from approvals.core.types import BEFORE_WIRE, AnsweredFirst, ApprovedAction, Outcome, PreviewWarning
 from approvals.decisions import rulings, verdicts
 from approvals.lifecycle import guidance
 from approvals.lifecycle.outcomes import record_outcome
@@ -100,6 +100,14 @@ def moved(approved: ApprovedAction) -> tuple[PreviewWarning, ...]:
 def return_it(stage: Stage) -> None:
     stage.approve()
     stage.script.seen = moved
+    stage.send()
+
+
+def answer_it(stage: Stage) -> None:
+    stage.approve()
+    stage.script.seen = lambda approved: (
+        AnsweredFirst(code="thread_moved", text="A newer message.", by="mira@northwind.example"),
+    )
     stage.send()
 
 
@@ -210,6 +218,7 @@ STEPS: list[tuple[str, Move, str, str]] = [
         "cancelled",
         "cancelled, person",
     ),
+    ("answered first", answer_it, "cancelled", "cancelled, withdrawn_answered"),
     (
         "withdrawn after approval",
         lambda s: (s.approve(), s.api.post(f"/actions/{s.action}/cancel")),
@@ -236,7 +245,11 @@ def test_action_says_what_to_do_next(stage: Stage, move: Move, state: str, situa
     told = stage.told
     assert told["state"] == state
     in_doubt = f" {guidance.IN_DOUBT}" if situation in DOUBTFUL else ""
-    assert told["next"] == guidance.SENTENCES[situation] % {"done": "sent"} + in_doubt
+    assert (
+        told["next"]
+        == guidance.SENTENCES[situation] % {"done": "sent", "by": "mira@northwind.example"}
+        + in_doubt
+    )
 
 
 @pytest.mark.static

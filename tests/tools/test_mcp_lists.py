@@ -14,7 +14,7 @@ from tools.catalog.entries import DEFAULT_TOOLSETS, TOOLS
 __all__ = ["door", "url"]
 pytestmark = pytest.mark.django_db(transaction=True)
 
-TOOL_LIST_BYTES = 8_000
+TOOL_LIST_BYTES = 10_000
 
 
 def test_list_follows_the_scopes(door: Door, alice: User, mailbox: Mailbox) -> None:

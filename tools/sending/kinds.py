@@ -14,6 +14,7 @@ from accounts.infra.texts import translatable
 from accounts.models import Mailbox
 from approvals.core.types import (
     BEFORE_WIRE,
+    AnsweredFirst,
     ApprovedAction,
     Changes,
     EditField,
@@ -255,7 +256,8 @@ class ReplyMail(SendMail):
     def recheck(self, approved: ApprovedAction) -> tuple[PreviewWarning, ...]:
         """Return a warning if somebody has answered in the thread since the proposal.
 
-        A draft names what it answers too.
+        A draft names what it answers too. If the mail is to leave only without an answer, the
+        warning withdraws it; an answer that nobody could look for does not.
         """
         payload = MailPayload.from_json(approved.payload)
         mailbox = approved.mailbox
@@ -270,7 +272,13 @@ class ReplyMail(SendMail):
         except NotAuthorized:
             mailbox_status.mark_login_refused(mailbox)
             raise
-        return (build_thread_moved(later),) if later else ()
+        if later is None:
+            return ()
+        warning = build_thread_moved(later)
+        if not (payload.unless_answered and later.message_id):
+            return (warning,)
+        at = later.arrived or later.date
+        return (AnsweredFirst(**vars(warning), by=later.from_address, at=at),)
 
 
 class ForwardMail(SendMail):

@@ -67,6 +67,7 @@ class MailPayload(Stored):
     message_id: str
     source_sha256: str
     revised: bool = False  # a reviewer has edited it
+    unless_answered: bool = False  # withdrawn if somebody answers before it leaves
 
     @property
     def sort(self) -> Sort:

@@ -39,6 +39,7 @@ from tools.reading.originals import (
 )
 from tools.reading.own_mail import provider_of
 from tools.schemas import (
+    AnswerParameters,
     ForwardEmail,
     MailParameters,
     ReplyEmail,
@@ -59,6 +60,11 @@ from tools.sending.snapshot import request_of_draft
 from tools.sending.surroundings import all_text, find_later, lies_in_sent, questions, surroundings
 from tools.sending.uploads import load_attachments
 from tools.warnings import Context, Later
+
+NO_QUESTION = "This draft answers no mail, so nobody can answer first."
+NOT_AN_ANSWER = FieldError(
+    field="unless_answered", message=translatable("needs a mail that answers another one")
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -243,7 +249,7 @@ def _propose(
         context,
         around=describe_original(composed.original),
     )
-    payload = _payload(message, mailbox, composed, send_at)
+    payload = _payload(message, mailbox, composed, parameters, send_at)
     refuse_what_cannot_leave(mailbox, payload, message.source)
     proposal = Proposal(
         kind=payload.kind,
@@ -306,9 +312,18 @@ def _find_earlier(
 
 
 def _payload(
-    message: OutgoingMessage, mailbox: Mailbox, composed: Composed, send_at: datetime | None
+    message: OutgoingMessage,
+    mailbox: Mailbox,
+    composed: Composed,
+    parameters: MailParameters,
+    send_at: datetime | None,
 ) -> MailPayload:
     request = message.request
+    asked: dict[str, Any] = {}
+    if isinstance(parameters, AnswerParameters) and parameters.unless_answered:
+        if request.kind != "reply":
+            raise Problem("invalid_input", NO_QUESTION, errors=(NOT_AN_ANSWER,))
+        asked["unless_answered"] = True
     return MailPayload(
         version=VERSION,
         kind=KINDS[request.kind],
@@ -332,6 +347,7 @@ def _payload(
         save_to_sent_items=request.save_to_sent,
         message_id=message.message_id,
         source_sha256=message.sha256,
+        **asked,
     )
 
 
@@ -401,7 +417,7 @@ def request_digest(tool: str, parameters: SendingParameters) -> str:
     # stay valid.
     if tool != "send_email" and asked.get("save_to_sent_items"):
         asked.pop("save_to_sent_items")
-    for name in ("replaces", "reason", "metadata", "callback_url", "send_at"):
+    for name in ("replaces", "reason", "metadata", "callback_url", "send_at", "unless_answered"):
         if not asked.get(name, "") and (tool, name) != ("send_email", "send_at"):
             asked.pop(name, None)
     return digest_of({"tool": tool, "parameters": asked})

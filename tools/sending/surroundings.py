@@ -195,6 +195,7 @@ def find_later(
             message_id=newest.message_id or newest.id,
             from_address=newest.from_address,
             date=newest.date,
+            arrived=newest.arrived,
         )
     return None if thread.is_whole else Later(message_id="", from_address="")
 

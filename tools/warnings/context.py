@@ -30,6 +30,7 @@ class Later:
     message_id: str
     from_address: str
     date: datetime | None = None
+    arrived: datetime | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

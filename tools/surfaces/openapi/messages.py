@@ -60,6 +60,8 @@ class Step(TypedDict):
     receipt: NotRequired[Receipt]
     returned: NotRequired[StepReturned]
     superseded_by: NotRequired[str]
+    answered_at: NotRequired[Moment]
+    answered_by: NotRequired[str]
     error: NotRequired[StepError]
     metadata: NotRequired[dict[str, str]]
     changes: NotRequired[list[Change]]

@@ -151,6 +151,8 @@ class Action(TypedDict):
     may_have_been_sent_at: NotRequired[Moment]
     also_sent_at: NotRequired[Moment]
     superseded_by: NotRequired[str]
+    answered_at: NotRequired[Moment]
+    answered_by: NotRequired[str]
     message: NotRequired[str]
 
 
