@@ -344,6 +344,70 @@ class Rechecks(Protocol):
         ...
 
 
+@dataclass(frozen=True, kw_only=True)
+class FollowUp:
+    """The wish of a proposer to learn that nobody has answered after some days, with a note."""
+
+    after_days: int
+    note: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failure:
+    """A recipient who did not get a mail, as a report says; `address` is empty if it names none."""
+
+    address: str
+    status: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Response:
+    """A message that came after an action. `names` are the Message-IDs that it is about.
+
+    answer: somebody wrote. automatic: a program answered. returned: it reports `failures`.
+    """
+
+    sort: Literal["answer", "automatic", "returned"]
+    names: tuple[str, ...]
+    by: str
+    at: datetime | None
+    failures: tuple[Failure, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arrivals:
+    """The responses that arrived, oldest first; `seen_until` if a limit was reached at that time."""
+
+    responses: tuple[Response, ...]
+    seen_until: datetime | None = None
+
+
+@runtime_checkable
+class Followed(Protocol):
+    """A kind to whose effect people may answer.
+
+    All but the first method call the provider, outside any transaction; they raise to be called
+    again.
+    """
+
+    def follow_up(self, payload: Mapping[str, Any]) -> FollowUp | None:
+        """Return the follow-up that the approved content asks for. Pure."""
+        ...
+
+    def shown_id(self, mailbox: "Mailbox", message_id: str) -> str:
+        """Return the Message-ID under which the provider has sent the action with ours."""
+        ...
+
+    def find_arrivals(self, mailbox: "Mailbox", since: datetime) -> Arrivals:
+        """Return what has arrived since then; not every response in another folder is found."""
+        ...
+
+    def find_answer(self, mailbox: "Mailbox", message_id: str) -> Response | None:
+        """Return an answer to the action that is shown with this id, wherever it is."""
+        ...
+
+
 @runtime_checkable
 class Revises(Protocol):
     """A kind whose actions a reviewer may edit."""

@@ -104,7 +104,7 @@ class Message:
     `names` has the display names of the addresses in the headers, by address in lower case. `kind` is
     bounce, receipt, invitation or empty; `facts` belong to it. `notes` are sentences for
     the reader. `inner` are the messages inside this one. `is_sent`: it lies in Sent.
-    `is_automatic`: a program answered, or reports about a delivery.
+    `is_automatic`: a program answered, or reports about a delivery; then it `is_report` too.
     """
 
     id: str
@@ -130,6 +130,7 @@ class Message:
     arrived: datetime | None = None
     is_sent: bool = False
     is_automatic: bool = False
+    is_report: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -254,6 +255,14 @@ class Reader(Protocol):
         Without `body` only headers are required; texts and attachments may be missing.
         `answers_to` are Message-IDs of which every answer is wanted. Then the message itself may be
         gone, and answers that the provider put into another conversation are looked for too.
+        """
+        ...
+
+    def read_arrivals(self, since: datetime, *, limit: int) -> Thread:
+        """Return the mail that arrived since then, oldest first, without texts and attachments.
+
+        It looks in the whole mailbox, or in the inbox if folders can only be searched one by one.
+        Not `is_whole` if more than `limit` arrived: these are the oldest.
         """
         ...
 

@@ -1,6 +1,7 @@
 """A provider made of four parts, each built by its vendor from the same client."""
 
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import Literal
 
 from tools.providers.base import (
@@ -51,6 +52,9 @@ class ComposedProvider:
         self, message_id: str, *, limit: int, body: bool = True, answers_to: Sequence[str] = ()
     ) -> Thread:
         return self.reader.read_thread(message_id, limit=limit, body=body, answers_to=answers_to)
+
+    def read_arrivals(self, since: datetime, *, limit: int) -> Thread:
+        return self.reader.read_arrivals(since, limit=limit)
 
     def fetch_attachment(
         self, message_id: str, attachment_id: str, *, limit: int

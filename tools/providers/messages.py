@@ -47,6 +47,7 @@ def read_tree(
         attachments=found.attachments,
         arrived=arrived,
         is_automatic=lenient.is_automatic(block, tree.root.type, address),
+        is_report=lenient.is_report(block, tree.root.type, address),
     )
 
 

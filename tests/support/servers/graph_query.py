@@ -43,7 +43,10 @@ def matching(items: Sequence[Item], query: dict[str, str]) -> list[Item]:
     found = [
         item for item in items if _holds(item, condition) and (not search or _found(item, search))
     ]
-    return sorted(found, key=lambda item: moment(item.shown["receivedDateTime"]), reverse=True)
+    newest_first = not order.endswith(" asc")
+    return sorted(
+        found, key=lambda item: moment(item.shown["receivedDateTime"]), reverse=newest_first
+    )
 
 
 def selected(item: Item, query: dict[str, str]) -> dict[str, Any]:

@@ -48,6 +48,7 @@ class Stored:
     source: bytes
     unread: bool = True
     flags: set[str] = field(default_factory=set)
+    arrived: datetime = field(default_factory=lambda: datetime.now(UTC))
 
 
 @dataclass
@@ -176,6 +177,15 @@ class MemoryProvider:
             return Thread(messages=naming(everything, ids, found))
 
         return follow(start, answers_to, search, limit=limit)
+
+    def read_arrivals(self, since: datetime, *, limit: int) -> Thread:
+        self.test()
+        found = [
+            replace(self.read_message(self._id("inbox", index), body=False), arrived=each.arrived)
+            for index, each in enumerate(self._server.folder(self._address, "inbox"))
+            if each.source and each.arrived >= since
+        ]
+        return Thread(messages=tuple(found[:limit]), is_whole=len(found) <= limit)
 
     def fetch_attachment(
         self, message_id: str, attachment_id: str, *, limit: int

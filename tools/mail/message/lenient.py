@@ -123,15 +123,22 @@ def references(block: Message) -> tuple[str, ...]:
 
 
 def is_automatic(block: Message, media_type: str, from_address: str) -> bool:
-    """Return True for an automatic answer (RFC 3834) or a report about a delivery (RFC 3462).
-
-    Exchange sends its reports without headers, under an address of its own.
-    """
+    """Return True for an automatic answer (RFC 3834) or a report about a delivery (RFC 3462)."""
     submitted = decode_text(block["Auto-Submitted"]).partition(";")[0].strip().lower()
     return (
         submitted not in ("", "no")
         or decode_text(block["Precedence"]).lower() == "auto_reply"
-        or "X-Failed-Recipients" in block
+        or is_report(block, media_type, from_address)
+    )
+
+
+def is_report(block: Message, media_type: str, from_address: str) -> bool:
+    """Return True for a report about a delivery (RFC 3462).
+
+    Exchange sends its reports without headers, under an address of its own.
+    """
+    return (
+        "X-Failed-Recipients" in block
         or media_type == "multipart/report"
         or from_address.lower().startswith(REPORTERS)
     )

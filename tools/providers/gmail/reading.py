@@ -191,6 +191,10 @@ class GmailReader:
         messages = tuple(each.read(id_=str(each.answer["id"]), body=True) for each in whole)
         return replace(thread, messages=messages)
 
+    def read_arrivals(self, since: datetime, *, limit: int) -> Thread:
+        threads = GmailThreads(self._mailbox, self._trees, self._list)
+        return threads.read_since(since, limit=limit)
+
     def fetch_attachment(
         self, message_id: str, attachment_id: str, *, limit: int
     ) -> tuple[AttachmentInfo, bytes]:

@@ -1,6 +1,7 @@
 """The conversations of Gmail that belong to one conversation of people."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from tools.providers.base import Message, Thread
@@ -10,6 +11,8 @@ from tools.providers.gmail.mailbox import GmailMailbox
 from tools.providers.gmail.trees import GmailTrees
 from tools.providers.threads import MOST_PEOPLE, missing, naming, people_of
 
+PAGE = 500  # the largest that Gmail gives
+MOST_PAGES = 10  # of the newest mail since a time
 MOST_THREADS = 10  # that one search may find
 MOST_CANDIDATES = 50  # of the newest mail of people, whose headers are read
 TOGETHER = 20  # terms of one search
@@ -58,6 +61,19 @@ class GmailThreads:
         messages = naming(self._candidates.messages, ids, found)
         return Thread(messages=messages, is_whole=self._candidates.is_whole)
 
+    def read_since(self, since: datetime, *, limit: int) -> Thread:
+        """Return the oldest mail that arrived since then, without spam and trash."""
+        query, token, ids = f"after:{int(since.timestamp()) - 1} -in:sent", None, list[str]()
+        for _ in range(MOST_PAGES):
+            answer = self._list(query, (), limit=PAGE, page_token=token)
+            ids += (str(row["id"]) for row in answer.get("messages", ()))
+            token = answer.get("nextPageToken")
+            if token is None:
+                break
+        oldest = ids[-limit:][::-1]
+        messages = sorted(self._outlines(oldest), key=lambda each: each.arrived or since)
+        return Thread(messages=tuple(messages), is_whole=token is None and len(oldest) == len(ids))
+
     def _list_of_people(self, people: Sequence[str], found: Collection[Message]) -> Thread:
         """Return their mail since the first message arrived, or since all that was found if it is
         gone.
@@ -70,13 +86,16 @@ class GmailThreads:
         rows, is_whole = self._list_any("from:", people[:MOST_PEOPLE], period)
         known = {message.id for message in found}
         ids = [str(row["id"]) for row in rows if row["id"] not in known]
-        answers = self._mailbox.client.each("messages.get", get_outline, ids, again=True)
+        is_whole = is_whole and len(people) <= MOST_PEOPLE
+        return Thread(messages=self._outlines(ids), is_whole=is_whole)
+
+    def _outlines(self, ids: Sequence[str]) -> tuple[Message, ...]:
+        """Return these messages without those that are gone."""
+        answers = self._mailbox.client.each("messages.get", get_outline, list(ids), again=True)
         for each in answers:
             if isinstance(each, ProviderError) and not isinstance(each, NotFound):
                 raise each
-        read = [each for each in answers if not isinstance(each, ProviderError)]
-        is_whole = is_whole and len(people) <= MOST_PEOPLE
-        return Thread(messages=self._messages(read), is_whole=is_whole)
+        return self._messages([each for each in answers if not isinstance(each, ProviderError)])
 
     def _list_any(
         self, operator: str, values: Sequence[str], more: str = ""

@@ -123,6 +123,9 @@ class GraphReader:
             messages.append(self._message(each.id, row, body=True, tree=tree))
         return replace(thread, messages=tuple(reversed(messages)))
 
+    def read_arrivals(self, since: datetime, *, limit: int) -> Thread:
+        return GraphThreads(self._mailbox, limit=limit, body=False).read_since(since)
+
     def fetch_attachment(
         self, message_id: str, attachment_id: str, *, limit: int
     ) -> tuple[AttachmentInfo, bytes]:

@@ -1,6 +1,7 @@
 """The conversations of Exchange that belong to one conversation of people."""
 
 from collections.abc import Collection, Sequence
+from datetime import datetime
 from typing import Any
 
 from tools.mail.message import lenient
@@ -68,6 +69,19 @@ class GraphThreads:
             self._candidates = self._list_of_people(people_of(found), found)
         messages = naming(self._candidates.messages, ids, found)
         return Thread(messages=messages, is_whole=self._candidates.is_whole)
+
+    def read_since(self, since: datetime) -> Thread:
+        """Return the oldest mail that arrived since then, in all folders."""
+        condition = f"receivedDateTime ge {since:%Y-%m-%dT%H:%M:%SZ} and isDraft eq false"
+        params = self._form() | {
+            "$filter": condition,
+            "$orderby": "receivedDateTime asc",
+            "$top": self._limit + 1,
+        }
+        rows = self._client.get("/messages", params).rows()
+        return Thread(
+            messages=self._messages(rows[: self._limit]), is_whole=len(rows) <= self._limit
+        )
 
     def _list_of_people(self, people: Sequence[str], found: Collection[Message]) -> Thread:
         """Return their mail since the first message arrived, or since all that was found if it is
@@ -154,4 +168,5 @@ def read_head(message_id: str, row: dict[str, Any], *, sent: str = "") -> Messag
         arrived=moment(row.get("receivedDateTime")),
         is_sent=bool(sent) and row.get("parentFolderId") == sent,
         is_automatic=lenient.is_automatic(block, kind, address),
+        is_report=lenient.is_report(block, kind, address),
     )

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from imapclient import IMAPClient
@@ -43,6 +43,8 @@ from tools.providers.threads import MOST_MESSAGES, Search, follow
 CARD_HEADERS = f"BODY.PEEK[HEADER.FIELDS (DATE FROM TO SUBJECT {OWN})]"
 SNIPPET_BYTES = 1024
 SCANNED_FOR_ATTACHMENTS = 500
+WINDOW = 500  # of the newest mail, of which the time of arrival is read at once
+MOST_WINDOWS = 10
 COUNTED_FOLDERS = 50
 USUAL = ("inbox", "sent", "archive")  # folders of a conversation, which are searched first
 MOST_FOLDERS = 50  # that are searched for a conversation, beside the usual ones
@@ -128,6 +130,36 @@ class ImapReader:
                 place = self._mailbox.open_message(session, each.id)
                 whole.append(self._whole(session, place.uid))
             return replace(thread, messages=tuple(whole))
+
+    def read_arrivals(self, since: datetime, *, limit: int) -> Thread:
+        """Return the oldest mail that arrived in the inbox since then; SEARCH knows only days."""
+        day: list[Criterion] = ["SINCE", since.date() - timedelta(days=1)]
+        arrived: dict[int, datetime] = {}
+        is_whole, below = False, None
+        with self._mailbox.session() as session:
+            self._mailbox.select(session, "INBOX")
+            for _ in range(MOST_WINDOWS):
+                uids = self._mailbox.find_newest(session, day, count=WINDOW, below=below)
+                rows = session.client.fetch(uids, ["INTERNALDATE"]) if uids else {}
+                new = {uid: row[b"INTERNALDATE"] for uid, row in rows.items()}
+                arrived |= {uid: at for uid, at in new.items() if at >= since}
+                is_whole = len(uids) < WINDOW or any(at < since for at in new.values())
+                if is_whole:
+                    break
+                below = uids[-1]
+            oldest = sorted(arrived, key=lambda uid: (arrived[uid], uid))[:limit]
+            trees = fetch_outlines(session, oldest)
+            messages = tuple(
+                read_tree(
+                    trees[uid][0],
+                    id_=self._mailbox.make_id(session, uid),
+                    arrived=arrived[uid],
+                    body=False,
+                )
+                for uid in oldest
+                if uid in trees
+            )
+        return Thread(messages=messages, is_whole=is_whole and len(oldest) == len(arrived))
 
     def fetch_attachment(
         self, message_id: str, attachment_id: str, *, limit: int

@@ -1,0 +1,84 @@
+"""Answers, automatic replies and delivery reports that arrive after mail was sent."""
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from approvals.core.types import Arrivals, Failure, Response
+from tools.providers.base import MailProvider, Message
+from tools.providers.errors import NotFound, Refused
+from tools.sending.surroundings import find_later
+
+MOST_ARRIVALS = 200  # of one look; the next look goes on
+FAILED = ("failed", "")  # what a report says about a recipient who did not get the mail
+
+
+def find_responses(provider: MailProvider, since: datetime, *, own: str) -> Arrivals:
+    """Return what arrived since then and names other mail, oldest first.
+
+    `own` is the address of the mailbox. Raises ProviderError.
+    """
+    found = provider.read_arrivals(since, limit=MOST_ARRIVALS)
+    responses: list[Response] = []
+    for message in found.messages:
+        responses += _read(provider, message, own)
+    last = None if found.is_whole else found.messages[-1].arrived
+    return Arrivals(responses=tuple(responses), seen_until=last)
+
+
+def find_answer(provider: MailProvider, message_id: str, *, own: str) -> Response | None:
+    """Return the newest answer to a sent mail, searched for in the whole mailbox, or None.
+
+    Raises ProviderError.
+    """
+    later = find_later(provider, "", message_id, (), own=own)
+    if later is None or not later.message_id:
+        return None
+    at = later.arrived or later.date
+    return Response(sort="answer", names=(message_id,), by=later.from_address, at=at)
+
+
+def _read(provider: MailProvider, message: Message, own: str) -> Iterator[Response]:
+    if message.is_sent or message.from_address.lower() == own.lower():
+        return
+    if message.is_report:
+        try:
+            message_as_whole = provider.read_message(message.id, body=True)
+        except (NotFound, Refused):
+            return  # removed in the meantime
+        yield from _read_report(message_as_whole, message)
+    elif message.references:
+        yield Response(
+            sort="automatic" if message.is_automatic else "answer",
+            names=message.references,
+            by=message.from_address,
+            at=message.arrived or message.date,
+        )
+
+
+def _read_report(message: Message, outline: Message) -> Iterator[Response]:
+    """Yield the failures that a delivery report names.
+
+    It names the mail by its Message-ID in the returned headers, else in its own In-Reply-To.
+    """
+    if message.kind != "bounce":
+        return
+    of = message.facts.get("of")
+    names = (str(of),) if of else outline.references[-1:]
+    rows = message.facts.get("recipients", ())
+    failures = tuple(
+        Failure(
+            address=row.get("address", ""),
+            status=row.get("status", ""),
+            reason=row.get("reason", ""),
+        )
+        for row in rows
+        if row.get("action", "") in FAILED
+    )
+    if names and (failures or not rows):
+        yield Response(
+            sort="returned",
+            names=names,
+            by=outline.from_address,
+            at=outline.arrived or outline.date,
+            failures=failures or (Failure(address=""),),
+        )
