@@ -315,10 +315,20 @@ class SendingParameters(RemarkParameters):
     )
 
 
+class FollowUp(Parameters):
+    """The wish to learn that nobody has answered after some days."""
+
+    after_days: int = Field(ge=1, le=30)
+    note: Annotated[str, Field(max_length=500), AfterValidator(_plain_reason)] = ""
+
+
 class MailParameters(SendingParameters):
     """Parameters of the tools that send a mail."""
 
     send_at: Moment | None = Field(None, description="RFC 3339; not before this, once approved")
+    follow_up: FollowUp | None = Field(
+        None, description="after_days without an answer, action.unanswered says so; sends nothing"
+    )
 
 
 class SendEmail(MailParameters):
@@ -389,6 +399,7 @@ class GetAction(ActionParameters):
 class ListActions(MailboxParameters):
     state: Status | None = Field(None, strict=False)
     metadata: Metadata | None = Field(None, description="only actions with these pairs")
+    answered: bool | None = Field(None, description="of sent mails; false: nobody has answered yet")
     limit: int = Field(20, ge=1, le=100)
     cursor: str | None = Field(None, max_length=200)
 

@@ -37,6 +37,8 @@ ACTION_WORDS: Words = {
     "proven_unsent": _("Proven: an earlier attempt sent nothing"),
     "sent_differs": _("The copy in Sent differs from what was approved"),
     "settling_given_up": _("Sent, but the copy or the mark could not be made"),
+    "bounced": _("Returned: it did not reach a recipient"),
+    "unanswered": _("Nobody has answered until the time of the follow-up"),
     "ruling_refused": _("A decision about the outcome was refused"),
     "commented": _("Commented"),
     "assigned": _("Assigned to a person"),

@@ -32,6 +32,10 @@ SENTENCES = {
     "succeeded, ruled": f"A person confirmed that it was %(done)s. {NOT_AGAIN}",
     "unsettled": "It was %(done)s, but the work after it failed, such as the copy in Sent."
     f" {NOT_AGAIN}",
+    "bounced": "It was %(done)s, but a server returned it: see bounced. Tell the user, and check these"
+    f" addresses. {NOT_AGAIN}",
+    "unanswered": "It was %(done)s, and nobody has answered. Do what follow_up_note says. A reminder"
+    " is a new proposal.",
     "failed": "The provider refused it, and it was not %(done)s. Correct the cause in error, then"
     " propose a new one.",
     "unknown": "Nobody knows yet whether it was %(done)s. mailhub looks for it, and a person"

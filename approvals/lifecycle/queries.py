@@ -147,13 +147,20 @@ def describe_action(action: PendingAction, *, reads: bool) -> dict[str, Any]:
     return members
 
 
-def describe_watch(action: PendingAction, *, reads: bool) -> dict[str, Any]:
-    """Return what came back after the action; addresses only if the caller `reads` mail."""
-    came = watches.describe(watches.watch_of(action), reads=reads)
+def describe_watch(action: PendingAction, *, reads: bool, own: bool = True) -> dict[str, Any]:
+    """Return the members about answers to the action and reports, with the times as texts."""
+    came = watches.describe(watches.watch_of(action), reads=reads, own=own)
     return {
         name: _rfc3339(value) if isinstance(value, datetime) else value
         for name, value in came.items()
     }
+
+
+def with_answer(actions: QuerySet[PendingAction], answered: bool) -> QuerySet[PendingAction]:
+    """Return the sent actions to which somebody has answered, or those to which nobody has."""
+    return actions.filter(
+        status=Status.SUCCEEDED, watch__isnull=False, watch__answered_at__isnull=not answered
+    )
 
 
 def _rfc3339(at: datetime) -> str:

@@ -57,7 +57,9 @@ def report_step(action: PendingAction, link: AuditEvent, listener: Caller) -> di
         return {}
     last, own = steps[-1], queries.of_caller(listener).filter(pk=action.pk).exists()
     doubt = reconcile.may_have_left_by(action.pk, link.at)
-    came = _what_came(action, last, reads=own and listener.may(READ))
+    came: dict[str, Any] = {}
+    if last.withdrawn_code or last.name in ("action.bounced", "action.unanswered"):
+        came = queries.describe_watch(action, reads=own and listener.may(READ), own=own)
     by = str(came.get("answered_by", ""))
     members: dict[str, Any] = {
         "sequence": len(steps),
@@ -79,13 +81,6 @@ def report_step(action: PendingAction, link: AuditEvent, listener: Caller) -> di
     if own and listener.may(READ) and (changes := _changes_then(action, steps)):
         members["changes"] = changes
     return members
-
-
-def _what_came(action: PendingAction, last: Step, *, reads: bool) -> dict[str, Any]:
-    """Return what came back for the recipients, in a push that is about it."""
-    if not last.withdrawn_code:
-        return {}
-    return queries.describe_watch(action, reads=reads)
 
 
 def _review_then(

@@ -7,7 +7,7 @@ from uuid import UUID
 import structlog
 
 from approvals.core.states import FINAL, Status
-from approvals.models import AuditEvent
+from approvals.models import AuditEvent, Watch
 
 log = structlog.get_logger(__name__)
 
@@ -29,6 +29,8 @@ EVENTS = {
     "action.expired": Status.EXPIRED,
     "action.superseded": Status.SUPERSEDED,
     "action.unsettled": Status.SUCCEEDED,
+    "action.bounced": Status.SUCCEEDED,
+    "action.unanswered": Status.SUCCEEDED,
 }
 _OF_LINKS = {
     "created": "action.proposed",
@@ -47,6 +49,8 @@ _OF_LINKS = {
     "expired": "action.expired",
     "superseded": "action.superseded",
     "settling_given_up": "action.unsettled",
+    "bounced": "action.bounced",
+    "unanswered": "action.unanswered",
 }
 ORDERED_AGAIN = "ordered_again"  # the code of a return that a person's ruling caused
 
@@ -110,7 +114,13 @@ def as_steps(links: Sequence[AuditEvent]) -> list[Step]:
 
 
 def has_news(action_id: UUID) -> bool:
-    """Return True if a program has nothing to wait for: it ended, or a person asks for changes."""
+    """Return True if a program has nothing to wait for: it ended, or a person asks for changes.
+
+    A mail that was sent with a follow-up has ended when it was answered, or nobody did in time.
+    """
     steps = steps_of(action_id)
     last = steps[-1] if steps else None
-    return last is None or last.state in FINAL or last.name == "action.changes_requested"
+    if last is None or last.name == "action.changes_requested":
+        return True
+    open_ = Watch.objects.filter(action=action_id, follow_up_at__isnull=False)
+    return last.state in FINAL and not open_.exists()

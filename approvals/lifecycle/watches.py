@@ -1,10 +1,43 @@
 """Answers to an action that was sent, and reports about its recipients."""
 
-from datetime import datetime
+import json
+from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import Case, F, Q, Value, When
+from django.db.models.functions import Coalesce, Least, Now
 
 from accounts.infra.foreign_text import load_json
-from approvals.models import PendingAction, Watch
+from approvals.audit import chain
+from approvals.core.types import FollowUp, Response
+from approvals.models import PendingAction, Watch, WatchedMailbox
+
+WATCHED = timedelta(days=30)
+# The shortest time between two looks into a mailbox, and before the first one.
+SHORTEST_WAIT = timedelta(minutes=1)
+# The provider's clock may be behind ours, and the index of its search too.
+OVERLAP = timedelta(minutes=10)
+MOST_REPORTS = 50  # of one action that are kept
+
+
+def begin(action: PendingAction, wish: FollowUp | None) -> None:
+    """Begin to look for answers and reports; repeated calls change nothing."""
+    at = action.finished_at
+    assert at is not None, "it has succeeded"
+    watch = Watch(action=action, mailbox_id=action.mailbox_id, began_at=at, ends_at=at + WATCHED)
+    if wish is not None:
+        watch.follow_up_at, watch.note = at + timedelta(days=wish.after_days), wish.note
+    Watch.objects.bulk_create([watch], ignore_conflicts=True)
+    since, first = at - OVERLAP, Now() + SHORTEST_WAIT
+    if not WatchedMailbox.objects.filter(pk=action.mailbox_id).update(
+        # Nothing was looked at while nothing was watched.
+        seen_until=Case(When(look_at=None, then=Value(since)), default=F("seen_until")),
+        look_at=Least(Coalesce("look_at", first), first),
+    ):
+        place = WatchedMailbox(mailbox_id=action.mailbox_id, seen_until=since, look_at=first)
+        WatchedMailbox.objects.bulk_create([place], ignore_conflicts=True)
 
 
 def watch_of(action: PendingAction) -> Watch | None:
@@ -24,6 +57,74 @@ def note_answer(action: PendingAction, *, at: datetime, by: str) -> None:
     watch.save(force_insert=True)
 
 
+def find_named(mailbox: UUID, response: Response) -> list[UUID]:
+    """Return the actions of the mailbox that a response is about, as long as they are watched."""
+    named = Q(message_id__in=response.names) | Q(action__message_id__in=response.names)
+    watched = Watch.objects.filter(named, mailbox=mailbox, ends_at__isnull=False)
+    return list(watched.values_list("pk", flat=True))
+
+
+@transaction.atomic
+def record(action_id: UUID, response: Response, *, now: datetime) -> None:
+    """Store a response to an action; one that is stored already changes nothing."""
+    watch = Watch.objects.select_for_update(no_key=True).get(pk=action_id)
+    at = response.at or now
+    if response.sort == "answer":
+        if watch.answered_at is None:
+            watch.answered_at, watch.answered_by, watch.follow_up_at = at, response.by, None
+            watch.save(update_fields=["answered_at", "answered_by", "follow_up_at"])
+        return
+    found = reports_of(watch)
+    known = {(each["sort"], each["address"].lower()) for each in found}
+    new = [
+        report
+        for report in _write_reports(watch.action, response, at)
+        if (report["sort"], report["address"].lower()) not in known
+    ][: MOST_REPORTS - len(found)]
+    if not new:
+        return
+    watch.reports = json.dumps([*found, *new])
+    watch.save(update_fields=["reports"])
+    if response.sort == "returned":
+        chain.record(
+            mailbox=watch.mailbox_id,
+            event="bounced",
+            actor="worker",
+            action_id=action_id,
+            count=len(new),
+        )
+
+
+@transaction.atomic
+def record_silence(action_id: UUID, *, now: datetime) -> None:
+    """Record that nobody has answered until the time of the follow-up, once."""
+    mine = Watch.objects.filter(
+        pk=action_id, answered_at=None, follow_up_at__lte=now, unanswered_at=None
+    )
+    if mine.update(unanswered_at=now, follow_up_at=None):
+        action = PendingAction.objects.get(pk=action_id)
+        chain.record(
+            mailbox=action.mailbox_id, event="unanswered", actor="worker", action_id=action_id
+        )
+
+
+def _write_reports(action: PendingAction, response: Response, at: datetime) -> list[dict[str, Any]]:
+    """Return the reports to store; an address is written as in the envelope if it is there."""
+    said = {"sort": response.sort, "at": at.isoformat().replace("+00:00", "Z")}
+    if response.sort == "automatic":
+        return [{**said, "address": response.by}]
+    recipients = [each["address"] for each in action.current.preview.get("targets") or ()]
+    known = {address.lower(): address for address in recipients}
+    only = recipients[0] if len(recipients) == 1 else ""
+    rows = {
+        known.get(each.address.lower()) or only or each.address: each for each in response.failures
+    }
+    return [
+        {**said, "address": address, "status": each.status, "reason": each.reason}
+        for address, each in rows.items()
+    ]
+
+
 def reports_of(watch: Watch) -> list[dict[str, Any]]:
     """Return the reports, the oldest first; empty if no key opens them."""
     try:
@@ -32,13 +133,25 @@ def reports_of(watch: Watch) -> list[dict[str, Any]]:
         return []
 
 
-def describe(watch: Watch | None, *, reads: bool) -> dict[str, Any]:
-    """Return the contract's members about answers and reports; addresses only if the caller `reads`."""
-    members: dict[str, Any] = {}
+def describe(watch: Watch | None, *, reads: bool, own: bool = True) -> dict[str, Any]:
+    """Return the contract's members about answers and reports.
+
+    Addresses and words of mails are for a caller who `reads` mail, the note for the proposer.
+    """
     if watch is None:
-        return members
-    if watch.answered_at:
-        members["answered_at"] = watch.answered_at
-        if reads and watch.answered_by:
-            members["answered_by"] = watch.answered_by
-    return members
+        return {}
+    reports: dict[str, list[dict[str, Any]]] = {"returned": [], "automatic": []}
+    for each in reports_of(watch):
+        shown = each if reads else {"at": each["at"]}
+        row = {name: value for name, value in shown.items() if value and name != "sort"}
+        reports[each["sort"]].append(row)
+    members = {
+        "answered_at": watch.answered_at,
+        "answered_by": watch.answered_by if reads else "",
+        "bounced": reports["returned"],
+        "auto_replies": reports["automatic"],
+        "unanswered_at": watch.unanswered_at,
+        "follow_up_at": watch.follow_up_at,
+        "follow_up_note": watch.note if own else "",
+    }
+    return {name: value for name, value in members.items() if value}

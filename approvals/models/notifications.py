@@ -123,6 +123,7 @@ class Notification(models.Model):
         ASSIGNED = "assigned", _("somebody assigned it to you")
         UNKNOWN = "unknown", _("nobody knows whether it was sent")
         FAILED = "failed", _("it was not sent")
+        BOUNCED = "bounced", _("a recipient did not get it")
         RECONNECT = "reconnect", _("the mailbox must be reconnected")
         DIGEST = "digest", _("your digest")
 

@@ -111,7 +111,8 @@ def _notify(links: Links, now: datetime) -> None:
     events = [
         *_of_new(by_name.get("action.proposed", ()), actions),
         *_of_returned(by_name.get("action.returned", ()), actions),
-        *_of_failed(by_name.get("action.failed", ()), actions),
+        *_of_approved(by_name.get("action.failed", ()), Stage.FAILED),
+        *_of_approved(by_name.get("action.bounced", ()), Stage.BOUNCED),
         *_of_refused([link for link in links if link.event == "mailbox_refused"]),
     ]
     outbox.add(events, now=now, wait=timedelta(seconds=settings.MAILHUB_NOTIFICATION_WAIT_SECONDS))
@@ -183,8 +184,8 @@ def _of_unknown(links: Links, actions: dict[UUID, PendingAction]) -> list[Event]
     ]
 
 
-def _of_failed(links: Links, actions: dict[UUID, PendingAction]) -> list[Event]:
-    """Return the events of failed actions: the people who approved them get them."""
+def _of_approved(links: Links, stage: Stage) -> list[Event]:
+    """Return the events of failed or returned mail: the people who approved it get them."""
     approved = Decision.objects.filter(
         action__in={link.action_id for link in links},
         verdict=Decision.Verdict.APPROVED,
@@ -196,8 +197,14 @@ def _of_failed(links: Links, actions: dict[UUID, PendingAction]) -> list[Event]:
     for action_id, person in approved.values_list("action", "person"):
         people.setdefault(action_id, set()).add(person)
     return [
-        Event(stage=Stage.FAILED, action_id=action_id, people=those)
-        for action_id, those in people.items()
+        Event(
+            stage=stage,
+            action_id=link.action_id,
+            people=people[link.action_id],
+            occasion=str(link.sequence) if stage == Stage.BOUNCED else "",
+        )
+        for link in links
+        if link.action_id in people
     ]
 
 

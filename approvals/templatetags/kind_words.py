@@ -1,8 +1,9 @@
-"""Words of a kind that is not mail for its states, question and button, empty for mail; and the answer
-to its effect.
+"""Words of a kind that is not mail for its states, question and button, empty for mail; and the
+answers to its effect.
 """
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from django import template
@@ -12,6 +13,7 @@ from django.utils.translation import gettext
 
 from approvals.core.kinds import get_kind
 from approvals.core.types import Answers, Explains, Speaks
+from approvals.lifecycle import watches
 from approvals.models import PendingAction
 
 register = template.Library()
@@ -41,6 +43,16 @@ def purpose(action: PendingAction, preview: Mapping[str, Any] | None) -> SafeStr
     if isinstance(kind, Explains):
         return SafeString(kind.explain(action.tool, preview, proposer))
     return SafeString(conditional_escape(gettext("%(name)s proposed this.")) % {"name": proposer})
+
+
+@register.filter
+def responses_of(action: PendingAction) -> Mapping[str, Any]:
+    """Return the answer to the action and the reports about it, with their times."""
+    found = watches.describe(watches.watch_of(action), reads=True)
+    for name in ("bounced", "auto_replies"):
+        for each in found.get(name, ()):
+            each["at"] = datetime.fromisoformat(each["at"])
+    return found
 
 
 @register.filter

@@ -45,6 +45,7 @@ from approvals.worker import (
     preparation,
     settling,
     void,
+    watch,
 )
 from approvals.worker.background import Background
 from approvals.worker.steady_clock import SteadyClock
@@ -64,9 +65,9 @@ def sweep(*, resident: bool = False) -> datetime | None:
     """Run one round of all tasks, and return when the next waiting approved action may leave.
 
     The tasks: expire, end dead leases, open the next send windows, send back void approvals,
-    reconcile, settle, tidy, purge, notify workers, deliver webhooks, remove unused objects, notify
-    people. One statement asks which work exists, and asks again after each task. One failing task
-    does not stop the others.
+    reconcile, settle, tidy, look for answers and reports, purge, notify workers, deliver webhooks,
+    notify people. One statement asks which work exists, and asks again after each task. One failing
+    task does not stop the others.
 
     A `resident` process only begins the work that waits for providers, and does not wait for its
     end. It leaves FINAL_CHORES while the database's clock is not steady.
@@ -353,8 +354,8 @@ reconcile, settle, tidy = LOOKS.finish, SENT_COPIES.finish, CLEAN_UP.finish
 # In this order, because a later task may find work that an earlier one made.
 CHORES: dict[str, Callable[[], object] | Background] = {
     "late": expire, "dead": end_dead_leases, "closed": advance_windows, "void": void.send_back, "to_probe": LOOKS,
-    "to_settle": SENT_COPIES, "to_tidy": CLEAN_UP, "old": purge, "to_forget": request_log.forget_old, "due": _notify,
-    "to_tell": outbox.gather, "to_deliver": courier.deliver_beside,
+    "to_settle": SENT_COPIES, "to_tidy": CLEAN_UP, "to_watch": watch.LOOKS, "old": purge,
+    "to_forget": request_log.forget_old, "due": _notify, "to_tell": outbox.gather, "to_deliver": courier.deliver_beside,
     **notification_chores.CHORES,
 }  # fmt: skip
 _questions = Questions(
@@ -366,6 +367,7 @@ _questions = Questions(
         "to_probe": _find_to_look_up(),
         "to_settle": _find_to_settle(),
         "to_tidy": preparation.preparations_to_tidy(),
+        "to_watch": watch.find_due().order_by("look_at"),
         # In the order of their indexes, as the questions of notification_chores.
         "old": _find_old(Slot("kept", DurationField())).order_by("finished_at"),
         "to_forget": request_log.find_old(Slot("kept", DurationField())).order_by("at"),

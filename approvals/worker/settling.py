@@ -16,7 +16,8 @@ from django.db.models.functions import Now
 from accounts.infra.compiled_sql import Update, commit_soon, slot
 from approvals.audit import chain
 from approvals.core.kinds import get_kind
-from approvals.core.types import Compares, LeaseLost, NotYet
+from approvals.core.types import Compares, Followed, LeaseLost, NotYet
+from approvals.lifecycle import watches
 from approvals.lifecycle.backoff import retry_wait
 from approvals.lifecycle.load import read_from, with_content
 from approvals.models import PendingAction
@@ -81,6 +82,10 @@ def settle_one(action_id: UUID) -> None:
     approved = read.to_approved(wire_started=partial(_check_lease, began))
     approved = replace(approved, blob=cache(approved.blob))  # for both steps
     try:
+        if isinstance(kind, Followed) and kind.can_look(approved):
+            with transaction.atomic():
+                commit_soon()
+                watches.begin(read.action, kind.follow_up(approved.payload))
         kind.settle(approved)
         differs = kind.compare_effect(approved) if isinstance(kind, Compares) else ()
     except NotYet as later:

@@ -9,12 +9,20 @@ from django.utils import timezone
 
 from accounts.models import Mailbox, Membership, Role, User
 from approvals.core.states import TRANSITIONS, Status
-from approvals.core.types import BEFORE_WIRE, AnsweredFirst, ApprovedAction, Outcome, PreviewWarning
+from approvals.core.types import (
+    BEFORE_WIRE,
+    AnsweredFirst,
+    ApprovedAction,
+    Failure,
+    Outcome,
+    PreviewWarning,
+    Response,
+)
 from approvals.decisions import rulings, verdicts
-from approvals.lifecycle import guidance
+from approvals.lifecycle import guidance, watches
 from approvals.lifecycle.outcomes import record_outcome
 from approvals.lifecycle.steps import EVENTS
-from approvals.models import PendingAction
+from approvals.models import PendingAction, Watch
 from approvals.worker import maintenance, settling, void
 from approvals.worker.execution import execute
 from tests.approvals.conftest import approve
@@ -109,6 +117,26 @@ def answer_it(stage: Stage) -> None:
         AnsweredFirst(code="thread_moved", text="A newer message.", by="mira@northwind.example"),
     )
     stage.send()
+
+
+def bounce_it(stage: Stage) -> None:
+    send_it(stage)
+    failed = (Failure(address="mira@northwind.example"),)
+    response = Response(sort="returned", names=(), by="", at=None, failures=failed)
+    watches.record(stage.row.pk, response, now=timezone.now())
+
+
+def hear_nothing(stage: Stage) -> None:
+    send_it(stage)
+    now = timezone.now()
+    Watch.objects.update(follow_up_at=now)
+    watches.record_silence(stage.row.pk, now=now)
+
+
+def send_it(stage: Stage) -> None:
+    stage.approve()
+    stage.send()
+    maintenance.settle()
 
 
 def replace_it(stage: Stage) -> None:
@@ -218,6 +246,8 @@ STEPS: list[tuple[str, Move, str, str]] = [
         "cancelled",
         "cancelled, person",
     ),
+    ("bounced", bounce_it, "succeeded", "bounced"),
+    ("unanswered", hear_nothing, "succeeded", "unanswered"),
     ("answered first", answer_it, "cancelled", "cancelled, withdrawn_answered"),
     (
         "withdrawn after approval",

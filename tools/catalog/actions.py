@@ -34,6 +34,8 @@ def list_actions(caller: Caller, parameters: ListActions) -> dict[str, Any]:
         )
     if parameters.state is not None:
         actions = actions.filter(status=parameters.state)
+    if parameters.answered is not None:
+        actions = queries.with_answer(actions, parameters.answered)
     actions = notes.with_metadata(actions, parameters.metadata or {})
     page, next_cursor = queries.page(
         actions, cursor=parameters.cursor, limit=parameters.limit, newest_first=True

@@ -30,6 +30,7 @@ EXPLAINED_ONCE = frozenset(
         "replaces",
         "wait",
         "send_at",
+        "follow_up",
     }
 )
 # Accepted, but not shown: other names of a parameter, and parameters for programs, which read the

@@ -1,7 +1,7 @@
 """The kinds mail.send, mail.reply and mail.forward: they hand the approved bytes over once."""
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from email.utils import format_datetime
 from typing import Any, ClassVar, Literal
@@ -16,14 +16,17 @@ from approvals.core.types import (
     BEFORE_WIRE,
     AnsweredFirst,
     ApprovedAction,
+    Arrivals,
     Changes,
     EditField,
     NotYet,
+    FollowUp,
     Outcome,
     PreviewWarning,
     Proof,
     Proposal,
     Rendered,
+    Response,
     Revisable,
     Verdict,
 )
@@ -52,6 +55,7 @@ from tools.sending import revisions
 from tools.sending.copies import keep_copy
 from tools.sending.payload import Kind, MailPayload
 from tools.sending.purpose import explain_mail
+from tools.sending.responses import find_answer, find_responses
 from tools.sending.surroundings import find_later, remember_acquaintances
 from tools.stored import Unreadable
 from tools.warnings.course import build_thread_moved
@@ -238,6 +242,25 @@ class SendMail:
         except Refused:
             return ()  # nobody may look there
 
+    def follow_up(self, payload: Mapping[str, Any]) -> FollowUp | None:
+        wish = MailPayload.from_json(payload).follow_up
+        return FollowUp(after_days=wish.after_days, note=wish.note) if wish else None
+
+    def shown_id(self, mailbox: Mailbox, message_id: str) -> str:
+        try:
+            with _noting_refusal(mailbox):
+                return provider_for(mailbox).find_sent(message_id) or message_id
+        except Refused:  # there is no Sent, or nobody may look there
+            return message_id
+
+    def find_arrivals(self, mailbox: Mailbox, since: datetime) -> Arrivals:
+        with _noting_refusal(mailbox):
+            return find_responses(provider_for(mailbox), since, own=mailbox.address)
+
+    def find_answer(self, mailbox: Mailbox, message_id: str) -> Response | None:
+        with _noting_refusal(mailbox):
+            return find_answer(provider_for(mailbox), message_id, own=mailbox.address)
+
     def discard(self, approved: ApprovedAction) -> bool:
         provider = provider_for(approved.mailbox)
         return provider.discard(DraftNotes.from_json(approved.prepared))
@@ -261,7 +284,7 @@ class ReplyMail(SendMail):
         """
         payload = MailPayload.from_json(approved.payload)
         mailbox = approved.mailbox
-        try:
+        with _noting_refusal(mailbox):
             later = find_later(
                 provider_for(mailbox),
                 payload.original,
@@ -269,9 +292,6 @@ class ReplyMail(SendMail):
                 payload.references,
                 own=payload.sender,
             )
-        except NotAuthorized:
-            mailbox_status.mark_login_refused(mailbox)
-            raise
         if later is None:
             return ()
         warning = build_thread_moved(later)
@@ -286,6 +306,15 @@ class ForwardMail(SendMail):
 
     name = "mail.forward"
     marks = "forwarded"
+
+
+@contextmanager
+def _noting_refusal(mailbox: Mailbox) -> Iterator[None]:
+    try:
+        yield
+    except NotAuthorized:
+        mailbox_status.mark_login_refused(mailbox)
+        raise
 
 
 def envelope_of(payload: MailPayload, source: bytes) -> Envelope:

@@ -32,6 +32,13 @@ class ProposedDraft(Stored):
     sha256: str
 
 
+class StoredFollowUp(Stored):
+    """The wish to learn that nobody has answered after some days."""
+
+    after_days: int
+    note: str = ""
+
+
 # JSON has no tuples, so these members take lists too.
 Texts = Annotated[tuple[str, ...], Field(strict=False)]
 FileDigests = Annotated[tuple[FileDigest, ...], Field(strict=False)]
@@ -68,6 +75,7 @@ class MailPayload(Stored):
     source_sha256: str
     revised: bool = False  # a reviewer has edited it
     unless_answered: bool = False  # withdrawn if somebody answers before it leaves
+    follow_up: StoredFollowUp | None = None
 
     @property
     def sort(self) -> Sort:

@@ -51,7 +51,14 @@ from tools.sending import preview as previews
 from tools.sending.answers import Proposed, build_proposed, shows_mail
 from tools.sending.encoding import encode
 from tools.sending.kinds import refuse_what_cannot_leave
-from tools.sending.payload import KINDS, VERSION, MailPayload, ProposedDraft, file_digests
+from tools.sending.payload import (
+    KINDS,
+    VERSION,
+    MailPayload,
+    ProposedDraft,
+    StoredFollowUp,
+    file_digests,
+)
 from tools.sending.prepared import refuse_prepared
 from tools.sending.purpose import describe_original
 from tools.sending.remarks import check_callback, read_remarks
@@ -61,6 +68,16 @@ from tools.sending.surroundings import all_text, find_later, lies_in_sent, quest
 from tools.sending.uploads import load_attachments
 from tools.warnings import Context, Later
 
+# Members that were added later.
+LATER = (
+    "replaces",
+    "reason",
+    "metadata",
+    "callback_url",
+    "send_at",
+    "unless_answered",
+    "follow_up",
+)
 NO_QUESTION = "This draft answers no mail, so nobody can answer first."
 NOT_AN_ANSWER = FieldError(
     field="unless_answered", message=translatable("needs a mail that answers another one")
@@ -324,6 +341,8 @@ def _payload(
         if request.kind != "reply":
             raise Problem("invalid_input", NO_QUESTION, errors=(NOT_AN_ANSWER,))
         asked["unless_answered"] = True
+    if parameters.follow_up is not None:
+        asked["follow_up"] = StoredFollowUp(**dict(parameters.follow_up))
     return MailPayload(
         version=VERSION,
         kind=KINDS[request.kind],
@@ -413,11 +432,10 @@ def request_digest(tool: str, parameters: SendingParameters) -> str:
     named.
     """
     asked = parameters.model_dump(mode="json", exclude={"mailbox", "idempotency_key", "confirm"})
-    # A member that was added later counts only if it is given: the digests of keys that are stored
-    # stay valid.
     if tool != "send_email" and asked.get("save_to_sent_items"):
         asked.pop("save_to_sent_items")
-    for name in ("replaces", "reason", "metadata", "callback_url", "send_at", "unless_answered"):
+    # They count only if they are given: the digests of keys that are stored stay valid.
+    for name in LATER:
         if not asked.get(name, "") and (tool, name) != ("send_email", "send_at"):
             asked.pop(name, None)
     return digest_of({"tool": tool, "parameters": asked})

@@ -48,7 +48,9 @@ INSTRUCTIONS = (
     "is a message_id; quoted=true also gives the quoted original and the signature of a mail, which are folded "
     'otherwise; attachments are {"handle"} or {"name","type","content_base64"}; confirm=false previews and stores'
     " nothing, confirm=true proposes; with an idempotency_key a repeated call proposes once; reason tells the "
-    "approver why; send_at (RFC 3339) is the time before which an approved mail does not leave; replaces is the "
+    "approver why; send_at (RFC 3339) is the time before which an approved mail does not leave; "
+    'follow_up {"after_days","note"} tells you if nobody answers until then (action.unanswered, list_actions with '
+    "answered=false) and sends nothing; replaces is the "
     "id of an own pending action that this one takes the place of."
 )
 Context = ServerRequestContext[Any, Any]

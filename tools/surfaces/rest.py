@@ -86,6 +86,8 @@ def list_actions(request: HttpRequest) -> HttpResponse:
         arguments["metadata"] = pairs
     if arguments.get("limit", "").isdecimal():
         arguments["limit"] = int(arguments["limit"])
+    if arguments.get("answered") in ("true", "false"):
+        arguments["answered"] = arguments["answered"] == "true"
     return _answer(request, "list_actions", arguments)
 
 

@@ -13,7 +13,7 @@ from approvals.lifecycle.steps import EVENTS
 from approvals.webhooks.events import SECURITY
 from tools.surfaces.openapi import examples
 from tools.surfaces.openapi.mail_results import Moment
-from tools.surfaces.openapi.results import Change, Receipt, Sha256
+from tools.surfaces.openapi.results import AutoReply, Bounced, Change, Receipt, Sha256
 
 Verdict = Literal["approved", "rejected", "changes_requested", "edited"]
 
@@ -62,6 +62,11 @@ class Step(TypedDict):
     superseded_by: NotRequired[str]
     answered_at: NotRequired[Moment]
     answered_by: NotRequired[str]
+    bounced: NotRequired[list[Bounced]]
+    auto_replies: NotRequired[list[AutoReply]]
+    follow_up_at: NotRequired[Moment]
+    follow_up_note: NotRequired[str]
+    unanswered_at: NotRequired[Moment]
     error: NotRequired[StepError]
     metadata: NotRequired[dict[str, str]]
     changes: NotRequired[list[Change]]

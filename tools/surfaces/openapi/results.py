@@ -131,6 +131,22 @@ class Review(TypedDict):
     changed: NotRequired[list[str]]
 
 
+class Bounced(TypedDict):
+    """A recipient whose mail came back, as a delivery report says."""
+
+    at: Moment
+    address: NotRequired[str]
+    status: NotRequired[Annotated[str, Field(description="such as 5.1.1 (RFC 3463)")]]
+    reason: NotRequired[str]
+
+
+class AutoReply(TypedDict):
+    """An automatic reply, such as one from a person who is away; it is no answer."""
+
+    at: Moment
+    address: NotRequired[str]
+
+
 class Action(TypedDict):
     """A proposal on its way: a person decides, and only then it leaves."""
 
@@ -153,6 +169,11 @@ class Action(TypedDict):
     superseded_by: NotRequired[str]
     answered_at: NotRequired[Moment]
     answered_by: NotRequired[str]
+    bounced: NotRequired[list[Bounced]]
+    auto_replies: NotRequired[list[AutoReply]]
+    follow_up_at: NotRequired[Moment]
+    follow_up_note: NotRequired[str]
+    unanswered_at: NotRequired[Moment]
     message: NotRequired[str]
 
 

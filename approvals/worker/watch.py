@@ -1,0 +1,111 @@
+"""The looks into mailboxes for answers to sent mail and reports about it: one task of the sweep.
+
+A look costs one request, whatever number of mails is watched, and one more for each new mail and
+each follow-up that is due.
+"""
+
+from datetime import datetime, timedelta
+from uuid import UUID
+
+import structlog
+from django.db.models import OuterRef, Q, QuerySet
+from django.db.models.functions import Now
+
+from accounts.infra.compiled_sql import database_now
+from accounts.models import Mailbox
+from approvals.core.kinds import get_kind
+from approvals.core.types import Followed
+from approvals.lifecycle import watches
+from approvals.models import Rest, Watch, WatchedMailbox
+from approvals.rules import conditions
+from approvals.worker.background import Background
+
+log = structlog.get_logger(__name__)
+
+LEASE = timedelta(minutes=10)  # of a look; after a failed one the next look follows then
+LONGEST_WAIT = timedelta(minutes=30)
+# A look follows after this part of the age of the newest mail: reports come soon or not at all.
+PART_OF_AGE = 60
+RETURNS_AFTER = timedelta(days=5)  # servers give up by then (RFC 5321 4.5.4.1)
+MOST_IDS = 20  # of new mails that are looked up in Sent by one look
+MOST_FOLLOW_UPS = 10  # of one look
+LISTED = 1000
+
+
+def find_due() -> QuerySet[WatchedMailbox]:
+    """Return the mailboxes to look into now, of those that work and have no cool-down."""
+    here = OuterRef("mailbox")
+    usable = Mailbox.objects.filter(pk=here, status__in=conditions.MAY_LOOK)
+    rests = Rest.objects.filter(mailbox=here, until__gt=Now())
+    return WatchedMailbox.objects.filter(
+        conditions.has_any(usable), ~conditions.has_any(rests), look_at__lte=Now()
+    )
+
+
+def look(mailbox_id: UUID) -> None:
+    """Look for answers and reports of all watched mails of a mailbox, and plan the next look.
+
+    Each response is stored in its own transaction, and stored once: after a crash the next look
+    reads the same mail again.
+    """
+    mine = WatchedMailbox.objects.filter(pk=mailbox_id)
+    if not mine.filter(look_at__lte=Now()).update(look_at=Now() + LEASE):
+        return
+    now, mailbox = database_now(), Mailbox.objects.get(pk=mailbox_id)
+    _end_old(mailbox_id, now)
+    watched = _find_watched(mailbox_id)
+    newest = watched.order_by("-began_at").select_related("action").first()
+    if newest is None:
+        mine.update(look_at=None)
+        return
+    kind = get_kind(newest.action.kind)
+    assert isinstance(kind, Followed), "only such kinds are watched"
+    for watch in watched.filter(message_id="").select_related("action")[:MOST_IDS]:
+        shown = kind.shown_id(mailbox, watch.action.message_id)
+        Watch.objects.filter(pk=watch.pk).update(message_id=shown[:255])
+    since = mine.values_list("seen_until", flat=True).get()
+    found = kind.find_arrivals(mailbox, since)
+    for response in found.responses:
+        for action_id in watches.find_named(mailbox_id, response):
+            watches.record(action_id, response, now=now)
+    _follow_up(kind, mailbox, now)
+    seen_until = now - watches.OVERLAP
+    if found.seen_until is not None:  # so many that one moment must not hold the next look up
+        seen_until = max(found.seen_until, since + timedelta(seconds=1))
+    mine.update(seen_until=max(since, seen_until), look_at=_plan(mailbox_id, newest, now))
+
+
+def _find_watched(mailbox_id: UUID) -> QuerySet[Watch]:
+    return Watch.objects.filter(mailbox=mailbox_id, ends_at__isnull=False)
+
+
+def _end_old(mailbox_id: UUID, now: datetime) -> None:
+    """End watches whose time is over, and those of answered mails that nobody returns any more."""
+    over = Q(ends_at__lte=now) | Q(answered_at__isnull=False, began_at__lte=now - RETURNS_AFTER)
+    _find_watched(mailbox_id).filter(over, follow_up_at=None).update(ends_at=None)
+
+
+def _follow_up(kind: Followed, mailbox: Mailbox, now: datetime) -> None:
+    """Say that nobody has answered, if that is so in the whole mailbox."""
+    due = Watch.objects.filter(mailbox=mailbox, follow_up_at__lte=now).select_related("action")
+    for watch in due.order_by("follow_up_at")[:MOST_FOLLOW_UPS]:
+        answer = kind.find_answer(mailbox, watch.message_id or watch.action.message_id)
+        if answer is None:
+            watches.record_silence(watch.pk, now=now)
+        else:
+            watches.record(watch.pk, answer, now=now)
+
+
+def _plan(mailbox_id: UUID, newest: Watch, now: datetime) -> datetime:
+    """Return the time of the next look: soon after a mail was sent, or when a follow-up is due."""
+    wait = min(max((now - newest.began_at) / PART_OF_AGE, watches.SHORTEST_WAIT), LONGEST_WAIT)
+    following = Watch.objects.filter(mailbox=mailbox_id, follow_up_at__isnull=False)
+    first = following.order_by("follow_up_at").values_list("follow_up_at", flat=True).first()
+    return max(min(now + wait, first or now + wait), now + watches.SHORTEST_WAIT)
+
+
+LOOKS = Background(
+    "watches",
+    lambda: find_due().order_by("look_at").values_list("mailbox", "mailbox")[:LISTED],
+    look,
+)
