@@ -8,7 +8,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('accounts', '0020_name_of_the_chat'),
-        ('approvals', '0044_bytes_in_the_database'),
+        ('approvals', '0045_no_audit_archive'),
     ]
 
     operations = [

@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('approvals', '0044_bytes_in_the_database'),
+        ('approvals', '0046_watches'),
     ]
 
     operations = [
