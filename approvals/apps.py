@@ -10,8 +10,8 @@ class ApprovalsConfig(AppConfig):
         from accounts.people.browsers import browser_ended
         from approvals import checks  # noqa: F401
         from approvals.audit.chain import record_from_accounts
-        from approvals.lifecycle.announce import announce_change
-        from approvals.notifications.channels.adding import remove_push
+        from approvals.gate.announce import announce_change
+        from approvals.outbound.notifications.channels.adding import remove_push
 
         audit_event.connect(record_from_accounts)
         audit_event.connect(announce_change)

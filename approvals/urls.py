@@ -1,10 +1,9 @@
 from django.urls import path
 
 from approvals.audit import audit_views, security_views
-from approvals.mailboxes import mailbox_views, member_views, text_views
-from approvals.notifications import views as notification_views
-from approvals.notifications.channels import channel_views
-from approvals.numbers import views as numbers
+from approvals.outbound.notifications import views as notification_views
+from approvals.outbound.notifications.channels import channel_views
+from approvals.outbound.webhooks import webhook_views
 from approvals.pages import (
     bulk,
     content,
@@ -18,7 +17,8 @@ from approvals.pages import (
     revise,
     story,
 )
-from approvals.webhooks import webhook_views
+from approvals.pages.mailboxes import mailbox_views, member_views, text_views
+from approvals.pages.numbers import views as numbers
 
 urlpatterns = [
     path("", queue.index, name="queue"),

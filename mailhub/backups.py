@@ -26,7 +26,7 @@ from django.utils import timezone
 from accounts.infra.credentials import configured_keys, key_id
 from accounts.infra.durable_files import sync_folder
 from accounts.infra.foreign_text import load_json
-from approvals.pauses import journal
+from approvals.gate.pauses import journal
 
 MANIFEST, HOME, JOURNAL = "manifest.json", "home", "send-journal.jsonl"
 DATABASES = {"sqlite": "database.sqlite3", "postgresql": "database.dump"}

@@ -74,7 +74,7 @@ def _refuse_another_queue(**_: object) -> None:
 
 
 def _refuse_wrong_keys(**_: object) -> None:
-    from approvals import key_check  # Django is set up now
+    from approvals.audit import key_check  # Django is set up now
 
     try:
         key_check.require()

@@ -31,7 +31,7 @@ def _require_keys() -> None:
     """End here if the database has other keys, and leave no connection for the workers to share."""
     from django.db import connections
 
-    from approvals import key_check
+    from approvals.audit import key_check
 
     try:
         key_check.require()

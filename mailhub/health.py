@@ -11,9 +11,9 @@ from django.db import DatabaseError
 from django.http import HttpRequest, JsonResponse
 from django.views.decorators.http import require_safe
 
-from approvals import key_check
+from approvals.audit import key_check
 from approvals.core.queue import queue
-from approvals.pauses import journal, switch
+from approvals.gate.pauses import journal, switch
 from approvals.worker import heartbeats
 from approvals.worker.dispatch import measure_standstill, some_lack_the_journal
 from approvals.worker.maintenance import measure_overdue

@@ -23,7 +23,7 @@ from accounts.models import (
     User,
 )
 from accounts.people.browsers import end_sessions
-from approvals.mailboxes import personal_data
+from approvals.pages.mailboxes import personal_data
 from mailhub.agent.models import Thread
 from tools.models import Acquaintance, CommandRun, DownloadLink, Upload
 from tools.sending.surroundings import digest_of_address

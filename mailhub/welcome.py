@@ -15,7 +15,7 @@ from accounts.access.signed_in import AuthenticatedRequest, land_at, signed_in_p
 from accounts.infra.foreign_text import load_json
 from accounts.models import ApiToken, Membership, RequestRecord, User
 from accounts.views.security import is_address
-from approvals.lifecycle import queries
+from approvals.gate import find
 from mailhub.first_run import TOKEN_NAME
 from mailhub.sandbox.state import SANDBOX
 
@@ -40,8 +40,8 @@ def welcome(request: AuthenticatedRequest) -> HttpResponse:
         context |= {
             "secret": prepared["api_token"],
             "mailbox": prepared["mailbox"],
-            "has_decided": queries.has_decided(person),
-            "has_proposed": queries.has_proposed(person, by=TOKEN_NAME),
+            "has_decided": find.has_decided(person),
+            "has_proposed": find.has_proposed(person, by=TOKEN_NAME),
             "has_connected": _has_connected(person),
             **_growth(person, prepared["mailbox"]),
         }

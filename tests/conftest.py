@@ -22,8 +22,8 @@ from accounts.access import quotas
 from accounts.infra import credentials
 from accounts.models import SCOPES, ApiToken, Mailbox, Membership, Role, User
 from approvals.audit import anchors
+from approvals.gate.pauses import journal, restored
 from approvals.models import PendingAction
-from approvals.pauses import journal, restored
 from tests.support.documented import check_answer
 from tests.support.people.browser import sign_in
 from tests.support.processes.template import make_test_database

@@ -2,7 +2,7 @@
 
 A call reserves its key first, and keeps its answer with the key. So a repeated call gets the same
 answer, and a call whose answer was lost is never carried out twice in silence. A proposal's key is
-kept with its action instead (`approvals.lifecycle.proposals`).
+kept with its action instead (`approvals.gate.propose`).
 """
 
 import hashlib

@@ -77,7 +77,7 @@ class Preview:
 
 @dataclass(frozen=True, kw_only=True)
 class Proposal:
-    """A proposal that a kind hands to `approvals.lifecycle.proposals.propose`.
+    """A proposal that a kind hands to `approvals.gate.propose.propose`.
 
     `payload` is JSON and complete: nothing is worked out again after the approval. `blobs` are
     bytes that it names by SHA-256. `message_id` is the marker by which the effect can be found

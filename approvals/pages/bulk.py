@@ -20,8 +20,7 @@ from accounts.access.signed_in import AuthenticatedRequest, ask_for_factor, sign
 from accounts.infra.problems import Problem
 from accounts.people.second_factor import FactorMissing
 from approvals.core.states import Status
-from approvals.decisions import verdicts
-from approvals.lifecycle import queries
+from approvals.gate import decide, find
 from approvals.models import PendingAction, Seen
 from approvals.pages.forms import ApproveForm
 
@@ -131,7 +130,7 @@ def approve(request: AuthenticatedRequest) -> HttpResponse:
     method = sign_in_method(request)
     for each in chosen:
         try:
-            verdicts.approve(
+            decide.approve(
                 action_id=each.action.pk,
                 person=request.user,
                 digest=each.digest,
@@ -206,12 +205,10 @@ def _read_chosen(request: AuthenticatedRequest, field: str) -> list[Chosen]:
             continue
         if form.is_valid():
             chosen[key] = (form.cleaned_data["digest"], form.cleaned_data["revision"])
-    found = queries.with_preview(
-        queries.visible_to(request.user).filter(pk__in=chosen, status=Status.PENDING)
+    found = find.with_preview(
+        find.visible_to(request.user).filter(pk__in=chosen, status=Status.PENDING)
     )
-    rows = queries.open_shown(
-        found.select_related("mailbox", "proposer").order_by("created_at", "id")
-    )
+    rows = find.open_shown(found.select_related("mailbox", "proposer").order_by("created_at", "id"))
     opened = dict(
         Seen.objects.filter(person=request.user, action__in=rows).values_list("action", "revision")
     )

@@ -11,7 +11,7 @@ from accounts.access.auth import caller_of_session, sign_in_method
 from accounts.access.signed_in import AuthenticatedRequest, signed_in_action
 from accounts.infra.problems import Problem
 from accounts.people.step_up import ask_again, confirm_by_passkey, is_fresh
-from approvals.decisions import rulings, verdicts
+from approvals.gate import decide, rulings
 from approvals.models import PendingAction
 from approvals.pages import listing
 from approvals.pages.forms import ApproveForm, CancelForm, RejectForm, ResolveForm
@@ -41,7 +41,7 @@ def approve(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse:
         return ask_again(request, back=reverse(page, args=[action_id]))
     digest, revision = form.cleaned_data["digest"], form.cleaned_data["revision"]
     try:
-        verdicts.approve(
+        decide.approve(
             action_id=action_id,
             person=request.user,
             digest=digest,
@@ -65,7 +65,7 @@ def reject(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse:
         return render_stale(request, action)
     said = form.cleaned_data
     try:
-        verdicts.reject(
+        decide.reject(
             action_id=action_id,
             person=request.user,
             note=said["note"],
@@ -86,7 +86,7 @@ def cancel(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse:
         return render_stale(request, action)
     said = form.cleaned_data
     try:
-        verdicts.cancel(
+        decide.cancel(
             action_id=action_id,
             caller=caller_of_session(request),
             digest=said["digest"],
@@ -101,7 +101,7 @@ def cancel(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse:
 def undo(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse:
     action = visible_action(request, action_id)
     try:
-        verdicts.undo(action_id=action_id, person=request.user)
+        decide.undo(action_id=action_id, person=request.user)
     except Problem as problem:
         return render_refusal(request, action, problem)
     if request.POST.get("then") == "line":
@@ -119,9 +119,7 @@ def resolve(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse:
         refusal = rulings.refusal_to_rule(action, request.user)
         if refusal is None and "ruling" in form.errors:
             refusal = Problem("invalid_input", "Say whether it was sent or not.")
-        return render_review(
-            request, action, problem=refusal or Problem("conflict", verdicts.STALE)
-        )
+        return render_review(request, action, problem=refusal or Problem("conflict", decide.STALE))
     said = form.cleaned_data
     try:
         rulings.resolve(

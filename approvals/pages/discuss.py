@@ -9,7 +9,7 @@ from django.urls import reverse
 from accounts.access.signed_in import AuthenticatedRequest, signed_in_action
 from accounts.infra.problems import Problem
 from accounts.models import User
-from approvals.discussion import assignments, comments
+from approvals.pages.discussion import assignments, comments
 from approvals.pages.review import render_review, visible_action
 
 

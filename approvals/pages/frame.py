@@ -14,11 +14,11 @@ from accounts.infra.compiled_sql import Asked, Select, columns_of, instance, rea
 from accounts.models import Mailbox, Membership, Role, User
 from approvals.audit import feed
 from approvals.core.states import Status
-from approvals.lifecycle.queries import with_preview
+from approvals.gate.find import with_preview
+from approvals.gate.pauses import restored
 from approvals.models import PendingAction, SavedView
 from approvals.pages import listing
 from approvals.pages.orders import Order, chosen_order, named_order
-from approvals.pauses import restored
 
 KEYS_COOKIE = "keys"
 MOST_HELD = 10

@@ -13,7 +13,7 @@ from django.utils.translation import gettext, ngettext
 from accounts.models import User
 from approvals.audit.log import name_of, owner_id
 from approvals.audit.words import words_of
-from approvals.lifecycle.queries import rule_changes_of
+from approvals.gate.find import rule_changes_of
 from approvals.models import AuditEvent, PendingAction
 
 # Events without a row of their own. Decisions, revisions and attempts show the others.

@@ -8,7 +8,7 @@ from django.shortcuts import redirect, render
 from accounts.access.signed_in import AuthenticatedRequest, signed_in_page
 from accounts.models import User
 from approvals.core.states import Status
-from approvals.decisions import rights
+from approvals.gate import rights
 from approvals.models import PendingAction
 from approvals.pages import listing
 from approvals.pages.frame import find_leaving

@@ -23,12 +23,12 @@ from accounts.infra.first_rows import count_first, first_rows
 from accounts.models import Mailbox, Membership, User
 from approvals.core.cursors import foreign_cursor
 from approvals.core.states import Status
-from approvals.discussion.assignments import current_assignments
-from approvals.lifecycle.queries import open_preview, open_shown, with_preview
-from approvals.lifecycle.reconcile import is_unproven
+from approvals.gate.find import open_preview, open_shown, with_preview
+from approvals.gate.reconcile import is_unproven
+from approvals.gate.rules.quorum import waits_for_others
 from approvals.models import ApprovalPolicy, Attempt, Comment, PendingAction, ProposerNote
+from approvals.pages.discussion.assignments import current_assignments
 from approvals.pages.orders import BY_MAILBOX, OLDEST, Order, value_of
-from approvals.rules.quorum import waits_for_others
 
 WINDOW = 2000
 COUNTED = 100  # of each mailbox and state

@@ -14,10 +14,11 @@ from accounts.infra.streams import stream as open_stream
 from accounts.infra.streams import take_place
 from accounts.models import Mailbox, Role
 from approvals.audit import feed
-from approvals.decisions import seen
-from approvals.discussion import comments
+from approvals.gate import seen
+from approvals.live import events
 from approvals.models import PendingAction
-from approvals.pages import listing, live
+from approvals.pages import listing
+from approvals.pages.discussion import comments
 from approvals.pages.frame import find_leaving
 from approvals.pages.queue import PAGE, Asked, tab_counts
 from approvals.pages.review import visible_action
@@ -36,10 +37,12 @@ async def stream(request: AuthenticatedRequest) -> HttpResponseBase:
     if place is None:
         return HttpResponse(status=204)
     mailboxes: list[Mailbox] = await sync_to_async(listing.mailboxes_of)(person)
-    pieces = live.stream(
+    pieces = events.stream(
         person,
         frozenset(mailbox.pk for mailbox in mailboxes),
-        since=live.read_mark(request.headers.get("Last-Event-ID") or request.GET.get("since", "")),
+        since=events.read_mark(
+            request.headers.get("Last-Event-ID") or request.GET.get("since", "")
+        ),
         now=await sync_to_async(feed.last_event)(),
     )
     return open_stream(place, pieces, content_type="text/event-stream")
@@ -50,9 +53,9 @@ def changes(request: AuthenticatedRequest) -> JsonResponse:
     """Return the changes since an event for a list: its rows, the counts, and the viewers."""
     person = request.user
     asked = Asked.parse(request.GET)
-    since = [live.read_mark(mark) for mark in request.GET.getlist("since")]
+    since = [events.read_mark(mark) for mark in request.GET.getlist("since")]
     mailboxes = listing.mailboxes_of(person)
-    found = live.find_changes(mailboxes, min(since, default=0))
+    found = events.find_changes(mailboxes, min(since, default=0))
     rows = listing.find_by_ids(
         asked.filter_mailboxes(mailboxes),
         found.actions,
@@ -67,7 +70,7 @@ def changes(request: AuthenticatedRequest) -> JsonResponse:
         row.left = row.pk not in belonging  # type: ignore[attr-defined]
     counts = tab_counts(mailboxes, person)
     shown = [UUID(each) for each in request.GET.getlist("shown")[: 2 * PAGE] if _is_uuid(each)]
-    looking = live.find_present(shown, mailboxes=mailboxes, but=person)
+    looking = events.find_present(shown, mailboxes=mailboxes, but=person)
     frame = {
         "asked": asked,
         "tab": asked.tab,
@@ -77,7 +80,7 @@ def changes(request: AuthenticatedRequest) -> JsonResponse:
     }
     return JsonResponse(
         {
-            "last": live.write_mark(found.last),
+            "last": events.write_mark(found.last),
             "more": found.more,
             "counts": counts,
             "rows": [
@@ -108,13 +111,13 @@ def presence(request: AuthenticatedRequest, action_id: UUID) -> JsonResponse:
     action = visible_action(request, action_id)
     person = request.user
     if request.POST.get("going"):
-        live.delete_presence(person, action.pk)
+        events.delete_presence(person, action.pk)
         return JsonResponse({})
-    live.record_presence(person, action.pk)
+    events.record_presence(person, action.pk)
     shown = request.POST.get("revision", "")
     if shown.isdecimal() and len(shown) < 10:
         seen.record_seen(action=action, person=person, revision=int(shown))
-    others = live.find_present([action.pk], mailboxes=[action.mailbox], but=person).get(
+    others = events.find_present([action.pk], mailboxes=[action.mailbox], but=person).get(
         action.pk, []
     )
     mark = f"{action.status} {action.revision} {action.approval_round} {action.approvals_given}"

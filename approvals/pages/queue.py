@@ -14,10 +14,11 @@ from accounts.access.signed_in import AuthenticatedRequest, signed_in_page
 from accounts.infra.problems import Problem
 from accounts.models import Mailbox, Role, User
 from approvals.core.states import Status
-from approvals.pages import listing, live
+from approvals.gate.rules.quorum import waits_for_others
+from approvals.live import events as live
+from approvals.pages import listing
 from approvals.pages.frame import keys_are_on, leaving_from, read_frame
 from approvals.pages.orders import LABELS, NEWEST, OLDEST, Order
-from approvals.rules.quorum import waits_for_others
 
 PAGE = 30
 

@@ -14,20 +14,20 @@ from accounts.infra.problems import Problem
 from accounts.models import Role
 from accounts.people.second_factor import FactorMissing
 from accounts.people.step_up import factors_that_count
-from approvals.blobs import ContentUnavailable
 from approvals.core.states import Status
-from approvals.decisions import edits, rights, rulings, seen, verdicts
-from approvals.decisions.records import approving_people
-from approvals.discussion import review_texts
-from approvals.lifecycle import queries, reconcile
-from approvals.lifecycle.changes import FieldChange
-from approvals.lifecycle.content import UNSEEN, render_content
+from approvals.gate import decide, find, reconcile, revise, rights, rulings, seen
+from approvals.gate.blobs import ContentUnavailable
+from approvals.gate.content import UNSEEN, render_content
+from approvals.gate.differences import FieldChange
+from approvals.gate.pauses import switch
+from approvals.gate.records import approving_people
+from approvals.gate.rules.policy import count_needed, own_counts, undo_of
+from approvals.live import events
 from approvals.models import PendingAction, ReviewText
-from approvals.pages import history, listing, live
+from approvals.pages import history, listing
+from approvals.pages.discussion import review_texts
 from approvals.pages.frame import Frame, leaving_from, seconds_left
 from approvals.pages.review_reads import ReviewReads, read_review, read_visible
-from approvals.pauses import switch
-from approvals.rules.policy import count_needed, own_counts, undo_of
 
 VIEWS = ("preview", "text", "source", "changes", "history")
 # A longer text or source has its own address, so the page stays quick.
@@ -52,7 +52,7 @@ def peek(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse:
 
 def visible_action(request: AuthenticatedRequest, action_id: UUID) -> PendingAction:
     """Return an action of this person's mailboxes; raises 404 for foreign and missing ones."""
-    action = queries.find(queries.visible_to(request.user), action_id)
+    action = find.find(find.visible_to(request.user), action_id)
     if action is None:
         raise Http404
     return action
@@ -109,7 +109,7 @@ def render_review(
         "in_line": in_line or request.POST.get("then") == "line",
         "changed_meanwhile": changed_meanwhile,
         "difference": _difference(action, known),
-        "event": live.write_mark(frame.event),
+        "event": events.write_mark(frame.event),
         "own_pause": frame.own_pause,
     }
     response = render(
@@ -124,9 +124,7 @@ def render_review(
 
 def render_stale(request: AuthenticatedRequest, action: PendingAction) -> HttpResponse:
     """Render the page for a form without the digest and revision of the present content."""
-    return render_review(
-        request, action, problem=Problem("conflict", verdicts.STALE), shown=("", 0)
-    )
+    return render_review(request, action, problem=Problem("conflict", decide.STALE), shown=("", 0))
 
 
 def render_refusal(
@@ -202,7 +200,7 @@ def _about(
         and Authenticator.Type.WEBAUTHN in factors_that_count(request),
         "may_edit": content is not None
         and may_decide
-        and edits.may_be_edited(action, reads.editable),
+        and revise.may_be_edited(action, reads.editable),
         "changes": _difference(action, 1) if view == "changes" else (),
         "past": history.load_history(action) if view == "history" or not content else (),
         "decisions": reads.decisions,
@@ -248,7 +246,7 @@ def _difference(action: PendingAction, revision: int | None) -> tuple[FieldChang
     if revision is None or not 0 < revision < action.revision:
         return ()
     try:
-        return edits.changes_since(action, revision)
+        return revise.changes_since(action, revision)
     except Problem:  # the content cannot be read; the page says so
         return ()
 

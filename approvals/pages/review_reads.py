@@ -15,10 +15,10 @@ from accounts.infra.compiled_sql import Asked, Rows, read_all, slot
 from accounts.models import Membership, Role, User
 from approvals.core.states import Status
 from approvals.core.types import Remarks
-from approvals.decisions import edits, seen
-from approvals.discussion import assignments, comments, review_texts
-from approvals.lifecycle import notes
-from approvals.lifecycle.queries import visible_to
+from approvals.gate import notes, revise, seen
+from approvals.gate.find import visible_to
+from approvals.gate.rules.policy import policy_from, policy_rows
+from approvals.live import events
 from approvals.models import (
     ApprovalPolicy,
     Attempt,
@@ -28,10 +28,9 @@ from approvals.models import (
     ReviewText,
     Revision,
 )
-from approvals.pages import live
+from approvals.pages.discussion import assignments, comments, review_texts
 from approvals.pages.frame import Frame, load_frame, reads_of_frame
 from approvals.pages.track_record import TrackRecord, record_from, record_rows, values_of_record
-from approvals.rules.policy import policy_from, policy_rows
 
 _visible = Rows(
     PendingAction,
@@ -57,7 +56,7 @@ _attempts = Rows(Attempt, lambda: Attempt.objects.filter(action=slot(Attempt, "a
 class ReviewReads:
     """The rows around an action, for one person.
 
-    `seen` is the revision that the person saw last, `editable` the rows of `edits.editable_rows`.
+    `seen` is the revision that the person saw last, `editable` the rows of `revise.editable_rows`.
     `frame` is empty for a part of a page.
     """
 
@@ -111,7 +110,7 @@ def read_review(person: User, action: PendingAction, *, framed: bool) -> ReviewR
         texts=review_texts.group_by_purpose(found["texts"]),
         decisions=_decisions.load(found["decisions"]),
         attempts=_attempts.load(found["attempts"]),
-        others=live.present_from(found["present"]),
+        others=events.present_from(found["present"]),
     )
 
 
@@ -122,7 +121,7 @@ def _reads_about(person: User, action: PendingAction) -> dict[str, Asked]:
         "seen": (seen.seen_rows, of_action | {"person": person.pk}),
         "policy": (policy_rows, of_mailbox),
         "role": (role_rows, of_mailbox | {"user": person.pk}),
-        "editable": (edits.editable_rows, of_action),
+        "editable": (revise.editable_rows, of_action),
         "note": (notes.note_rows, of_action),
         "metadata": (notes.metadata_rows, of_action),
         "comments": (comments.comment_rows, of_action),
@@ -131,7 +130,7 @@ def _reads_about(person: User, action: PendingAction) -> dict[str, Asked]:
         "texts": (review_texts.text_rows, of_mailbox),
         "decisions": (_decisions, of_action),
         "attempts": (_attempts, of_action),
-        "present": live.reads_of_present(action.pk, but=person),
+        "present": events.reads_of_present(action.pk, but=person),
     }
     if action.status == Status.PENDING and action.proposer_name:
         asked["record"] = (record_rows, values_of_record(action))

@@ -17,7 +17,7 @@ from accounts.access.signed_in import AuthenticatedRequest, signed_in_action, si
 from accounts.infra.problems import Problem
 from accounts.infra.time_zones import get_zone
 from approvals.core.types import Changes, EditField, FilesGiven, GivenFile
-from approvals.decisions import edits, rights
+from approvals.gate import revise, rights
 from approvals.models import PendingAction
 from approvals.pages import listing
 from approvals.pages.decide import redirect_onward
@@ -36,9 +36,9 @@ def edit(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse:
     """Show the form with all editable fields; a POST with one of them makes a new revision."""
     action = visible_action(request, action_id)
     person = request.user
-    changes = _changes(request, edits.edit_fields(action)) if request.method == "POST" else {}
+    changes = _changes(request, revise.edit_fields(action)) if request.method == "POST" else {}
     if not changes:
-        if not (rights.may_decide(person, action.mailbox) and edits.may_be_edited(action)):
+        if not (rights.may_decide(person, action.mailbox) and revise.may_be_edited(action)):
             problem = Problem("conflict", "This cannot be edited now.")
             return render_review(request, action, problem=problem)
         return _form(request, action)
@@ -49,7 +49,7 @@ def edit(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse:
     try:
         # It was not seen yet: the form shows neither the warnings nor the cleaned text. The page that
         # follows shows both, and reports it.
-        edits.edit(
+        revise.edit(
             action_id=action_id, person=person, digest=digest, revision=revision, changes=changes
         )
     except Problem as problem:
@@ -70,7 +70,7 @@ def ask_back(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse:
         return render_review(request, action, problem=too_long)
     digest, revision = shown.cleaned_data["digest"], shown.cleaned_data["revision"]
     try:
-        edits.ask_back(
+        revise.ask_back(
             action_id=action_id,
             person=request.user,
             digest=digest,
@@ -138,7 +138,7 @@ def _form(
     errors = {error.field: error.message for error in problem.errors} if problem else {}
     rows: list[dict[str, Any]] = []
     zone = get_zone(request.POST.get("zone", timezone.get_current_timezone_name()))
-    for field in edits.edit_fields(action):
+    for field in revise.edit_fields(action):
         given = (typed or {}).get(field.name)
         rows.append(
             {

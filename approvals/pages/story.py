@@ -9,9 +9,9 @@ from django.shortcuts import render
 from accounts.access.roles import has_role
 from accounts.access.signed_in import AuthenticatedRequest, signed_in_page
 from accounts.models import Role
-from approvals.lifecycle.story import tell_story
 from approvals.models import PendingAction
 from approvals.pages.review import visible_action
+from approvals.reports.story import tell_story
 
 
 @signed_in_page

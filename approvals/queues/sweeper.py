@@ -22,7 +22,7 @@ from django.db import connection
 from django.utils import timezone
 
 from approvals.core.queue import queue
-from approvals.pauses import restored
+from approvals.gate.pauses import restored
 from approvals.queues.wakeup import Wakeup
 from approvals.worker import dispatch, heartbeats, maintenance
 

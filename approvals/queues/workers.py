@@ -12,9 +12,9 @@ from django.utils.module_loading import import_string
 from accounts.infra import compiled_sql
 from accounts.models import Mailbox
 from approvals.core.kinds import get_kind
-from approvals.pauses import restored
-from approvals.worker import settling
-from approvals.worker.execution import execute
+from approvals.gate import settle as settling
+from approvals.gate.execute import execute
+from approvals.gate.pauses import restored
 
 log = structlog.get_logger(__name__)
 

@@ -13,7 +13,7 @@ from django.utils.translation import gettext
 
 from approvals.core.kinds import get_kind
 from approvals.core.types import Answers, Explains, Speaks
-from approvals.lifecycle import watches
+from approvals.gate import watches
 from approvals.models import PendingAction
 
 register = template.Library()

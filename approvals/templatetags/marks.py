@@ -7,7 +7,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from approvals.core.types import Passage
-from approvals.lifecycle.changes import Piece
+from approvals.gate.differences import Piece
 
 register = template.Library()
 

@@ -3,7 +3,7 @@
 from django import template
 from django.template import Context
 
-from approvals.pauses.switch import own_pause_reason
+from approvals.gate.pauses.switch import own_pause_reason
 
 register = template.Library()
 

@@ -3,8 +3,8 @@
 from django import template
 
 from accounts.models import User
-from approvals.notifications.channels.adding import known_browsers
-from approvals.notifications.channels.vapid import public_key
+from approvals.outbound.notifications.channels.adding import known_browsers
+from approvals.outbound.notifications.channels.vapid import public_key
 
 register = template.Library()
 

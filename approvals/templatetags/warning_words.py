@@ -8,7 +8,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from accounts.infra.texts import load_texts
-from approvals.rules.conditions import VOID
+from approvals.gate.rules.conditions import VOID
 
 register = template.Library()
 

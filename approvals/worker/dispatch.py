@@ -13,8 +13,8 @@ from django.db.models.functions import Coalesce, Greatest, Least, RowNumber
 from accounts.infra.compiled_sql import Select, database_now, slot
 from accounts.models import Membership, Role
 from approvals.core.states import Status
+from approvals.gate.rules import conditions
 from approvals.models import ApprovalPolicy, PendingAction, Rest
-from approvals.rules import conditions
 
 HEADS = 1000
 A_MINUTE = timedelta(minutes=1)

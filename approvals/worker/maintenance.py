@@ -28,25 +28,18 @@ from approvals.core.kinds import get_kind
 from approvals.core.queue import queue
 from approvals.core.states import FINAL, Status
 from approvals.core.types import Outcome
-from approvals.discussion import comments
-from approvals.lifecycle import notes
-from approvals.lifecycle.backoff import PROBES, lookup_wait
-from approvals.lifecycle.load import load_approved
-from approvals.lifecycle.outcomes import record_outcome
-from approvals.lifecycle.reconcile import is_named_by
+from approvals.gate import dead_letters, notes, preparation, void
+from approvals.gate import settle as settling
+from approvals.gate.backoff import PROBES, lookup_wait
+from approvals.gate.load import load_approved
+from approvals.gate.outcome import record_outcome
+from approvals.gate.reconcile import is_named_by
+from approvals.gate.rules import conditions
+from approvals.gate.rules.policy import advance_windows, find_closed
 from approvals.models import Attempt, Blob, Decision, PendingAction, Preparation, Revision, Watch
-from approvals.rules import conditions
-from approvals.rules.policy import advance_windows, find_closed
-from approvals.webhooks import courier, outbox
-from approvals.worker import (
-    dead_letters,
-    dispatch,
-    notification_chores,
-    preparation,
-    settling,
-    void,
-    watch,
-)
+from approvals.outbound.webhooks import courier, outbox
+from approvals.pages.discussion import comments
+from approvals.worker import dispatch, notification_chores, watch
 from approvals.worker.background import Background
 from approvals.worker.steady_clock import SteadyClock
 

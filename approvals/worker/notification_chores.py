@@ -6,7 +6,7 @@ from typing import Any
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 
-from approvals.notifications import courier, digest, gather, outbox, reminders
+from approvals.outbound.notifications import courier, digest, gather, outbox, reminders
 from approvals.worker.background import Background
 
 # Threads of their own: a slow channel delays neither the sweep nor other channels.

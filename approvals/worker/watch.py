@@ -15,9 +15,9 @@ from accounts.infra.compiled_sql import database_now
 from accounts.models import Mailbox
 from approvals.core.kinds import get_kind
 from approvals.core.types import Followed
-from approvals.lifecycle import watches
+from approvals.gate import watches
+from approvals.gate.rules import conditions
 from approvals.models import Rest, Watch, WatchedMailbox
-from approvals.rules import conditions
 from approvals.worker.background import Background
 
 log = structlog.get_logger(__name__)

@@ -27,7 +27,7 @@ from accounts.infra.foreign_text import Line
 from accounts.infra.json_bodies import read_json
 from accounts.infra.problems import Problem, invalid
 from accounts.models import User
-from approvals.lifecycle import queries
+from approvals.gate import find
 from approvals.pages import listing
 from mailhub.agent import stream, threads
 from mailhub.agent.models import Message, Thread
@@ -217,7 +217,5 @@ def _messages(thread: Thread) -> list[Message]:
 def _actions(person: User, thread: Thread) -> list[Any]:
     ids = thread.messages.exclude(action_id=None).values_list("action_id", flat=True)
     return list(
-        queries.with_preview(queries.visible_to(person).filter(pk__in=list(ids))).order_by(
-            "created_at"
-        )
+        find.with_preview(find.visible_to(person).filter(pk__in=list(ids))).order_by("created_at")
     )

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from accounts.models import Mailbox
-from approvals.lifecycle.load import read_action
+from approvals.gate.load import read_action
 from approvals.models import PendingAction
 from tests.conftest import HELLO, Api, Reviewer
 from tests.support.people.outlook import approved, letter

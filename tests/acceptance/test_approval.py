@@ -13,7 +13,7 @@ from accounts.access.caller import Caller
 from accounts.infra.problems import Problem
 from accounts.models import Mailbox, Membership, Role, User
 from approvals.core.digest import digest_of
-from approvals.decisions import verdicts
+from approvals.gate import decide
 from approvals.models import ApprovalPolicy, AuditEvent, Decision, PendingAction, Revision
 from tests.conftest import Api, Reviewer
 from tests.support.concurrently import all_at_once
@@ -136,7 +136,7 @@ def test_eight_approvals_at_once_by_one_person_count_once(
     action = PendingAction.objects.get()
 
     def approve() -> PendingAction:
-        return verdicts.approve(
+        return decide.approve(
             action_id=UUID(action_id), person=alice, digest=action.digest, revision=1
         )
 
@@ -182,14 +182,14 @@ def test_only_one_of_approve_reject_and_cancel_wins(
             [
                 partial(
                     _refusal,
-                    verdicts.approve,
+                    decide.approve,
                     action_id=action.pk,
                     person=alice,
                     digest=action.digest,
                     revision=1,
                 ),
-                partial(_refusal, verdicts.reject, action_id=action.pk, person=bob),
-                partial(_refusal, verdicts.cancel, action_id=action.pk, caller=withdrawer),
+                partial(_refusal, decide.reject, action_id=action.pk, person=bob),
+                partial(_refusal, decide.cancel, action_id=action.pk, caller=withdrawer),
             ]
         )
         assert set(refusals) <= {"", "conflict"}

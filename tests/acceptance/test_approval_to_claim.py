@@ -13,9 +13,9 @@ from django.utils import timezone
 from accounts.models import ApiToken, Mailbox, Membership, Role, User
 from approvals import guards
 from approvals.core.queue import queue
+from approvals.gate.execute import execute
 from approvals.models import Attempt, Blob, PendingAction, Revision
 from approvals.worker import maintenance
-from approvals.worker.execution import execute
 from tests.conftest import Api, Reviewer
 from tests.support.concurrently import all_at_once
 from tests.support.servers.memory import MemoryServer

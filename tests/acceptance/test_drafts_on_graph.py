@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from approvals.worker.execution import execute
+from approvals.gate.execute import execute
 from tests.conftest import Api, Reviewer, problem_of
 from tests.support.people.outlook import api, approved, graph, letter, mailbox, state
 from tests.support.servers.graph import GraphServer

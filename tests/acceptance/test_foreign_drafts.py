@@ -10,7 +10,7 @@ import pytest
 from django.core.management import call_command
 
 from accounts.models import Membership
-from approvals.lifecycle import notes
+from approvals.gate import notes
 from approvals.models import AuditEvent, PendingAction
 from tests.approvals.test_restored import home
 from tests.conftest import Api, make_api

@@ -7,9 +7,9 @@ from uuid import UUID
 import pytest
 from django.db.models import F
 
+from approvals.gate.execute import execute
+from approvals.gate.pauses.journal import journal_file
 from approvals.models import PendingAction
-from approvals.pauses.journal import journal_file
-from approvals.worker.execution import execute
 from tests.support.people.office import SENT, Office, letter, opened
 from tests.support.servers.dovecot import ACCESS_LISTS, ROLES, Dovecot
 from tests.support.work import work

@@ -9,9 +9,9 @@ from django.core.management import call_command
 from django.db.models.functions import Now
 from django.utils import timezone
 
+from approvals.gate.execute import execute
 from approvals.models import PendingAction
 from approvals.worker import maintenance
-from approvals.worker.execution import execute
 from tests.conftest import HELLO, Api, Reviewer
 from tests.support.servers.memory import MemoryServer
 from tests.support.work import work

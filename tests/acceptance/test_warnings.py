@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from accounts.models import Mailbox, User
-from approvals.decisions import edits
+from approvals.gate import revise
 from approvals.models import PendingAction
 from tests.approvals.conftest import approve
 from tests.conftest import HELLO, Api, Reviewer
@@ -137,7 +137,7 @@ def test_answered_mail_is_judged_with_its_hidden_text(
 
     assert "injection" in [warning["code"] for warning in answer.json()["warnings"]]
     action = PendingAction.objects.get()
-    edits.edit(
+    revise.edit(
         action_id=action.pk,
         person=alice,
         digest=action.digest,
@@ -246,7 +246,7 @@ def test_secret_in_a_written_quote_is_a_risk_until_the_end(
         answer = api.tool("reply_email", message_id=original, comment=comment, confirm=True)
         action = PendingAction.objects.get(pk=answer.json()["action"]["id"])
         body = action.current.payload["text"].replace("Thanks.", "Thank you.")
-        edits.edit(
+        revise.edit(
             action_id=action.pk,
             person=alice,
             digest=action.digest,
@@ -257,7 +257,7 @@ def test_secret_in_a_written_quote_is_a_risk_until_the_end(
         found = [warning["code"] for warning in action.current.preview["warnings"]]
         assert ("secret" in found) is expected
     action = PendingAction.objects.earliest("created_at")
-    edits.edit(
+    revise.edit(
         action_id=action.pk,
         person=alice,
         digest=action.current.digest,

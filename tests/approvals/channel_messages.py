@@ -6,7 +6,7 @@ from uuid import uuid4
 
 from accounts.models import User
 from approvals.models import NotificationChannel
-from approvals.notifications.channels.port import (
+from approvals.outbound.notifications.channels.port import (
     DeliveryAnswer,
     NotificationItem,
     NotificationMessage,

@@ -6,7 +6,7 @@ import pytest
 
 from accounts.models import User
 from approvals.core.kinds import get_kind
-from approvals.decisions import verdicts
+from approvals.gate import decide
 from approvals.models import PendingAction
 from tests.approvals import kinds
 from tests.approvals.kinds import Script
@@ -36,6 +36,6 @@ def approved(api: Api, alice: User) -> Callable[..., PendingAction]:
 
 def approve(action_id: str | UUID, person: User) -> PendingAction:
     action = PendingAction.objects.get(pk=action_id)
-    return verdicts.approve(
+    return decide.approve(
         action_id=action.pk, person=person, digest=action.digest, revision=action.revision
     )

@@ -8,9 +8,9 @@ import pytest
 
 from accounts.models import User
 from approvals.core.types import ApprovedAction, Outcome
-from approvals.decisions import rulings
+from approvals.gate import rulings
+from approvals.gate.execute import execute
 from approvals.models import PendingAction
-from approvals.worker.execution import execute
 from tests.approvals.kinds import LOST, Script
 from tests.support.servers.memory import MemoryServer
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from accounts.models import User
-from approvals.decisions import edits
+from approvals.gate import revise
 from approvals.models import PendingAction
 from tests.conftest import Api
 
@@ -11,7 +11,7 @@ from tests.conftest import Api
 def edit(action_id: str, person: User, **changes: Any) -> PendingAction:
     """Edit the stored revision."""
     action = PendingAction.objects.get(pk=action_id)
-    return edits.edit(
+    return revise.edit(
         action_id=action.pk,
         person=person,
         digest=action.digest,
@@ -22,7 +22,7 @@ def edit(action_id: str, person: User, **changes: Any) -> PendingAction:
 
 def ask_back(action_id: str, person: User, note: str) -> PendingAction:
     action = PendingAction.objects.get(pk=action_id)
-    return edits.ask_back(
+    return revise.ask_back(
         action_id=action.pk,
         person=person,
         digest=action.digest,

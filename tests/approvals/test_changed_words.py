@@ -2,7 +2,7 @@
 
 import pytest
 
-from approvals.lifecycle.changes import word_by_word
+from approvals.gate.differences import word_by_word
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

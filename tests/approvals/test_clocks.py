@@ -8,9 +8,10 @@ from celery import Celery  # type: ignore[import-untyped]
 
 from accounts.infra.problems import Problem
 from accounts.models import ApiToken, Mailbox, Membership, Role, User
+from approvals.gate import void
 from approvals.models import PendingAction
 from approvals.queues.celery import CeleryQueue
-from approvals.worker import maintenance, void
+from approvals.worker import maintenance
 from tests.approvals.conftest import approve
 from tests.conftest import Api, Reviewer
 from tests.support.servers.memory import MemoryServer

@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from accounts.models import Mailbox, User
 from approvals.audit import chain
-from approvals.decisions import verdicts
+from approvals.gate import decide
 from approvals.models import (
     Attempt,
     AuditChain,
@@ -163,7 +163,7 @@ def test_purge_empties_only_ended_actions(
     approved: Callable[..., PendingAction], api: Api, bob: User
 ) -> None:
     action = succeeded(approved())
-    rejected = verdicts.reject(
+    rejected = decide.reject(
         action_id=PendingAction.objects.get(pk=api.propose()).pk, person=bob, note="Not so."
     )
     still_open = api.propose()

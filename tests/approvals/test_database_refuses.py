@@ -12,11 +12,13 @@ from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 
 from accounts.models import Mailbox, Membership, Role, User
-from approvals import guard_rules, guards
+from approvals import guards
 from approvals.core.states import TRANSITIONS, Status
+from approvals.gate import void
+from approvals.guards import rules as guard_rules
 from approvals.management.commands import flush
 from approvals.models import ApprovalPolicy, Attempt, Decision, PendingAction, Revision
-from approvals.worker import maintenance, void
+from approvals.worker import maintenance
 from tests.approvals.conftest import approve
 from tests.approvals.guarded import SOON, claimed, only, pending, refused, sql
 from tests.conftest import Api

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from accounts.models import Mailbox, Membership, Role, User
 from approvals.models import Assignment, AuditEvent, Comment, Notification, PendingAction
-from approvals.notifications import outbox
+from approvals.outbound.notifications import outbox
 from approvals.worker import maintenance
 from tests.approvals.review_pages import text_of
 from tests.conftest import Api, Reviewer

@@ -13,13 +13,13 @@ from accounts.access.auth import find_caller
 from accounts.infra.problems import Problem
 from accounts.models import Mailbox, Membership, User
 from approvals.core.types import BEFORE_WIRE, ApprovedAction, LeaseLost, Outcome
-from approvals.decisions import rulings, verdicts
-from approvals.lifecycle.outcomes import record_outcome
+from approvals.gate import decide, rulings
+from approvals.gate.execute import execute
+from approvals.gate.outcome import record_outcome
 from approvals.models import ApprovalPolicy, Attempt, PendingAction, Webhook, WebhookDelivery
-from approvals.webhooks import outbox
-from approvals.webhooks.events import body_of
+from approvals.outbound.webhooks import outbox
+from approvals.outbound.webhooks.events import body_of
 from approvals.worker import maintenance
-from approvals.worker.execution import execute
 from tests.approvals.conftest import approve
 from tests.approvals.kinds import Script
 from tests.approvals.lost_answers import ACCEPTED, lost, order_again, sent_and_not_heard, text_of
@@ -41,7 +41,7 @@ def withdrawn(action: PendingAction, api: Api, reviewer: Reviewer, script: Scrip
 
 
 def rejected(action: PendingAction, api: Api, reviewer: Reviewer, script: Script) -> None:
-    verdicts.undo(action_id=action.pk, person=reviewer.user)
+    decide.undo(action_id=action.pk, person=reviewer.user)
     assert reviewer.decide(str(action.pk), "reject").status_code == 302
 
 
@@ -135,13 +135,13 @@ def test_next_approver_sees_the_lost_attempt(
     settings.MAILHUB_UNDO_SECONDS = 60
     before = (lost.digest, lost.revision)
     order_again(lost, bob)
-    verdicts.undo(action_id=lost.pk, person=bob)
+    decide.undo(action_id=lost.pk, person=bob)
 
     page = text_of(reviewer.page(str(lost.pk)))
     assert "It may have been sent already" in page
     assert "the recipients get it twice" in page
     with pytest.raises(Problem) as refused:  # a page from before the loss approves nothing
-        verdicts.approve(
+        decide.approve(
             action_id=lost.pk, person=reviewer.user, digest=before[0], revision=before[1]
         )
     assert refused.value.code == "conflict"

@@ -19,10 +19,11 @@ from django.utils import timezone
 from accounts.models import Mailbox, Membership
 from approvals.core.queue import queue
 from approvals.core.states import Status
+from approvals.gate import void
+from approvals.gate.rules import conditions
 from approvals.models import ApprovalPolicy, Pause, PendingAction, Rest
 from approvals.queues.sweeper import Sweeper
-from approvals.rules import conditions
-from approvals.worker import dispatch, maintenance, void
+from approvals.worker import dispatch, maintenance
 from tests.conftest import Api, Reviewer
 from tests.support.processes.programs import until
 

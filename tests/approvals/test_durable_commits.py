@@ -13,9 +13,9 @@ from psycopg.pq import Trace
 
 from accounts.access import request_log
 from accounts.infra.compiled_sql import make_all
+from approvals.gate import settle
+from approvals.gate.execute import execute
 from approvals.models import PendingAction
-from approvals.worker import settling
-from approvals.worker.execution import execute
 from tests.conftest import HELLO, Api, Reviewer
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.postgres_only]
@@ -101,7 +101,7 @@ def test_steps_make_few_durable_commits(api: Api, reviewer: Reviewer) -> None:
         action = PendingAction.objects.get(pk=action_id)
         with traced() as table["execute and settle"]:
             assert execute(action.pk, worker="test")
-            settling.settle_one(action.pk)
+            settle.settle_one(action.pk)
         action.refresh_from_db()
         assert (action.status, action.settle_at) == ("succeeded", None)
 

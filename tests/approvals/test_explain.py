@@ -12,8 +12,8 @@ from django.utils.html import escape
 
 from accounts.models import Mailbox, User
 from approvals.core.types import Outcome
+from approvals.gate.pauses import switch
 from approvals.models import PendingAction
-from approvals.pauses import switch
 from tests.approvals.kinds import LOST, Script
 from tests.conftest import Api
 from tests.support.people.browser import browser

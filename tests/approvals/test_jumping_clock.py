@@ -11,8 +11,8 @@ from django.utils import timezone
 
 from accounts.models import Mailbox, User
 from approvals import guards
-from approvals.decisions import edits
-from approvals.lifecycle.returns import return_unproven
+from approvals.gate import revise
+from approvals.gate.send_back import return_unproven
 from approvals.models import ApprovalPolicy, PendingAction
 from approvals.worker import maintenance
 from approvals.worker.steady_clock import JUMP_SECONDS, START_SECONDS, STEADY_SECONDS, SteadyClock
@@ -26,7 +26,7 @@ A_DAY = timedelta(days=1)
 
 def edited(api: Api, person: User, send_at: datetime | None) -> PendingAction:
     action = PendingAction.objects.get(pk=api.propose())
-    return edits.edit(
+    return revise.edit(
         action_id=action.pk,
         person=person,
         digest=action.digest,

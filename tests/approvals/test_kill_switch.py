@@ -10,10 +10,10 @@ from django.core.management import CommandError, call_command
 
 from accounts.models import Mailbox, User
 from approvals.core.types import ApprovedAction, PreviewWarning
+from approvals.gate.execute import execute
+from approvals.gate.pauses import switch
 from approvals.models import AuditEvent, Pause, PendingAction
-from approvals.pauses import switch
 from approvals.worker import maintenance
-from approvals.worker.execution import execute
 from tests.approvals.kinds import Script
 from tests.conftest import Api, Reviewer
 from tests.support.servers.memory import MemoryServer

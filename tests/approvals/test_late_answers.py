@@ -8,9 +8,9 @@ from django.db.models.functions import Now
 
 from accounts.models import User
 from approvals.core.types import BEFORE_WIRE, ApprovedAction, Outcome, Proof
-from approvals.decisions import rulings, verdicts
-from approvals.lifecycle.outcomes import record_outcome
-from approvals.lifecycle.reconcile import DESTROYED
+from approvals.gate import decide, rulings
+from approvals.gate.outcome import record_outcome
+from approvals.gate.reconcile import DESTROYED
 from approvals.models import Attempt, AuditEvent, PendingAction
 from tests.approvals.kinds import NOT_NOW, Script
 from tests.approvals.lost_answers import ACCEPTED, lost, order_again, text_of
@@ -29,7 +29,7 @@ def test_late_acceptance_closes_an_action_sent_again(
     settings.MAILHUB_UNDO_SECONDS = 60
     order_again(lost, bob)
     if where == "pending":
-        verdicts.undo(action_id=lost.pk, person=bob)
+        decide.undo(action_id=lost.pk, person=bob)
 
     assert record_outcome(lost.pk, 1, ACCEPTED, evidence="answer")
 

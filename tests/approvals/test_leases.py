@@ -15,11 +15,11 @@ from django.utils import timezone
 
 from accounts.models import User
 from approvals.core.types import BEFORE_WIRE, ApprovedAction, LeaseLost, Outcome
-from approvals.decisions import rulings
-from approvals.lifecycle.outcomes import record_outcome
+from approvals.gate import rulings
+from approvals.gate.execute import execute
+from approvals.gate.outcome import record_outcome
 from approvals.models import Attempt, AuditEvent, PendingAction
 from approvals.worker import maintenance
-from approvals.worker.execution import execute
 from tests.approvals.kinds import LOST, NOT_NOW, Script, handed_over
 from tests.support.servers.memory import MemoryServer
 from tests.support.work import work

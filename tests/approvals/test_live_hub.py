@@ -17,9 +17,9 @@ from django.utils import timezone
 from accounts.models import Mailbox
 from approvals.audit import chain, feed
 from approvals.audit.feed import Feed, last_event
+from approvals.live.events import read_mark, write_mark
+from approvals.live.hub import HUB, Hub, Listener
 from approvals.models import AuditChain, AuditEvent
-from approvals.pages.hub import HUB, Hub, Listener
-from approvals.pages.live import read_mark, write_mark
 from mailhub.asgi import application
 from tests.conformance.served import served
 from tests.conftest import Api, Reviewer

@@ -16,15 +16,15 @@ from accounts.connect.connecting import connect_mailbox, load_access
 from accounts.infra.problems import Problem
 from accounts.infra.transactions import retry_if_rolled_back
 from accounts.models import Mailbox, Membership, Role, User
-from approvals.decisions import verdicts
-from approvals.decisions.locked import lock_action
-from approvals.mailboxes import members
+from approvals.gate import decide
+from approvals.gate.execute import execute
+from approvals.gate.lock import lock_action
+from approvals.gate.pauses import switch
+from approvals.gate.rules import change
+from approvals.gate.rules.change import RULES
 from approvals.models import ApprovalPolicy, PendingAction
-from approvals.pauses import switch
-from approvals.rules import change
-from approvals.rules.change import RULES
+from approvals.pages.mailboxes import members
 from approvals.worker import maintenance
-from approvals.worker.execution import execute
 from tests.conftest import Api
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(300), pytest.mark.both]
@@ -44,7 +44,7 @@ def test_no_two_operations_deadlock(api: Api, alice: User, bob: User, mailbox: M
 
     def approve(person: User) -> None:
         action = newest()
-        verdicts.approve(
+        decide.approve(
             action_id=action.pk, person=person, digest=action.digest, revision=action.revision
         )
 
@@ -77,9 +77,9 @@ def test_no_two_operations_deadlock(api: Api, alice: User, bob: User, mailbox: M
         "propose": lambda: api.propose(subject=f"mail {next(subjects)}"),
         "approve": lambda: approve(bob),
         "approve too": lambda: approve(carol),
-        "reject": lambda: verdicts.reject(action_id=newest().pk, person=bob),
-        "undo": lambda: verdicts.undo(action_id=newest().pk, person=bob),
-        "cancel": lambda: verdicts.cancel(
+        "reject": lambda: decide.reject(action_id=newest().pk, person=bob),
+        "undo": lambda: decide.undo(action_id=newest().pk, person=bob),
+        "cancel": lambda: decide.cancel(
             action_id=newest().pk, caller=Caller(user=bob, surface="web")
         ),
         "carry out": lambda: execute(newest().pk, worker="test"),
@@ -197,7 +197,7 @@ def test_approval_that_waited_is_judged_by_the_present_state(
 
     def approve() -> None:
         try:
-            verdicts.approve(
+            decide.approve(
                 action_id=action.pk, person=bob, digest=action.digest, revision=action.revision
             )
         except Problem as problem:

@@ -14,10 +14,10 @@ from django.utils import timezone
 
 from accounts.infra.problems import Problem
 from accounts.models import Invitation, Mailbox, Membership, Role, User
-from approvals.mailboxes import members
+from approvals.gate.rules.change import RULES, change_rules
+from approvals.gate.rules.policy import policy_of
 from approvals.models import ApprovalPolicy, AuditEvent, PendingAction
-from approvals.rules.change import RULES, change_rules
-from approvals.rules.policy import policy_of
+from approvals.pages.mailboxes import members
 from approvals.worker import maintenance
 from tests.approvals.conftest import approve
 from tests.conftest import Api, Reviewer

@@ -18,13 +18,13 @@ from approvals.core.types import (
     PreviewWarning,
     Response,
 )
-from approvals.decisions import rulings, verdicts
-from approvals.lifecycle import guidance, watches
-from approvals.lifecycle.outcomes import record_outcome
-from approvals.lifecycle.steps import EVENTS
+from approvals.gate import decide, rulings, settle, void, watches
+from approvals.gate.execute import execute
+from approvals.gate.outcome import record_outcome
 from approvals.models import PendingAction, Watch
-from approvals.worker import maintenance, settling, void
-from approvals.worker.execution import execute
+from approvals.reports import guidance
+from approvals.reports.steps import EVENTS
+from approvals.worker import maintenance
 from tests.approvals.conftest import approve
 from tests.approvals.kinds import NOT_NOW, Script, handed_over
 from tests.approvals.revisions import ask_back, edit
@@ -146,7 +146,7 @@ def replace_it(stage: Stage) -> None:
 def undo_it(stage: Stage) -> None:
     set_rules(stage.alice, stage.row.mailbox, undo_seconds=600)
     stage.approve()
-    verdicts.undo(action_id=stage.row.pk, person=stage.alice)
+    decide.undo(action_id=stage.row.pk, person=stage.alice)
 
 
 def accept_late(stage: Stage) -> None:
@@ -180,7 +180,7 @@ def give_up_settling(stage: Stage) -> None:
     stage.send()
     stage.script.after = failing
     PendingAction.objects.update(
-        settle_tries=settling.TRIES - 1, settle_at=timezone.now() - timedelta(seconds=1)
+        settle_tries=settle.TRIES - 1, settle_at=timezone.now() - timedelta(seconds=1)
     )
     maintenance.settle()
 

@@ -12,9 +12,9 @@ import pytest
 
 from accounts.access import request_log
 from accounts.models import RequestRecord
+from approvals.live.hub import Hub, Waiter
 from approvals.models import WebhookDelivery
-from approvals.pages.hub import Hub, Waiter
-from approvals.webhooks import courier, outbox
+from approvals.outbound.webhooks import courier, outbox
 from approvals.worker.background import AT_ONCE, Background
 from tests.approvals.webhook_listener import Listener, httpserver, listener
 from tests.conftest import Api

@@ -13,9 +13,9 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from accounts.models import Mailbox, Membership, Role, User
-from approvals.decisions import verdicts
+from approvals.gate import decide
 from approvals.models import PendingAction
-from approvals.numbers.figures import percentile
+from approvals.pages.numbers.figures import percentile
 from tests.approvals.conftest import approve
 from tests.approvals.revisions import edit
 from tests.conftest import Api, make_api
@@ -48,7 +48,7 @@ def month(api: Api, alice: User, bob: User) -> None:
     edited = wait(api.propose(), hours=2)
     edit(edited, bob, subject="Changed")
     approve(edited, alice)
-    verdicts.reject(action_id=uuid.UUID(wait(api.propose(), hours=3)), person=bob)
+    decide.reject(action_id=uuid.UUID(wait(api.propose(), hours=3)), person=bob)
     PendingAction.objects.filter(pk=api.propose()).update(
         status="expired", finished_at=timezone.now()
     )

@@ -11,11 +11,11 @@ from django.db import connection
 from accounts.access.caller import Caller
 from accounts.models import Mailbox, Membership, User
 from approvals import guards
-from approvals.decisions import verdicts
-from approvals.mailboxes.members import remove_member
+from approvals.gate import decide
+from approvals.gate.pauses import restored, switch
 from approvals.models import AuditChain, Decision, Pause, PendingAction, Revision
 from approvals.models.audit import NO_MAILBOX
-from approvals.pauses import restored, switch
+from approvals.pages.mailboxes.members import remove_member
 from tests.approvals.conftest import approve
 from tests.approvals.test_anchors import cut, cut_chain, head_of
 from tests.approvals.test_restored import home
@@ -59,9 +59,9 @@ def test_approval_that_was_taken_back_lets_nothing_leave(
     action = approved()
     copy, length = columns_of(action), head_of(mailbox).length
     if taken_back == "undone":
-        verdicts.undo(action_id=action.pk, person=alice)
+        decide.undo(action_id=action.pk, person=alice)
     else:
-        verdicts.cancel(action_id=action.pk, caller=Caller(user=alice, surface="web"))
+        decide.cancel(action_id=action.pk, caller=Caller(user=alice, surface="web"))
 
     cut(mailbox, length)
     with guards.lift_guards(connection):

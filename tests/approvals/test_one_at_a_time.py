@@ -12,9 +12,9 @@ from django.utils import timezone
 
 from accounts.models import Mailbox, User
 from approvals.core.types import BEFORE_WIRE, ApprovedAction, Outcome
+from approvals.gate.execute import execute
 from approvals.models import Attempt, PendingAction, Rest
 from approvals.worker import maintenance
-from approvals.worker.execution import execute
 from tests.approvals.conftest import approve
 from tests.approvals.kinds import NOT_NOW, Script
 from tests.conftest import Api, make_api
@@ -92,7 +92,7 @@ def test_end_of_a_send_wakes_up_the_next(
         def notify(self, action_id: object) -> None:
             notified.append(action_id)
 
-    monkeypatch.setattr("approvals.worker.execution.queue", FakeQueue)
+    monkeypatch.setattr("approvals.gate.execute.queue", FakeQueue)
     first, second = approved(), approved(subject="Second")
 
     execute(first.pk, worker="test")

@@ -10,9 +10,9 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.utils import timezone
 
 from accounts.models import Mailbox, Membership, Role, User
-from approvals.decisions import edits
+from approvals.gate import revise
+from approvals.gate.execute import execute
 from approvals.models import Decision, PendingAction, Presence, SavedView
-from approvals.worker.execution import execute
 from tests.approvals.kinds import Script, handed_over
 from tests.approvals.review_pages import seal_of, text_of
 from tests.conftest import Api, Reviewer
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def test_old_form_shows_each_changed_word(api: Api, reviewer: Reviewer, bob: User) -> None:
     action_id = api.propose(body="We come on Thursday.")
     shown = seal_of(action_id)
-    edits.edit(
+    revise.edit(
         action_id=PendingAction.objects.get().pk,
         person=bob,
         **shown,

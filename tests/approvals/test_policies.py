@@ -12,10 +12,10 @@ from django.utils.html import strip_tags
 
 from accounts.models import Mailbox, Membership, Role, User
 from approvals import guards
+from approvals.gate.rules.form import RulesForm
+from approvals.gate.rules.policy import find_blocked, window_of
+from approvals.gate.rules.sentences import hindrances
 from approvals.models import ApprovalPolicy, Attempt, AuditEvent, PendingAction
-from approvals.rules.form import RulesForm
-from approvals.rules.policy import find_blocked, window_of
-from approvals.rules.sentences import hindrances
 from approvals.worker import maintenance
 from tests.approvals.kinds import Script, handed_over
 from tests.approvals.review_pages import text_of

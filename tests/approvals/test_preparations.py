@@ -10,9 +10,9 @@ from django.db.models.functions import Now
 
 from accounts.models import User
 from approvals.core.types import ApprovedAction, LeaseLost, Outcome, PreviewWarning
+from approvals.gate.execute import execute
 from approvals.models import PendingAction, Preparation
 from approvals.worker import maintenance
-from approvals.worker.execution import execute
 from tests.approvals.conftest import approve
 from tests.approvals.kinds import LOST, NOT_NOW, Script
 from tests.support.servers.memory import MemoryServer

@@ -8,7 +8,7 @@ from django.db import DatabaseError, connection, transaction
 from django.utils import timezone
 
 from accounts.models import User
-from approvals.lifecycle import notes
+from approvals.gate import notes
 from approvals.models import AuditEvent, MetadataPair, PendingAction, ProposerNote, Revision
 from approvals.worker import maintenance
 from tests.conftest import HELLO, Api, Reviewer, problem_of

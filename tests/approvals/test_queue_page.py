@@ -10,7 +10,7 @@ from django.db import OperationalError, connection
 from django.test.utils import CaptureQueriesContext
 
 from accounts.models import Mailbox, Membership, Role, User
-from approvals.decisions import verdicts
+from approvals.gate import decide
 from approvals.models import PendingAction
 from tests.approvals.review_pages import filled, seal_of, text_of
 from tests.conftest import Api, Reviewer, make_api, make_mailbox
@@ -115,7 +115,7 @@ def test_chosen_mails_are_approved_in_groups(
     assert forms[0]["kept"] == items([other, risky])
     assert "Each of these has a serious warning" in page
 
-    verdicts.reject(action_id=PendingAction.objects.get(pk=alike[1]).pk, person=reviewer.user)
+    decide.reject(action_id=PendingAction.objects.get(pk=alike[1]).pk, person=reviewer.user)
     done = reviewer.client.post("/bulk/approve/", {**forms[0], **token})
     assert done.status_code == 200
     assert f'value="{items([other])[0]}"' in text_of(done)

@@ -11,10 +11,10 @@ from django.db import InternalError, ProgrammingError, close_old_connections, co
 from django.db.backends.signals import connection_created
 
 from approvals.core.types import ApprovedAction, Outcome
+from approvals.gate.execute import execute
 from approvals.models import PendingAction
 from approvals.queues.workers import carry_out
 from approvals.worker import heartbeats, maintenance
-from approvals.worker.execution import execute
 from tests.approvals.kinds import NOT_NOW, Script
 from tests.conftest import Api
 from tests.support.processes.programs import until

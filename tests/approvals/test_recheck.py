@@ -16,11 +16,12 @@ from accounts.infra.problems import Problem
 from accounts.models import ApiToken, Mailbox, Membership, Role, User
 from approvals import guards
 from approvals.core.types import ApprovedAction, PreviewWarning
-from approvals.decisions import verdicts
+from approvals.gate import decide
+from approvals.gate import execute as execution
+from approvals.gate.claim import take_claim
+from approvals.gate.execute import execute
 from approvals.models import ApprovalPolicy, Attempt, AuditEvent, Decision, PendingAction
-from approvals.worker import execution, maintenance
-from approvals.worker.claim import take_claim
-from approvals.worker.execution import execute
+from approvals.worker import maintenance
 from tests.approvals.conftest import approve
 from tests.approvals.kinds import NOT_NOW, Script
 from tests.conftest import Api, Reviewer
@@ -39,7 +40,7 @@ def moved(approved: ApprovedAction) -> tuple[PreviewWarning, ...]:
 def undo(action_id: str | UUID, person: User) -> None:
     action = PendingAction.objects.get(pk=action_id)
     PendingAction.objects.update(undo_until=timezone.now() + timedelta(minutes=1))
-    verdicts.undo(action_id=action.pk, person=person)
+    decide.undo(action_id=action.pk, person=person)
 
 
 VOID: dict[str, Callable[[], object]] = {
@@ -231,7 +232,7 @@ def test_finding_at_the_approval_is_shown_before_it_counts(
     assert (action.status, action.digest, action.revision) == ("pending", before.digest, 2)
     assert not Decision.objects.exists()
     with pytest.raises(Problem):  # Bob has the earlier page open
-        verdicts.approve(
+        decide.approve(
             action_id=action.pk, person=bob, digest=before.digest, revision=before.revision
         )
 

@@ -12,8 +12,8 @@ from django.db.backends.signals import connection_created
 from django.utils import timezone
 
 from approvals.core.types import ApprovedAction, Outcome
+from approvals.gate.execute import execute
 from approvals.models import PendingAction
-from approvals.worker.execution import execute
 from tests.approvals.kinds import NOT_NOW, Script
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]

@@ -6,7 +6,7 @@ import pytest
 
 from accounts.infra.problems import Problem
 from accounts.models import Mailbox, Membership, Role, User
-from approvals.decisions import verdicts
+from approvals.gate import decide
 from approvals.models import ApprovalPolicy, PendingAction
 from tests.approvals.conftest import approve
 from tests.approvals.revisions import ask_back, edit, review
@@ -101,7 +101,7 @@ def test_decided_proposal_cannot_be_replaced(api: Api, alice: User, ending: str)
     action_id = api.propose()
     match ending:
         case "rejected":
-            verdicts.reject(action_id=PendingAction.objects.get().pk, person=alice)
+            decide.reject(action_id=PendingAction.objects.get().pk, person=alice)
         case "cancelled":
             api.post(f"/actions/{action_id}/cancel")
         case "sent":

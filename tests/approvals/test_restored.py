@@ -21,9 +21,9 @@ from django.test import Client
 from accounts.models import Mailbox
 from approvals import guards
 from approvals.audit import anchors, proof
+from approvals.gate.execute import execute
+from approvals.gate.pauses import journal, restored, switch
 from approvals.models import Attempt, Instance, Pause, PendingAction, Preparation
-from approvals.pauses import journal, restored, switch
-from approvals.worker.execution import execute
 from tests.approvals.kinds import Script
 from tests.approvals.test_anchors import cut, head_of, say
 from tests.support.servers.memory import MemoryServer

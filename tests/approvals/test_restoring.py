@@ -15,12 +15,12 @@ from django.db.models import F
 from accounts.infra.problems import Problem
 from accounts.models import Mailbox, User
 from approvals.audit import proof
-from approvals.decisions import edits, rulings
-from approvals.lifecycle.outcomes import record_outcome
+from approvals.gate import revise, rulings
+from approvals.gate.execute import execute
+from approvals.gate.outcome import record_outcome
+from approvals.gate.pauses import restored
+from approvals.gate.restore import reconcile_after_restore
 from approvals.models import PendingAction
-from approvals.pauses import restored
-from approvals.worker.execution import execute
-from approvals.worker.restore import reconcile_after_restore
 from tests.approvals.kinds import NOT_NOW, Script, handed_over
 from tests.approvals.revisions import ask_back
 from tests.approvals.test_restored import home, lose
@@ -250,7 +250,7 @@ def test_possibly_sent_mail_stays_unchanged(api: Api, reviewer: Reviewer, alice:
     waiting.refresh_from_db()
 
     with pytest.raises(Problem) as refused:
-        edits.edit(
+        revise.edit(
             action_id=waiting.pk,
             person=alice,
             digest=waiting.digest,

@@ -13,8 +13,9 @@ from accounts.access.caller import Caller
 from accounts.infra.problems import Problem
 from accounts.models import Mailbox, Membership, Role, User
 from approvals.core.types import FilesGiven, GivenFile
-from approvals.decisions import edits, rulings, verdicts
-from approvals.decisions.edits import changes_since
+from approvals.gate import decide as verdicts
+from approvals.gate import revise, rulings
+from approvals.gate.revise import changes_since
 from approvals.models import Attempt, AuditEvent, Blob, Decision, PendingAction, Revision
 from tests.approvals.conftest import approve
 from tests.approvals.kinds import Script, handed_over
@@ -174,7 +175,7 @@ def test_files_are_kept_removed_and_added(api: Api, alice: User, server: MemoryS
     ]
     given += [{"name": "b.txt", "type": "text/plain", "content_base64": "d29ybGQ="}]
     action_id = api.propose(attachments=given)
-    fields = edits.edit_fields(PendingAction.objects.get())
+    fields = revise.edit_fields(PendingAction.objects.get())
     held = {file.name: file.sha256 for field in fields for file in field.files}
 
     new = GivenFile(name="c.txt", type="text/plain", content=b"!")
@@ -252,7 +253,7 @@ def test_one_of_four_decisions_at_once_wins(
 
     answers = all_at_once(
         [
-            tried(edits.edit, **person, changes={"subject": "Changed"}),
+            tried(revise.edit, **person, changes={"subject": "Changed"}),
             tried(verdicts.approve, **person),
             tried(verdicts.reject, **person),
             tried(verdicts.cancel, caller=Caller(user=alice, surface="web")),

@@ -11,6 +11,8 @@ from django.utils import timezone
 
 from accounts.models import Mailbox
 from approvals.core.states import Status
+from approvals.gate import void
+from approvals.gate.execute import execute
 from approvals.models import (
     ApprovalPolicy,
     AuditEvent,
@@ -19,8 +21,7 @@ from approvals.models import (
     PendingAction,
     Reminder,
 )
-from approvals.worker import dispatch, maintenance, void
-from approvals.worker.execution import execute
+from approvals.worker import dispatch, maintenance
 from tests.conftest import Api, Reviewer
 from tests.support.plans import Plan, explained
 

@@ -10,9 +10,9 @@ from django.utils import timezone
 
 from accounts.models import User
 from approvals.core.types import ApprovedAction
+from approvals.gate import settle
+from approvals.gate.execute import execute
 from approvals.models import PendingAction
-from approvals.worker import settling
-from approvals.worker.execution import execute
 from tests.approvals.conftest import approve
 from tests.approvals.kinds import Script
 from tests.conftest import Api
@@ -38,10 +38,10 @@ def test_copy_that_takes_long_is_saved_by_one_process(
         called.append(approved.id)
         over = timezone.now() - timedelta(seconds=1)
         PendingAction.objects.filter(pk=sent.pk).update(settle_at=over)
-        settling.settle_one(sent.pk)  # another process, minutes later
+        settle.settle_one(sent.pk)  # another process, minutes later
 
     script.after = slow
-    settling.settle_one(sent.pk)
+    settle.settle_one(sent.pk)
     assert called == [sent.pk]
     sent.refresh_from_db()
     assert (sent.settle_at, sent.settling_until) == (None, None)
@@ -56,8 +56,8 @@ def test_lease_outlasts_the_largest_upload(sent: PendingAction, script: Script) 
         leases.append(until)
 
     script.after = look
-    settling.settle_one(sent.pk)
-    assert leases[0] > timezone.now() + timedelta(seconds=2 * settling.UPLOAD_SECONDS)
+    settle.settle_one(sent.pk)
+    assert leases[0] > timezone.now() + timedelta(seconds=2 * settle.UPLOAD_SECONDS)
 
 
 def test_process_that_was_frozen_saves_no_copy(
@@ -71,10 +71,10 @@ def test_process_that_was_frozen_saves_no_copy(
         return real(clock) + (len(began) > 1) * 3600
 
     monkeypatch.setattr(time, "clock_gettime", frozen)
-    settling.settle_one(sent.pk)
+    settle.settle_one(sent.pk)
     assert server.folder(ADDRESS, "sent") == []
     monkeypatch.undo()
 
     PendingAction.objects.update(settle_at=timezone.now() - timedelta(seconds=1))
-    settling.settle_one(sent.pk)
+    settle.settle_one(sent.pk)
     assert len(server.folder(ADDRESS, "sent")) == 1

@@ -11,10 +11,9 @@ from django.test.utils import CaptureQueriesContext
 
 from accounts.infra.compiled_sql import make_all
 from accounts.models import User
-from approvals.decisions import verdicts
+from approvals.gate import decide, settle
+from approvals.gate.execute import execute
 from approvals.models import PendingAction
-from approvals.worker import settling
-from approvals.worker.execution import execute
 from tests.conftest import Api
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
@@ -35,17 +34,17 @@ def test_few_statements_run_from_approval_to_the_end(api: Api, alice: User) -> N
     )
 
     def approve(action: PendingAction) -> Callable[[], PendingAction]:
-        return lambda: verdicts.approve(
+        return lambda: decide.approve(
             action_id=action.pk, person=alice, digest=action.digest, revision=action.revision
         )
 
     approve(first)()  # fills the caches of the process
     assert execute(first.pk, worker="test")
-    settling.settle_one(first.pk)
+    settle.settle_one(first.pk)
 
     assert asked(approve(second)) <= 16
     assert asked(lambda: execute(second.pk, worker="test")) <= 22
-    assert asked(lambda: settling.settle_one(second.pk)) <= 7
+    assert asked(lambda: settle.settle_one(second.pk)) <= 7
     second.refresh_from_db()
     assert (second.status, second.settle_at) == ("succeeded", None)
 

@@ -14,11 +14,11 @@ from django.utils import timezone
 from accounts.infra.problems import Problem
 from accounts.models import Mailbox, Membership, Role, User
 from approvals.core.types import BEFORE_WIRE, ApprovedAction, Outcome
-from approvals.decisions import rulings, verdicts
-from approvals.lifecycle.backoff import PROBES
+from approvals.gate import decide, rulings
+from approvals.gate.backoff import PROBES
+from approvals.gate.execute import execute
 from approvals.models import Attempt, AuditEvent, PendingAction
 from approvals.worker import maintenance
-from approvals.worker.execution import execute
 from tests.approvals.kinds import Script, handed_over
 from tests.conftest import Reviewer
 from tests.support.concurrently import all_at_once
@@ -232,7 +232,7 @@ def test_ruling_of_not_sent_can_be_undone_like_an_approval(
     work()
     assert server.ledger == []
 
-    assert verdicts.undo(action_id=unknown.pk, person=bob).status == "pending"
+    assert decide.undo(action_id=unknown.pk, person=bob).status == "pending"
 
 
 def test_expired_action_is_not_ordered_again(

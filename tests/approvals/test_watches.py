@@ -8,8 +8,8 @@ import pytest
 from django.utils import timezone
 
 from accounts.models import User
-from approvals.lifecycle.steps import has_news
 from approvals.models import AuditEvent, PendingAction, Watch, WatchedMailbox
+from approvals.reports.steps import has_news
 from approvals.worker import maintenance, watch
 from tests.approvals.conftest import approve
 from tests.approvals.notifications.conftest import Post, post, prove

@@ -13,7 +13,7 @@ from werkzeug import Request, Response
 
 from accounts.models import ApiToken, Mailbox, Membership, User
 from approvals.models import WebhookDelivery
-from approvals.webhooks import courier
+from approvals.outbound.webhooks import courier
 from approvals.worker import maintenance
 from tests.approvals.webhook_listener import Listener, httpserver, hurried, listener, told
 from tests.conftest import Api, Reviewer, make_api

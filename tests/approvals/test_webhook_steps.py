@@ -9,7 +9,7 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from accounts.models import Mailbox, Membership, User
-from approvals.decisions import verdicts
+from approvals.gate import decide
 from approvals.models import PendingAction, WebhookDelivery
 from approvals.worker import maintenance
 from tests.approvals.conftest import approve
@@ -27,7 +27,7 @@ def undo(action: str, person: User) -> None:
     row = PendingAction.objects.get(pk=action)
     set_rules(person, row.mailbox, undo_seconds=600)
     approve(action, person)
-    verdicts.undo(action_id=row.pk, person=person)
+    decide.undo(action_id=row.pk, person=person)
 
 
 STEPS: dict[str, Step] = {

@@ -17,7 +17,7 @@ from werkzeug import Request, Response
 
 from accounts.models import Mailbox, Membership, Role, User
 from approvals.models import WebhookDelivery
-from approvals.webhooks import courier, outbox
+from approvals.outbound.webhooks import courier, outbox
 from tests.approvals.webhook_listener import Listener, httpserver, hurried, listener
 from tests.conftest import Api, make_api
 from tests.support.processes.programs import until

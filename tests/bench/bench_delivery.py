@@ -13,7 +13,7 @@ import pytest
 
 from accounts.models import User
 from approvals.core.states import Status
-from approvals.decisions import verdicts
+from approvals.gate import decide
 from approvals.models import PendingAction
 from tests.approvals.queues.conftest import Site, agent_of
 from tests.bench import floors
@@ -34,7 +34,7 @@ P50_MS, P95_MS, KEPT_MS = 8, 20, 10
 
 
 def approve(action: PendingAction, person: User) -> None:
-    verdicts.approve(
+    decide.approve(
         action_id=action.pk, person=person, digest=action.digest, revision=action.revision
     )
 

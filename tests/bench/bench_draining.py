@@ -17,8 +17,8 @@ import pytest
 
 from accounts.models import User
 from approvals.core.states import Status
+from approvals.gate.execute import execute
 from approvals.models import PendingAction
-from approvals.worker.execution import execute
 from tests.approvals.queues.conftest import Site, agent_of
 from tests.bench import floors
 from tests.bench.bench_delivery import approve

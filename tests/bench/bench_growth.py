@@ -18,7 +18,7 @@ from django.test.utils import CaptureQueriesContext
 
 from accounts.models import User
 from approvals.models import AuditEvent, NotificationCursor
-from approvals.notifications.gather import ONLY
+from approvals.outbound.notifications.gather import ONLY
 from approvals.worker import maintenance
 from tests.bench.goals import Measured, report
 from tests.bench.page import QUICK

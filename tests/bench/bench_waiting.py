@@ -22,7 +22,7 @@ import pytest
 from django.db import connection
 
 from accounts.models import User
-from approvals.decisions import verdicts
+from approvals.gate import decide as verdicts
 from tests.bench.page import write_section
 from tests.bench.served import Web
 from tests.conftest import Api

@@ -17,12 +17,12 @@ from playwright.sync_api import Page
 from accounts.models import ApiToken, Mailbox, Membership, Role, SignInLink, User
 from approvals.core.kinds import get_kind
 from approvals.core.types import BEFORE_WIRE, ApprovedAction, Outcome
-from approvals.decisions import edits, verdicts
-from approvals.discussion import assignments, comments
-from approvals.lifecycle.steps import EVENTS
-from approvals.mailboxes import members
+from approvals.gate import decide, revise
+from approvals.gate.execute import execute
 from approvals.models import PendingAction, ReviewText, Webhook, WebhookDelivery
-from approvals.worker.execution import execute
+from approvals.pages.discussion import assignments, comments
+from approvals.pages.mailboxes import members
+from approvals.reports.steps import EVENTS
 from tests.approvals.conftest import approve
 from tests.approvals.kinds import Script, handed_over
 from tests.browser.presses import (
@@ -274,12 +274,12 @@ def _actions(
     action = {name: PendingAction.objects.get(pk=key) for name, key in ids.items()}
     edited, asked = action["edited"], action["asked back"]
     words = {"subject": "Edited twice", "body": "Other words"}
-    edits.edit(action_id=edited.pk, person=bob, digest=edited.digest, revision=1, changes=words)
-    edits.ask_back(
+    revise.edit(action_id=edited.pk, person=bob, digest=edited.digest, revision=1, changes=words)
+    revise.ask_back(
         action_id=asked.pk, person=bob, digest=asked.digest, revision=1, note="Shorter, please"
     )
-    verdicts.reject(action_id=action["rejected"].pk, person=alice, note="Not like this")
-    verdicts.reject(action_id=action["withdrawn"].pk, person=bob)
+    decide.reject(action_id=action["rejected"].pk, person=alice, note="Not like this")
+    decide.reject(action_id=action["withdrawn"].pk, person=bob)
     PendingAction.objects.filter(pk=action["expired"].pk).update(
         status="expired", finished_at=timezone.now()
     )

@@ -6,7 +6,7 @@ They find forms and fields by name, so that they work in every language.
 from playwright.sync_api import Page
 
 from accounts.models import User
-from approvals.decisions import edits
+from approvals.gate import revise
 from approvals.models import PendingAction
 
 ROUNDS = 250  # of 20 ms
@@ -72,7 +72,7 @@ def wrong_edit(page: Page) -> None:
 
 def stale(page: Page, bob: User) -> None:
     action = PendingAction.objects.get(pk=page.url.split("/")[-2])
-    edits.edit(
+    revise.edit(
         action_id=action.pk,
         person=bob,
         digest=action.digest,

@@ -5,8 +5,8 @@ from playwright.sync_api import Browser, expect
 from pytest_django.live_server_helper import LiveServer
 
 from accounts.models import User
-from approvals.discussion import comments
 from approvals.models import PendingAction
+from approvals.pages.discussion import comments
 from tests.browser.test_every_page import signed_in
 from tests.conftest import Api
 

@@ -10,8 +10,8 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from pytest_django.live_server_helper import LiveServer
 
 from accounts.models import User
+from approvals.gate.execute import execute
 from approvals.models import PendingAction
-from approvals.worker.execution import execute
 from tests.approvals.conftest import approve
 from tests.approvals.kinds import Script, handed_over
 from tests.browser.presses import read

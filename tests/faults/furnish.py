@@ -20,9 +20,9 @@ from accounts.connect.connecting import connect_mailbox  # noqa: E402
 from accounts.models import SCOPES, ApiToken, Mailbox, Membership, Role, SignInLink, User  # noqa: E402
 from accounts.oauth import grants, programs, tokens  # noqa: E402
 from approvals.core.states import Status  # noqa: E402
-from approvals.decisions import rulings, verdicts  # noqa: E402
-from approvals.mailboxes import members  # noqa: E402
+from approvals.gate import decide, rulings  # noqa: E402
 from approvals.models import ApprovalPolicy, PendingAction  # noqa: E402
+from approvals.pages.mailboxes import members  # noqa: E402
 
 
 def furnish(wanted: dict[str, Any]) -> dict[str, Any]:
@@ -105,7 +105,7 @@ def rule(action_ids: list[str]) -> dict[str, int]:
             restored=rulings.mark_of_restore(action),
         )
         if ruled.status == Status.PENDING:
-            verdicts.approve(
+            decide.approve(
                 action_id=ruled.pk, person=bob, digest=ruled.digest, revision=ruled.revision
             )
     return fences

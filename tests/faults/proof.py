@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from approvals.guard_rules import RULES
+from approvals.guards.rules import RULES
 from tests.faults import checker
 from tests.faults.databases import Connection
 from tests.faults.facts import Tables, Traces, Violation

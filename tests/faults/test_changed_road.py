@@ -9,9 +9,9 @@ from django.conf import LazySettings
 from django.utils import timezone
 
 from accounts.models import Mailbox, User
-from approvals.decisions import edits, verdicts
+from approvals.gate import decide, revise, void
 from approvals.models import Attempt, PendingAction
-from approvals.worker import maintenance, void
+from approvals.worker import maintenance
 from tests.conftest import Api, Reviewer
 from tests.faults.graph_road import approve, now_it_is_time, probe, throttled_with_a_draft
 from tests.faults.test_late_orders import carry_out, order_again, slow_order
@@ -80,7 +80,7 @@ def test_draft_that_its_owner_sent_is_not_made_again(
     action.refresh_from_db()
     graph.accept(ADA, draft, "by hand", save=True)
     if edited:
-        edits.edit(
+        revise.edit(
             action_id=action.pk,
             person=alice,
             digest=action.digest,
@@ -91,7 +91,7 @@ def test_draft_that_its_owner_sent_is_not_made_again(
         now_it_is_time()
         maintenance.tidy()
     action.refresh_from_db()
-    verdicts.approve(
+    decide.approve(
         action_id=action.pk, person=alice, digest=action.digest, revision=action.revision
     )
     now_it_is_time()

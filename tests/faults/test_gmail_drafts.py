@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from approvals.lifecycle.backoff import PROBES
+from approvals.gate.backoff import PROBES
 from approvals.models import PendingAction
 from approvals.worker import maintenance
 from tests.conftest import Api, Reviewer

@@ -10,9 +10,9 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
+from approvals.gate.execute import execute
 from approvals.models import Attempt, Blob, Heartbeat, PendingAction, Rest
 from approvals.worker import maintenance
-from approvals.worker.execution import execute
 from tests.conftest import Api, Reviewer
 from tests.faults.gmail_road import (
     CHARLES,

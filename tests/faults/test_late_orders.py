@@ -10,9 +10,9 @@ import pytest
 from django.utils import timezone
 
 from accounts.models import User
-from approvals.decisions import edits, rulings, verdicts
+from approvals.gate import decide, revise, rulings, void
 from approvals.models import Attempt, AuditEvent, PendingAction, Preparation
-from approvals.worker import maintenance, void
+from approvals.worker import maintenance
 from tests.conftest import Api, Reviewer, make_api
 from tests.faults.graph_road import approve, now_it_is_time, probe, throttled_with_a_draft
 from tests.support.people.gmail import connected, gmail
@@ -90,7 +90,7 @@ def test_late_order_sends_no_outdated_wording(
     void.send_back()
     action.refresh_from_db()
     changes = {"subject": "The second wording"}
-    edits.edit(
+    revise.edit(
         action_id=action.pk,
         person=alice,
         digest=action.digest,
@@ -98,7 +98,7 @@ def test_late_order_sends_no_outdated_wording(
         changes=changes,
     )
     action.refresh_from_db()
-    verdicts.approve(
+    decide.approve(
         action_id=action.pk, person=alice, digest=action.digest, revision=action.revision
     )
     now_it_is_time()

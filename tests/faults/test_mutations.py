@@ -62,10 +62,10 @@ def trouble(**changes: object) -> Plan:
 
 
 KILLED_ON_THE_WIRE = trouble(faults=(SLOW_ANSWER,), fault_rate=0.8, blows={"worker killed": 1})
-EXECUTION, READING = "approvals/worker/execution.py", "approvals/lifecycle/load.py"
-BYTES, JOURNAL = "approvals/blobs.py", "approvals/pauses/journal.py"
+EXECUTION, READING = "approvals/gate/execute.py", "approvals/gate/load.py"
+BYTES, JOURNAL = "approvals/gate/blobs.py", "approvals/gate/pauses/journal.py"
 ON_DISK: tuple[QueueKind, ...] = ("database", "rq", "celery")
-CLAIM, CONDITIONS = "approvals/worker/claim.py", "approvals/rules/conditions.py"
+CLAIM, CONDITIONS = "approvals/gate/claim.py", "approvals/gate/rules/conditions.py"
 CONNECTING = "accounts/connect/connecting.py"
 OF_MAILBOX = 'Q(generation=OuterRef("mailbox_generation"))'
 
@@ -139,7 +139,7 @@ MUTATIONS = {
     "unknown leads back to approved": Mutation(
         edits=(
             (
-                "approvals/lifecycle/backoff.py",
+                "approvals/gate/backoff.py",
                 "return Next(status=Status.UNKNOWN,",
                 "return Next(status=Status.APPROVED,",
             ),
@@ -150,7 +150,7 @@ MUTATIONS = {
     "unknown leads back to approved, on SQLite": Mutation(
         edits=(
             (
-                "approvals/lifecycle/backoff.py",
+                "approvals/gate/backoff.py",
                 "return Next(status=Status.UNKNOWN,",
                 "return Next(status=Status.APPROVED,",
             ),
@@ -176,7 +176,7 @@ MUTATIONS = {
         finds=frozenset({"other_bytes_than_stored"}),
     ),
     "one person is always enough": Mutation(
-        edits=(("approvals/decisions/verdicts.py", "if given >= needed:", "if given >= 1:"),),
+        edits=(("approvals/gate/decide.py", "if given >= needed:", "if given >= 1:"),),
         plan=trouble(),
         finds=frozenset({"database_refused"}),
     ),
@@ -286,7 +286,7 @@ DOUBTS, LATE = "tests/approvals/test_doubts.py", "tests/faults/test_late_orders.
 MOMENTS = {
     "a late accepted closes nothing": Moment(
         edit=(
-            "approvals/lifecycle/outcomes.py",
+            "approvals/gate/outcome.py",
             "return accepted and action.status in OPEN and",
             "return False and",
         ),
@@ -304,7 +304,7 @@ MOMENTS = {
     ),
     "only a word, and no longer said": Moment(
         edit=(
-            "approvals/lifecycle/reconcile.py",
+            "approvals/gate/reconcile.py",
             'Q(phase=Attempt.Phase.WIRE_STARTED, proof="")',
             'Q(phase=Attempt.Phase.WIRE_STARTED, proof="") & ~Q(evidence="person")',
         ),
@@ -312,7 +312,7 @@ MOMENTS = {
         chosen="may_have_been_sent_in",
     ),
     "a ruling is about any attempt": Moment(
-        edit=("approvals/decisions/rulings.py", "if action.fence != fence:", "if False:"),
+        edit=("approvals/gate/rulings.py", "if action.fence != fence:", "if False:"),
         tests=DOUBTS,
         chosen="ruling_about_an_earlier",
     ),
@@ -358,7 +358,7 @@ MOMENTS = {
     ),
     "the database lets an author approve": Moment(
         edit=(
-            "approvals/guard_rules.py",
+            "approvals/guards/rules.py",
             "(NOT rules.self_approval OR rules.approvals_needed > 1)",
             "1 = 0",
         ),
@@ -368,7 +368,7 @@ MOMENTS = {
 }
 
 WITHOUT_FENCE: Edit = (
-    "approvals/lifecycle/outcomes.py",
+    "approvals/gate/outcome.py",
     "if action.fence != fence or action.status not in",
     "if action.status not in",
 )

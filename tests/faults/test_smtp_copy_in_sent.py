@@ -6,10 +6,11 @@ import pytest
 from django.utils import timezone
 
 from accounts.models import Mailbox
-from approvals.lifecycle.backoff import retry_wait
-from approvals.lifecycle.steps import event_of
+from approvals.gate import settle
+from approvals.gate.backoff import retry_wait
 from approvals.models import AuditEvent, PendingAction
-from approvals.worker import maintenance, settling
+from approvals.reports.steps import event_of
+from approvals.worker import maintenance
 from tests.conftest import Api, Reviewer
 from tests.faults.conftest import World
 from tests.faults.smtp_road import (
@@ -61,7 +62,7 @@ def test_copy_that_fails_for_a_day_is_given_up_and_reported(
     assert PendingAction.objects.get().settle_tries == before
 
     Mailbox.objects.update(status=Mailbox.Status.ACTIVE)
-    PendingAction.objects.update(settle_tries=settling.TRIES - 2)
+    PendingAction.objects.update(settle_tries=settle.TRIES - 2)
     maintenance.settle()
     action = api.get(f"/actions/{approved}").json()
     assert "unsettled_at" not in action
@@ -71,7 +72,7 @@ def test_copy_that_fails_for_a_day_is_given_up_and_reported(
     assert (action["state"], "unsettled_at" in action) == ("succeeded", True)
     assert PendingAction.objects.get().settle_at is None
     assert event_of(AuditEvent.objects.get(event="settling_given_up")) == "action.unsettled"
-    waits = [max(retry_wait(tries), timedelta(minutes=1)) for tries in range(1, settling.TRIES)]
+    waits = [max(retry_wait(tries), timedelta(minutes=1)) for tries in range(1, settle.TRIES)]
     assert sum(waits, timedelta()) > timedelta(days=1)
 
 

@@ -13,7 +13,7 @@ import pytest
 from django.utils import timezone
 
 from accounts.models import Mailbox
-from approvals.lifecycle.backoff import PROBES
+from approvals.gate.backoff import PROBES
 from approvals.models import Attempt, AuditEvent, PendingAction, Rest
 from approvals.worker import maintenance
 from tests.conftest import Api, Reviewer

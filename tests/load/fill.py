@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from accounts.models import Mailbox, User
 from approvals import guards
-from approvals.pauses import restored
+from approvals.gate.pauses import restored
 from tests.load import actions
 from tests.load.actions import Chains, Content
 from tests.load.people import domain_of, write_mailboxes

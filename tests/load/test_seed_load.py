@@ -10,9 +10,9 @@ from django.db.models.functions import Now
 from accounts.models import Mailbox, User
 from approvals.audit.proof import verify
 from approvals.core.states import Status
+from approvals.gate.execute import execute
+from approvals.gate.pauses import switch
 from approvals.models import PendingAction
-from approvals.pauses import switch
-from approvals.worker.execution import execute
 from tests.conftest import Reviewer
 
 pytestmark = pytest.mark.django_db(transaction=True)

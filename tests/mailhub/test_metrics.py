@@ -14,11 +14,11 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from accounts.models import Mailbox
 from approvals.core import queue
+from approvals.gate.execute import execute
+from approvals.gate.pauses import restored, switch
 from approvals.models import Heartbeat, PendingAction, Preparation
-from approvals.pauses import restored, switch
 from approvals.queues import metrics
 from approvals.worker import heartbeats
-from approvals.worker.execution import execute
 from tests.approvals.conftest import approve, script
 from tests.approvals.kinds import Script
 from tests.conftest import Api, Reviewer

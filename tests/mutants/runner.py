@@ -34,7 +34,7 @@ NOT_COPIED = shutil.ignore_patterns(
 # A migration installs the guards of the database, so the shared database has the unchanged ones.
 IN_THE_DATABASE = (
     "accounts/migrations/0016_names_of_tokens.py",
-    "approvals/guard_rules.py",
+    "approvals/guards/rules.py",
     "approvals/guards.py",
 )
 

@@ -11,11 +11,11 @@ from django.utils import timezone
 from accounts.access.caller import Caller
 from accounts.access.roles import mailboxes
 from accounts.models import Mailbox, Membership, Role, User
-from approvals.discussion import assignments
-from approvals.mailboxes import members
+from approvals.gate.rules.approvers import find_approvers, find_with_role
 from approvals.models import AuditEvent, PendingAction
-from approvals.notifications.messages import count_waiting
-from approvals.rules.approvers import find_approvers, find_with_role
+from approvals.outbound.notifications.messages import count_waiting
+from approvals.pages.discussion import assignments
+from approvals.pages.mailboxes import members
 from approvals.worker import maintenance
 from tests.conftest import Api
 from tests.security.people import decide, state_of
@@ -178,6 +178,6 @@ def test_every_right_is_read_through_the_current_members() -> None:
     assert found == {
         "accounts/admin.py",
         "accounts/models/mailboxes.py",
-        "approvals/mailboxes/mailbox_views.py",
-        "approvals/mailboxes/members.py",
+        "approvals/pages/mailboxes/mailbox_views.py",
+        "approvals/pages/mailboxes/members.py",
     }

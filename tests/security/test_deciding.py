@@ -12,8 +12,8 @@ from accounts.infra.problems import Problem
 from accounts.models import ApiToken, Mailbox, Membership, Role, User
 from approvals import guards
 from approvals.core.types import ApprovedAction, PreviewWarning
-from approvals.decisions import edits, verdicts
-from approvals.decisions.records import record_decision
+from approvals.gate import decide, revise
+from approvals.gate.records import record_decision
 from approvals.models import ApprovalPolicy, Decision, PendingAction
 from tests.approvals.conftest import approve, script
 from tests.approvals.kinds import Script
@@ -59,7 +59,7 @@ def test_other_token_of_the_proposer_cancels_nothing(
     action_id = api.propose()
     make_api(alice, mailbox, name="another")
     with pytest.raises(Problem) as refused:
-        verdicts.cancel(action_id=PendingAction.objects.get().pk, caller=token_of(alice, "another"))
+        decide.cancel(action_id=PendingAction.objects.get().pk, caller=token_of(alice, "another"))
     assert refused.value.code == "not_found"
     assert api.get(f"/actions/{action_id}").json()["state"] == "pending"
 
@@ -68,7 +68,7 @@ def test_token_of_an_approver_cancels_nothing(api: Api, bob: User, mailbox: Mail
     api.propose()
     make_api(bob, mailbox, name="bobs")
     with pytest.raises(Problem) as refused:
-        verdicts.cancel(action_id=PendingAction.objects.get().pk, caller=token_of(bob, "bobs"))
+        decide.cancel(action_id=PendingAction.objects.get().pk, caller=token_of(bob, "bobs"))
     assert refused.value.code == "not_found"
     assert PendingAction.objects.get().status == "pending"
 
@@ -117,7 +117,7 @@ def test_finding_about_an_earlier_revision_is_not_shown(
     shown = PendingAction.objects.get()
 
     def edited_meanwhile(approved: ApprovedAction) -> tuple[PreviewWarning, ...]:
-        edits.edit(
+        revise.edit(
             action_id=approved.id,
             person=bob,
             digest=shown.digest,
@@ -140,7 +140,7 @@ def test_approval_names_digest_and_revision(api: Api, alice: User) -> None:
     action = PendingAction.objects.get()
     for digest, revision in ((action.digest, 2), ("0" * 64, 1)):
         with pytest.raises(Problem):
-            verdicts.approve(action_id=action.pk, person=alice, digest=digest, revision=revision)
+            decide.approve(action_id=action.pk, person=alice, digest=digest, revision=revision)
     assert not Decision.objects.exists()
 
 
@@ -214,7 +214,7 @@ def test_edit_of_an_outdated_page_is_refused(api: Api, alice: User, bob: User) -
     edit(action_id, bob, subject="Changed")
 
     with pytest.raises(Problem) as refused:
-        edits.edit(
+        revise.edit(
             action_id=shown.pk,
             person=alice,
             digest=shown.digest,

@@ -18,7 +18,7 @@ from django.utils import timezone
 from pytest_httpserver import HTTPServer
 
 from accounts.models import SCOPES, STAFF_SCOPES, ApiToken, Mailbox, Membership, Role, User
-from approvals.webhooks import courier, outbox
+from approvals.outbound.webhooks import courier, outbox
 from tests.approvals.webhook_listener import httpserver, told
 from tests.conftest import Api, Reviewer, make_mailbox
 from tests.support.people.browser import browser

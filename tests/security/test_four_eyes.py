@@ -9,12 +9,12 @@ from django.utils import timezone
 
 from accounts.models import Mailbox, Role, User
 from approvals import guards
-from approvals.decisions.records import record_decision
-from approvals.decisions.rights import PROPOSED_IT, WROTE_IT, refusal_to_approve
+from approvals.gate.records import record_decision
+from approvals.gate.rights import PROPOSED_IT, WROTE_IT, refusal_to_approve
+from approvals.gate.rules.approvers import find_approvers
+from approvals.gate.rules.policy import policy_of
+from approvals.gate.rules.quorum import number_that_counts
 from approvals.models import ApprovalPolicy, Author, Decision, PendingAction, Revision
-from approvals.rules.approvers import find_approvers
-from approvals.rules.policy import policy_of
-from approvals.rules.quorum import number_that_counts
 from tests.approvals.guarded import refused
 from tests.conftest import make_api
 from tests.security.people import decide, member

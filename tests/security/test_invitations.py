@@ -11,8 +11,8 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 
 from accounts.models import Invitation, Mailbox, Membership, QuotaUse, Role, User
-from approvals.mailboxes import members
 from approvals.models import AuditEvent
+from approvals.pages.mailboxes import members
 from tests.accounts.test_own_mail import link_in, the_mail
 from tests.accounts.test_own_mail import smtp as own_mail
 from tests.accounts.test_sign_in import PASSWORD, signed_in

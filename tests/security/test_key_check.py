@@ -8,7 +8,7 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 
 from accounts.models import User
-from approvals import key_check
+from approvals.audit import key_check
 from approvals.models import KeyCheck, PendingAction
 from approvals.worker import heartbeats
 from tests.conftest import Api

@@ -15,10 +15,10 @@ from accounts.infra.problems import Problem
 from accounts.models import ApiToken, Mailbox, User
 from approvals import guards
 from approvals.core.types import Preview, Proposal, Target
-from approvals.lifecycle import proposals
-from approvals.lifecycle.proposals import replaceable
+from approvals.gate import propose
+from approvals.gate.execute import execute
+from approvals.gate.propose import replaceable
 from approvals.models import ApprovalPolicy, IdempotencyRecord, PendingAction
-from approvals.worker.execution import execute
 from tests.approvals.conftest import approve, approved, script
 from tests.approvals.kinds import Script, handed_over
 from tests.conftest import HELLO, Api
@@ -48,7 +48,7 @@ def test_key_belongs_to_one_tool(api: Api, alice: User, mailbox: Mailbox) -> Non
     found = IdempotencyRecord.objects.get()
     for tool, action in (("send_email", found.action), ("reply_email", None)):
         assert (
-            proposals.replay(
+            propose.replay(
                 caller=agent(alice),
                 mailbox=mailbox,
                 tool=tool,
@@ -101,11 +101,11 @@ def test_replacement_repeated_after_a_race_is_answered(
         "key": "k2",
         "request_digest": "1" * 64,
     }
-    made, _ = proposals.propose(**asked, proposal=PROPOSAL, replaces=first)  # type: ignore[arg-type]
+    made, _ = propose.propose(**asked, proposal=PROPOSAL, replaces=first)  # type: ignore[arg-type]
     again = replace(PROPOSAL, message_id="<two@lovelace.example>")
-    assert proposals.propose(**asked, proposal=again, replaces=first) == (made, True)  # type: ignore[arg-type]
+    assert propose.propose(**asked, proposal=again, replaces=first) == (made, True)  # type: ignore[arg-type]
     with pytest.raises(Problem):
-        proposals.propose(**{**asked, "key": "k3"}, proposal=again, replaces=first)  # type: ignore[arg-type]
+        propose.propose(**{**asked, "key": "k3"}, proposal=again, replaces=first)  # type: ignore[arg-type]
 
 
 def test_rules_are_judged_where_a_proposal_is_stored(
@@ -113,7 +113,7 @@ def test_rules_are_judged_where_a_proposal_is_stored(
 ) -> None:
     ApprovalPolicy.objects.create(mailbox=mailbox, refused=["northwind.example"])
     with pytest.raises(Problem) as refused:
-        proposals.propose(
+        propose.propose(
             caller=agent(alice),
             mailbox=mailbox,
             tool="send_email",

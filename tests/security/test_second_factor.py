@@ -11,8 +11,8 @@ from django.utils import timezone
 
 from accounts.models import Mailbox, Membership, User
 from accounts.people.second_factor import FactorMissing
+from approvals.gate.pauses import switch
 from approvals.models import PendingAction
-from approvals.pauses import switch
 from tests.approvals.conftest import approve, approved, script
 from tests.approvals.lost_answers import lost, order_again
 from tests.conftest import Api, Reviewer

@@ -15,9 +15,9 @@ from accounts.models import ApiToken, Mailbox, Membership, Role, User
 from accounts.oauth import grants
 from approvals import guards
 from approvals.core.signatures import sign_decision
-from approvals.decisions import rulings, verdicts
+from approvals.gate import decide, rulings
+from approvals.gate.rotation import SAID
 from approvals.models import ApprovalPolicy, AuditEvent, Decision, PendingAction
-from approvals.rotation import SAID
 from approvals.worker import maintenance
 from tests.approvals.conftest import approve, script
 from tests.approvals.guarded import refused
@@ -51,7 +51,7 @@ def return_from_worker(action_id: str, alice: User) -> None:
 def undo(action_id: str, alice: User) -> None:
     action = approve(action_id, alice)
     PendingAction.objects.update(undo_until=timezone.now() + timedelta(minutes=1))
-    verdicts.undo(action_id=action.pk, person=alice)
+    decide.undo(action_id=action.pk, person=alice)
 
 
 # An event while Bob has the page open, and the words with which the page then says it.

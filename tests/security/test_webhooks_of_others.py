@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from accounts.models import User
 from approvals.models import Webhook, WebhookDelivery
-from approvals.webhooks import outbox
+from approvals.outbound.webhooks import outbox
 from tests.approvals.webhook_listener import Listener, httpserver, listener, told
 from tests.conftest import Api
 from tests.support.people.browser import browser

@@ -10,7 +10,7 @@ from accounts.access.caller import Caller
 from accounts.models import ApiToken, Mailbox, User
 from accounts.oauth import grants
 from approvals import guards
-from approvals.decisions import edits
+from approvals.gate import revise
 from approvals.models import AuditEvent, Blob, PendingAction, Revision
 from tests.approvals.conftest import script
 from tests.approvals.kinds import Script, handed_over
@@ -65,7 +65,7 @@ def test_bulk_approval_needs_the_present_revision_open(
     action_id = api.propose()
     reviewer.look(action_id)
     action = PendingAction.objects.get(pk=action_id)
-    edits.edit(
+    revise.edit(
         action_id=action.pk,
         person=bob,
         digest=action.digest,

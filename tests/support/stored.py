@@ -7,7 +7,7 @@ from uuid import uuid4
 from accounts.access.caller import Caller
 from accounts.models import Mailbox
 from approvals.core.types import Preview, Proposal, Target
-from approvals.lifecycle import proposals
+from approvals.gate import propose
 from approvals.models import PendingAction
 
 MIRA = "mira@northwind.example"
@@ -54,7 +54,7 @@ def store_mail(caller: Caller, mailbox: Mailbox, **members: Any) -> PendingActio
         message_id=message_id,
         blobs=(source,),
     )
-    action, _ = proposals.propose(
+    action, _ = propose.propose(
         caller=caller,
         mailbox=mailbox,
         tool="send_email",

@@ -1,7 +1,7 @@
 """A worker's work, in the process of the test."""
 
+from approvals.gate.execute import execute
 from approvals.worker import maintenance
-from approvals.worker.execution import execute
 
 
 def work() -> None:

@@ -5,7 +5,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from accounts.models import Mailbox, User
-from approvals.pauses import switch
+from approvals.gate.pauses import switch
 from tests.conftest import make_api, make_mailbox
 from tests.support.servers.memory import MemoryServer
 

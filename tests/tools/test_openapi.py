@@ -11,7 +11,7 @@ from django.test import Client
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from accounts.infra.problems import STATUS
-from approvals.lifecycle.steps import EVENTS
+from approvals.reports.steps import EVENTS
 from tests.support.documented import check_message, strict_validator
 from tools.catalog.entries import TOOLS
 from tools.surfaces.openapi.document import build_document

@@ -14,10 +14,10 @@ from accounts.access.caller import Caller
 from accounts.infra.compiled_sql import database_now
 from accounts.models import Mailbox, User
 from approvals.core.digest import digest_of
-from approvals.decisions import verdicts
-from approvals.decisions.locked import lock_action
+from approvals.gate import decide
+from approvals.gate.lock import lock_action
+from approvals.gate.rules.policy import policy_of
 from approvals.models import PendingAction
-from approvals.rules.policy import policy_of
 from tests.conftest import Reviewer
 from tests.support.servers.memory import MemoryServer
 from tests.support.stored import store_mail
@@ -124,7 +124,7 @@ def test_approved_mail_of_a_newer_version_waits_with_the_reason(
     action = store_mail(Caller(user=alice, surface="web"), mailbox, version=2)
     # A process of the newer version, which can read it, takes the approval.
     with transaction.atomic():
-        verdicts.count_approval(
+        decide.count_approval(
             lock_action(action.pk),
             alice,
             policy_of(mailbox),

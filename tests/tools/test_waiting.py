@@ -11,8 +11,8 @@ import httpx2
 import pytest
 
 from accounts.models import ApiToken, Mailbox, User
+from approvals.live.hub import HUB
 from approvals.models import AuditEvent
-from approvals.pages.hub import HUB
 from mailhub.asgi import application
 from tests.approvals.revisions import ask_back
 from tests.conformance.served import Door, served

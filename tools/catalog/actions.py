@@ -6,28 +6,28 @@ from accounts.access import roles
 from accounts.access.caller import Caller
 from accounts.infra.problems import not_found
 from accounts.models import Role
-from approvals.decisions import verdicts
-from approvals.lifecycle import notes, queries, reports
+from approvals.gate import decide, find, notes
+from approvals.reports import report
 from tools.schemas import ActionParameters, ListActions
 
 
 def get_action(caller: Caller, parameters: ActionParameters) -> dict[str, Any]:
-    action = queries.find(queries.of_caller(caller), parameters.action_id)
+    action = find.find(find.of_caller(caller), parameters.action_id)
     if action is None:
         raise not_found("The action does not exist, or you may not see it.")
-    return reports.report(action, caller)
+    return report.report(action, caller)
 
 
 def cancel_action(caller: Caller, parameters: ActionParameters) -> dict[str, Any]:
-    action = queries.find(queries.of_caller(caller), parameters.action_id)
+    action = find.find(find.of_caller(caller), parameters.action_id)
     if action is None:
         raise not_found("The action does not exist, or you may not see it.")
-    return reports.report(verdicts.cancel(action_id=action.pk, caller=caller), caller)
+    return report.report(decide.cancel(action_id=action.pk, caller=caller), caller)
 
 
 def list_actions(caller: Caller, parameters: ListActions) -> dict[str, Any]:
     """Return actions, newest first, in pages that do not move while new actions arrive."""
-    actions = queries.of_caller(caller)
+    actions = find.of_caller(caller)
     if parameters.mailbox is not None:
         actions = actions.filter(
             mailbox=roles.get_mailbox(caller, parameters.mailbox, need=Role.VIEWER)
@@ -35,14 +35,14 @@ def list_actions(caller: Caller, parameters: ListActions) -> dict[str, Any]:
     if parameters.state is not None:
         actions = actions.filter(status=parameters.state)
     if parameters.answered is not None:
-        actions = queries.with_answer(actions, parameters.answered)
+        actions = find.with_answer(actions, parameters.answered)
     actions = notes.with_metadata(actions, parameters.metadata or {})
-    page, next_cursor = queries.page(
+    page, next_cursor = find.page(
         actions, cursor=parameters.cursor, limit=parameters.limit, newest_first=True
     )
-    reads = caller.may(reports.READ)
+    reads = caller.may(report.READ)
     result: dict[str, Any] = {
-        "items": [queries.describe_action(action, reads=reads) for action in page]
+        "items": [find.describe_action(action, reads=reads) for action in page]
     }
     if next_cursor:
         result["next_cursor"] = next_cursor

@@ -18,8 +18,8 @@ from accounts.infra.texts import translatable
 from accounts.models import Mailbox, Role
 from approvals.core.digest import digest_of
 from approvals.core.types import Preview, PreviewWarning, Proposal, Target
-from approvals.lifecycle import proposals
-from approvals.webhooks.subscriptions import refuse_callback
+from approvals.gate import propose as proposals
+from approvals.outbound.webhooks.subscriptions import refuse_callback
 from tools.m365 import runs
 from tools.m365.classify import (
     Command,

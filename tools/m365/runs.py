@@ -12,7 +12,7 @@ from django.db.models.functions import Now
 
 from accounts.access.caller import Caller
 from accounts.models import User
-from approvals.lifecycle import queries
+from approvals.gate import find
 from tools.models import CommandRun
 
 log = structlog.get_logger(__name__)
@@ -71,7 +71,7 @@ def visible_to(person: User) -> QuerySet[CommandRun]:
     runs = CommandRun.objects.select_related("user")
     if person.is_staff:
         return runs
-    return runs.filter(Q(user=person) | Q(action_id__in=queries.visible_to(person).values("pk")))
+    return runs.filter(Q(user=person) | Q(action_id__in=find.visible_to(person).values("pk")))
 
 
 def purge() -> None:

@@ -16,7 +16,7 @@ from django.conf import settings
 from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
-from approvals.lifecycle.queries import values_in_open_actions
+from approvals.gate.find import values_in_open_actions
 from tools.models import Draft, MessageHandle
 
 HANDLE_BYTES = 12  # 16 characters

@@ -9,7 +9,7 @@ from accounts.access.caller import Caller
 from accounts.infra.problems import Problem
 from accounts.infra.texts import translatable
 from accounts.models import Mailbox
-from approvals.pauses.switch import pauses_of
+from approvals.gate.pauses.switch import pauses_of
 from tools.mail.message.compose import MAX_TOTAL_BYTES
 from tools.mail.message.extract import CannotExtract, text_from
 from tools.mail.message.markup import page_for_reader

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 from accounts.access.caller import Caller
 from accounts.infra.problems import not_found
 from approvals.core.states import Status
-from approvals.lifecycle import queries
-from approvals.lifecycle.queries import warnings_of
-from approvals.lifecycle.reports import READ, report
+from approvals.gate import find
+from approvals.gate.find import warnings_of
+from approvals.reports.report import READ, report
 
 if TYPE_CHECKING:
     from approvals.models import PendingAction
@@ -49,7 +49,7 @@ class Proposed:
 
 def find_proposed(caller: Caller, action_id: str, *, replayed: bool) -> Proposed:
     """Return the answer about an action of this caller; raise `not_found` if it is gone."""
-    action = queries.find(queries.of_caller(caller), action_id)
+    action = find.find(find.of_caller(caller), action_id)
     if action is None:
         raise not_found("The action does not exist, or you may not see it.")
     return build_proposed(action, caller, replayed=replayed)

@@ -17,7 +17,7 @@ from accounts.infra.problems import Problem
 from accounts.infra.texts import translatable
 from accounts.models import Mailbox
 from approvals.audit import chain as audit
-from approvals.lifecycle.reports import READ
+from approvals.reports.report import READ
 from tools.mail.message import lenient
 from tools.mail.message.compose import (
     MESSAGE_ID,

@@ -31,7 +31,7 @@ from approvals.core.types import (
     Rendered,
     Target,
 )
-from approvals.lifecycle import proposals
+from approvals.gate import propose as proposals
 from tools.mail.message import lenient
 from tools.mail.message.compose import OutgoingMessage, add_date
 from tools.mail.message.hidden import as_parts

@@ -19,8 +19,8 @@ from approvals.core.types import (
     Arrivals,
     Changes,
     EditField,
-    NotYet,
     FollowUp,
+    NotYet,
     Outcome,
     PreviewWarning,
     Proof,
@@ -30,8 +30,8 @@ from approvals.core.types import (
     Revisable,
     Verdict,
 )
-from approvals.lifecycle.reconcile import DESTROYED, doubtful_attempts
-from approvals.lifecycle.revisions import find_told_codes
+from approvals.gate.reconcile import DESTROYED, doubtful_attempts
+from approvals.gate.revisions import find_told_codes
 from tools.mail.message.compose import add_date
 from tools.mail.message.markup import compare_texts
 from tools.models import Draft, DraftInTransit

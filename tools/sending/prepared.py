@@ -3,7 +3,7 @@
 from accounts.infra.problems import Problem
 from accounts.infra.texts import translatable
 from accounts.models import Mailbox
-from approvals.worker.preparation import notes_of
+from approvals.gate.preparation import notes_of
 from tools.providers.base import MailProvider, StoredDraft
 from tools.providers.notes import DraftNotes
 

@@ -15,9 +15,9 @@ from accounts.infra.texts import translatable
 from accounts.models import Mailbox
 from approvals.core.digest import digest_of
 from approvals.core.types import Proposal
-from approvals.lifecycle import proposals
-from approvals.lifecycle.standing import Standing, read_standing
-from approvals.rules.policy import refusal_by_lists
+from approvals.gate import propose as proposals
+from approvals.gate.rules.policy import refusal_by_lists
+from approvals.gate.standing import Standing, read_standing
 from tools.mail.message.compose import (
     OutgoingMessage,
     Request,

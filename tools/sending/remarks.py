@@ -2,7 +2,7 @@
 
 from accounts.access.caller import Caller
 from approvals.core.types import Remarks
-from approvals.webhooks.subscriptions import refuse_callback
+from approvals.outbound.webhooks.subscriptions import refuse_callback
 from tools.schemas import RemarkParameters
 
 

@@ -22,7 +22,7 @@ from approvals.core.types import (
     Proposal,
     Revisable,
 )
-from approvals.rules.policy import policy_of
+from approvals.gate.rules.policy import policy_of
 from tools.mail.message.compose import (
     MAX_TOTAL_BYTES,
     Attachment,

@@ -23,8 +23,7 @@ from accounts.access.roles import get_mailbox
 from accounts.access.signed_in import AuthenticatedRequest, signed_in_page
 from accounts.infra.problems import Problem
 from accounts.models import Role
-from approvals.decisions import seen
-from approvals.lifecycle import queries
+from approvals.gate import find, seen
 from approvals.pages import listing
 from tools.mail.message import pictures
 from tools.mail.message.compose import Attachment, attachments_in
@@ -190,7 +189,7 @@ def _preview(file: Attachment) -> dict[str, Any]:
 
 def _find_action(request: AuthenticatedRequest, action_id: UUID) -> Any:
     """Raise Http404 if this person may not see the action."""
-    action = queries.find(queries.visible_to(request.user), action_id)
+    action = find.find(find.visible_to(request.user), action_id)
     if action is None:
         raise Http404
     return action
@@ -202,7 +201,7 @@ def _find(request: AuthenticatedRequest, action_id: UUID, sha256: str) -> tuple[
     payload = action.current.payload if action.kind in SORTS else None
     if payload:
         with suppress(KeyError):
-            source = queries.blob_of(action, MailPayload.from_json(payload).source_sha256)
+            source = find.blob_of(action, MailPayload.from_json(payload).source_sha256)
             for file in attachments_in(source):
                 if file.sha256 == sha256:
                     return action, file

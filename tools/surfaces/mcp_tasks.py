@@ -18,8 +18,8 @@ from mcp.types import HEADER_MISMATCH, MISSING_REQUIRED_CLIENT_CAPABILITY
 from accounts.access.caller import Caller
 from accounts.infra.problems import Problem
 from approvals.core.states import Status
-from approvals.decisions import seen
-from approvals.lifecycle.steps import Step, steps_of
+from approvals.gate import seen
+from approvals.reports.steps import Step, steps_of
 from tools.catalog.calls import call_tool
 
 EXTENSION = "io.modelcontextprotocol/tasks"

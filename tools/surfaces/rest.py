@@ -28,8 +28,8 @@ from accounts.access.keyed_calls import key_in
 from accounts.access.rate_limits import count_upload
 from accounts.infra.json_bodies import read_json
 from accounts.infra.problems import Problem
-from approvals.api import answer_once
-from approvals.api import router as gate
+from approvals.outbound.webhooks.api import answer_once
+from approvals.outbound.webhooks.api import router as gate
 from tools.catalog.calls import Answer, call_tool, tools_for
 from tools.catalog.entries import TOOLS, Tool
 from tools.mail.text.addresses import file_name

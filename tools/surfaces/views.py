@@ -26,7 +26,7 @@ from accounts.access.signed_in import (
 from accounts.infra.problems import Problem
 from accounts.infra.time_zones import get_zone
 from accounts.models import Mailbox, Role
-from approvals.lifecycle import queries
+from approvals.gate import find
 from approvals.pages import listing
 from approvals.pages.track_record import find_others_to
 from tools.catalog.calls import call_tool
@@ -163,7 +163,7 @@ def conversation(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse
     beside, and `?quoted=1` shows what is folded too.
     """
     caller = caller_of_session(request)
-    action = queries.find(queries.of_caller(caller), action_id)
+    action = find.find(find.of_caller(caller), action_id)
     payload = action.current.payload if action and action.kind in SORTS else None
     if action is None or not payload:
         raise Http404
@@ -212,7 +212,7 @@ def recipients(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse:
     else the same agent has proposed to them today.
     """
     caller = caller_of_session(request)
-    action = queries.find(queries.of_caller(caller), action_id)
+    action = find.find(find.of_caller(caller), action_id)
     if action is None or action.kind not in SORTS:
         raise Http404
     targets = (action.current.preview or {}).get("targets", ())[:RECIPIENTS]

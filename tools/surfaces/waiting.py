@@ -24,9 +24,9 @@ from accounts.access.auth import ADMITTED, caller_of_token, secret_of
 from accounts.access.caller import Caller
 from accounts.infra.problems import Problem
 from approvals.audit.feed import last_event, last_event_of
-from approvals.lifecycle import queries
-from approvals.lifecycle.steps import has_news
-from approvals.pages.hub import HUB, Waiter
+from approvals.gate import find
+from approvals.live.hub import HUB, Waiter
+from approvals.reports.steps import has_news
 from tools.catalog.entries import TOOLS
 
 log = structlog.get_logger(__name__)
@@ -85,7 +85,7 @@ def begin(caller: Caller, action_id: str, loop: asyncio.AbstractEventLoop) -> Wa
     """
     if not caller.may(TOOL.scope):
         return None
-    action = queries.find(queries.of_caller(caller), action_id)
+    action = find.find(find.of_caller(caller), action_id)
     if action is None:
         return None
     after = last_event_of(action.pk)

@@ -5,9 +5,10 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from approvals.core.states import OPEN
+from approvals.gate import restore
+from approvals.gate.pauses import restored
 from approvals.models import PendingAction
-from approvals.pauses import restored
-from approvals.worker import maintenance, restore
+from approvals.worker import maintenance
 
 WORDS = {
     "closed": "found in Sent, closed as sent",

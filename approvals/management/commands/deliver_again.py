@@ -5,7 +5,7 @@ from uuid import UUID
 from django.core.management.base import BaseCommand, CommandError
 
 from approvals.models import WebhookDelivery
-from approvals.webhooks.subscriptions import deliver_again
+from approvals.outbound.webhooks.subscriptions import deliver_again
 
 
 def delivery_id(text: str) -> UUID:

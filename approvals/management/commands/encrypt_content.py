@@ -2,7 +2,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from approvals import rotation
+from approvals.gate import rotation
 
 
 class Command(BaseCommand):

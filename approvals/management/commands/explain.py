@@ -3,8 +3,8 @@ from uuid import UUID
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from approvals.lifecycle.story import tell_story
 from approvals.models import PendingAction
+from approvals.reports.story import tell_story
 
 
 class Command(BaseCommand):

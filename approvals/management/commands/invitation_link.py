@@ -7,7 +7,7 @@ from django.urls import reverse
 
 from accounts.infra.problems import Problem
 from accounts.management.lookup import find_mailbox
-from approvals.mailboxes.members import new_link
+from approvals.pages.mailboxes.members import new_link
 
 
 class Command(BaseCommand):

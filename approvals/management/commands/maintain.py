@@ -5,10 +5,10 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from approvals import key_check
+from approvals.audit import key_check
 from approvals.checks import GATE
+from approvals.outbound.webhooks import courier
 from approvals.queues.sweeper import Sweeper
-from approvals.webhooks import courier
 from approvals.worker import maintenance
 
 

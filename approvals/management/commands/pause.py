@@ -4,7 +4,7 @@ from typing import Any
 from django.core.management.base import BaseCommand
 
 from accounts.management.lookup import find_mailbox
-from approvals.pauses import switch
+from approvals.gate.pauses import switch
 
 
 class Command(BaseCommand):

@@ -5,7 +5,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from accounts.infra.problems import Problem
 from accounts.management.lookup import find_mailbox
-from approvals.pauses import switch
+from approvals.gate.pauses import switch
 
 
 class Command(BaseCommand):

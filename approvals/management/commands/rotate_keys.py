@@ -8,9 +8,10 @@ from django.db import transaction
 from accounts.infra import credentials
 from accounts.infra.credentials import CannotDecrypt
 from accounts.models import Mailbox
-from approvals import key_check, rotation
+from approvals.audit import key_check
+from approvals.gate import rotation
 from approvals.models import Webhook
-from approvals.webhooks.addresses import encryption_context
+from approvals.outbound.webhooks.addresses import encryption_context
 
 
 class Command(BaseCommand):

@@ -4,7 +4,7 @@ from django.conf import settings
 from django.core.management.base import CommandError
 from django_rq.management.commands import rqworker
 
-from approvals import key_check
+from approvals.audit import key_check
 from approvals.checks import GATE
 from approvals.queues.rq import keep_working
 

@@ -6,7 +6,7 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand
 from django.utils.module_loading import import_string
 
-from approvals import key_check
+from approvals.audit import key_check
 from approvals.checks import GATE
 from approvals.queues.database import Worker
 from approvals.queues.slots import THREADS

@@ -5,9 +5,9 @@ from typing import Any
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from approvals import key_check
+from approvals.audit import key_check
+from approvals.gate.pauses import restored
 from approvals.management.commands.after_restore import Leaving
-from approvals.pauses import restored
 from mailhub import backups
 
 LONGEST_LEASE_SECONDS = 300

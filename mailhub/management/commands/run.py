@@ -9,7 +9,7 @@ from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 
-from approvals import key_check
+from approvals.audit import key_check
 from approvals.queues.slots import THREADS
 from approvals.worker import heartbeats
 from mailhub.first_run import prepare

@@ -4,7 +4,7 @@ from typing import Any
 import uvicorn
 from django.core.management.base import BaseCommand
 
-from approvals import key_check
+from approvals.audit import key_check
 from mailhub.web_server import OPTIONS
 
 

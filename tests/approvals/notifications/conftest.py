@@ -11,7 +11,7 @@ import pytest
 from django.utils import timezone
 
 from accounts.models import User
-from approvals.notifications import courier, gather, reminders
+from approvals.outbound.notifications import courier, gather, reminders
 from mailhub.environment import mail_settings
 from tests.support.servers.smtp import FaultySmtp
 

@@ -17,7 +17,7 @@ from approvals.models import (
     NotificationSettings,
     PendingAction,
 )
-from approvals.notifications import courier, gather, outbox
+from approvals.outbound.notifications import courier, gather, outbox
 from approvals.worker import background, maintenance
 from tests.approvals.notifications.conftest import Post, prove
 from tests.conftest import Api

@@ -8,7 +8,8 @@ from django.utils import timezone
 
 from accounts.infra.compiled_sql import database_now
 from accounts.models import Mailbox, Membership, Role, User
-from approvals.decisions.rights import may_approve
+from approvals.gate.rights import may_approve
+from approvals.gate.rules.approvers import find_approvers
 from approvals.models import (
     ApprovalPolicy,
     AuditEvent,
@@ -17,9 +18,8 @@ from approvals.models import (
     NotificationCursor,
     PendingAction,
 )
-from approvals.notifications import courier, gather, outbox
-from approvals.notifications.outbox import Event
-from approvals.rules.approvers import find_approvers
+from approvals.outbound.notifications import courier, gather, outbox
+from approvals.outbound.notifications.outbox import Event
 from tests.approvals.conftest import approve
 from tests.approvals.notifications.conftest import Post, prove
 from tests.conftest import Api

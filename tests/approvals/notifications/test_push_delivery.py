@@ -10,11 +10,11 @@ from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
 from accounts.models import User
-from approvals.decisions import verdicts
+from approvals.gate import decide as verdicts
 from approvals.models import Notification, NotificationChannel, PendingAction
-from approvals.notifications import gather
-from approvals.notifications.channels.adding import add_push
-from approvals.notifications.channels.vapid import public_key
+from approvals.outbound.notifications import gather
+from approvals.outbound.notifications.channels.adding import add_push
+from approvals.outbound.notifications.channels.vapid import public_key
 from tests.approvals.notifications.conftest import Post, post
 from tests.approvals.webhook_listener import httpserver
 from tests.conftest import Api

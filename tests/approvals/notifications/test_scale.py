@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from accounts.models import Mailbox, Membership, Role, User
 from approvals.models import AuditChain, AuditEvent, Notification, PendingAction, Reminder
-from approvals.notifications import gather, reminders
+from approvals.outbound.notifications import gather, reminders
 from approvals.worker import maintenance, notification_chores
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.long]

@@ -10,6 +10,7 @@ from django.utils import timezone
 from accounts.connect.mailbox_status import mark_login_refused
 from accounts.models import Mailbox, User
 from approvals.core.types import BEFORE_WIRE, Outcome
+from approvals.gate import void
 from approvals.models import (
     ApprovalPolicy,
     Notification,
@@ -19,9 +20,9 @@ from approvals.models import (
     PendingAction,
     Reminder,
 )
-from approvals.notifications import digest, gather
-from approvals.notifications.hours import next_open
-from approvals.worker import maintenance, void
+from approvals.outbound.notifications import digest, gather
+from approvals.outbound.notifications.hours import next_open
+from approvals.worker import maintenance
 from tests.approvals.conftest import approve
 from tests.approvals.kinds import Script, handed_over
 from tests.approvals.notifications.conftest import Post, prove

@@ -11,13 +11,13 @@ from django.utils import timezone
 
 from accounts.models import Mailbox, User
 from approvals.core.types import ApprovedAction, Outcome
+from approvals.gate.execute import execute
+from approvals.gate.pauses import switch
 from approvals.models import ApprovalPolicy, PendingAction
-from approvals.pauses import switch
 from approvals.queues import slots
 from approvals.queues.slots import Slots
 from approvals.worker import dispatch, heartbeats, maintenance
 from approvals.worker.dispatch import Due
-from approvals.worker.execution import execute
 from tests.approvals.conftest import approve
 from tests.approvals.kinds import Script, handed_over
 from tests.conftest import Api, make_api, make_mailbox

@@ -11,8 +11,8 @@ from django.utils import timezone
 from accounts.models import Mailbox, User
 from accounts.people.sessions import SessionStore
 from accounts.people.step_up import BEGAN, SINCE
+from approvals.gate.rules import change
 from approvals.models import ApprovalPolicy
-from approvals.rules import change
 
 RULES: dict[str, Any] = {
     "approver_role": "approver",

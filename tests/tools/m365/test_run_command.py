@@ -17,9 +17,9 @@ from mcp.client import Client
 
 from accounts.access.auth import find_caller
 from accounts.models import ApiToken, Mailbox, User
+from approvals.gate import void
+from approvals.gate.pauses import switch
 from approvals.models import PendingAction
-from approvals.pauses import switch
-from approvals.worker import void
 from mailhub.asgi import application
 from tests.conformance.served import Door, served
 from tests.conftest import Api, Reviewer, make_api, problem_of

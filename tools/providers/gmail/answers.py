@@ -11,7 +11,7 @@ from typing import Any
 
 from accounts.infra.foreign_text import load_json
 from accounts.infra.texts import join, translatable
-from approvals.lifecycle.backoff import parse_retry_after
+from approvals.gate.backoff import parse_retry_after
 from tools.providers.errors import (
     NotFound,
     NotPermitted,

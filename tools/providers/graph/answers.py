@@ -10,7 +10,7 @@ from typing import Any
 
 from accounts.infra.foreign_text import load_json
 from accounts.infra.texts import join, translatable
-from approvals.lifecycle.backoff import parse_retry_after
+from approvals.gate.backoff import parse_retry_after
 from tools.providers.errors import NotFound, NotPermitted, ProviderError, Refused, Unavailable
 
 # Of one request: https://learn.microsoft.com/graph/throttling-limits.

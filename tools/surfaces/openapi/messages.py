@@ -9,8 +9,8 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from approvals.core.states import Status
-from approvals.lifecycle.steps import EVENTS
-from approvals.webhooks.events import SECURITY
+from approvals.outbound.webhooks.events import SECURITY
+from approvals.reports.steps import EVENTS
 from tools.surfaces.openapi import examples
 from tools.surfaces.openapi.mail_results import Moment
 from tools.surfaces.openapi.results import AutoReply, Bounced, Change, Receipt, Sha256

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from approvals.api import NewWebhook
+from approvals.outbound.webhooks.api import NewWebhook
 from tools.catalog.entries import TOOLS, MailboxTool, Tool
 from tools.schemas import GetAction, ListActions, Parameters, SendingParameters
 from tools.surfaces.openapi import mail_results, results

@@ -1,0 +1,372 @@
+"""Decisions of a person about an action, and undo."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import structlog
+from django.db import transaction
+from django.db.models import Q, Value
+from django.db.models.functions import Greatest, Now
+from django.utils import timezone
+
+from accounts.access.caller import Caller
+from accounts.infra.problems import Problem, not_found
+from accounts.infra.texts import join, translatable
+from accounts.infra.transactions import retry_if_rolled_back
+from accounts.models import Mailbox, User
+from approvals.audit import anchors, chain
+from approvals.core.kinds import get_kind
+from approvals.core.queue import queue
+from approvals.core.states import SENTENCES, Status
+from approvals.core.types import PreviewWarning, Rechecks
+from approvals.gate.content import refuse_unseen
+from approvals.gate.load import Read, read_action
+from approvals.gate.lock import lock_action, lock_ballot
+from approvals.gate.news import DECIDED_BEFORE, add_news, tell_news
+from approvals.gate.records import approving_people, record_decision
+from approvals.gate.revisions import filter_new_warnings
+from approvals.gate.rights import check_approver, check_reviewer, may_approve, may_decide
+from approvals.gate.rules.policy import count_needed, refusal_by_lists, undo_of
+from approvals.gate.seen import find_opened, last_seen
+from approvals.gate.send_back import UNDECIDED
+from approvals.models import ApprovalPolicy, Decision, PendingAction
+
+log = structlog.get_logger(__name__)
+
+STALE = translatable("This has changed since you opened it. Look at it again.")
+RESTORED = translatable(
+    "It came back with an older copy of the database, and may have been sent since. Wait until"
+    " `manage.py after_restore` has looked."
+)
+UNOPENED = translatable("Open each of its files first. This mailbox asks for that.")
+UNDONE = translatable("Every approval from before no longer counts.")
+NEWS = translatable("Something has happened since you opened this. Look at it again.")
+
+
+@retry_if_rolled_back
+def approve(
+    *,
+    action_id: UUID,
+    person: User,
+    digest: str,
+    revision: int,
+    method: str = "",
+    seen: PendingAction | None = None,
+) -> PendingAction:
+    """Store the approval of a signed-in person for exactly the shown content.
+
+    `method` is how they had signed in, `seen` the action if it was read just now. Raises
+    `forbidden` if they may not approve. Raises `conflict` if the stored content is not the shown
+    one, or if it is too late. Raises `conflict` too if the kind finds something new about it, which
+    the page then shows as a warning. A second approval by the same person changes nothing.
+    """
+    if seen is None or isinstance(get_kind(seen.kind), Rechecks):
+        read = read_action(action_id)
+        if read is None:
+            raise not_found("The action does not exist, or you may not see it.")
+        _recheck(read, person, digest, revision)
+        seen = read.action
+    if (seen.status, seen.digest, seen.revision) == (Status.PENDING, digest, revision):
+        refuse_unseen(seen)
+    with transaction.atomic():
+        ballot = lock_ballot(seen, person)
+        action, policy, now = ballot.action, ballot.policy, ballot.now
+        refusal = None
+        try:
+            check_approver(person, action, policy, has_role=ballot.has_role)
+            _refuse_stale(action, policy, digest, revision, now)
+            if action.status == Status.PENDING and (
+                unopened := refusal_of_unopened(action, policy, person)
+            ):
+                raise unopened
+            # Their approval without a valid signature would be in the way of another one.
+            void = [DECIDED_BEFORE] * (ballot.approvals.get(person.pk) is False)
+            if (ballot.has_news or void) and action.status == Status.PENDING:
+                told = tell_news(action, void, end=ballot.end)
+                raise Problem("conflict", join(NEWS, *(each.title for each in told)))
+        except Problem as problem:
+            refusal = problem
+            chain.record(
+                mailbox=action.mailbox,
+                event="approval_refused",
+                actor=f"user:{person.pk}",
+                action_id=action.id,
+                end=ballot.end,
+                code=refusal.code,
+                shown=digest[:64],
+                stored=action.digest,
+            )
+        else:
+            people = approving_people(action, ballot.approvals)
+            if action.status == Status.PENDING and person.pk not in people:
+                count_approval(
+                    action,
+                    person,
+                    policy,
+                    given=len(people) + 1,
+                    method=method,
+                    at=now,
+                    tenure=ballot.tenure,
+                    end=ballot.end,
+                )
+    # Raised outside the transaction, so that the audit event of the refusal is kept.
+    if refusal:
+        raise refusal
+    return action
+
+
+def _recheck(read: Read, person: User, digest: str, revision: int) -> None:
+    """Let the kind recheck the action before the approval counts; outside any transaction.
+
+    A recheck that fails does not block the approval: the worker rechecks before the mail leaves.
+    """
+    action = read.action
+    if (action.status, action.digest, action.revision) != (Status.PENDING, digest, revision):
+        return  # the caller answers this case with the row locked
+    kind = get_kind(action.kind)
+    if not isinstance(kind, Rechecks):
+        return
+    try:
+        found = kind.recheck(read.to_approved())
+    except Exception:  # a provider's library may raise anything; the worker rechecks later
+        log.exception("recheck_failed", action=str(action.pk))
+        return
+    news = filter_new_warnings(action, found) if found else ()
+    if news and may_approve(person, action) and _add_news(action, news):
+        raise Problem("conflict", join(NEWS, *(warning.text for warning in news)))
+
+
+@transaction.atomic
+def _add_news(action: PendingAction, news: Sequence[PreviewWarning]) -> bool:
+    """Add the news in a new revision with the same content.
+
+    An open page of the earlier revision has to show it before an approval. Return False if the
+    action has moved on from the state of `action`.
+    """
+    current = lock_action(action.pk)
+    if current.status != Status.PENDING or current.revision != action.revision:
+        return False
+    tell_news(current, news)
+    return True
+
+
+def count_approval(
+    action: PendingAction,
+    person: User,
+    policy: ApprovalPolicy,
+    *,
+    given: int,
+    method: str,
+    at: datetime,
+    tenure: tuple[int | None, int] | None = None,
+    end: chain.LockedEnd | None = None,
+) -> None:
+    """Store the approval of a person who may give it; the last one needed moves the action.
+
+    `tenure` is what it rests on, `end` the end of the audit chain of the mailbox, both read under
+    the same lock. The chain keeps whether an open page of the person reported that it showed the
+    text: programs that post the form without a browser do not.
+    """
+    needed = count_needed(action, policy)
+    seen = last_seen(action, person) == action.revision
+    record_decision(action, person, Decision.Verdict.APPROVED, method=method, at=at, tenure=tenure)
+    if given >= needed:
+        moved = action.move(
+            Status.PENDING,
+            Status.APPROVED,
+            approvals_given=given,
+            approved_at=Now(),
+            returned=None,
+            rules_version=policy.version,
+            **leave_times(action, policy),
+        )
+        assert moved, "the row is locked"
+        # The row is the outbox and the queue only notifies: a failed notification costs a few
+        # seconds, never the mail.
+        transaction.on_commit(lambda: queue().notify(action.id), robust=True)
+    else:
+        PendingAction.objects.filter(pk=action.pk).update(approvals_given=given)
+    link = chain.record(
+        mailbox=action.mailbox_id,
+        event="approved",
+        actor=f"user:{person.pk}",
+        action_id=action.id,
+        end=end,
+        digest=action.digest,
+        revision=action.revision,
+        given=given,
+        needed=needed,
+        seen=seen,
+    )
+    anchors.append_after_commit(link)
+
+
+def leave_times(action: PendingAction, policy: ApprovalPolicy) -> dict[str, Any]:
+    """Return the times between which an approved action may leave, by the database's clock.
+
+    The claim compares them with the same clock.
+    """
+    undo_until, minutes = Now() + undo_of(policy), policy.approval_minutes
+    leaves = undo_until if action.send_at is None else Greatest(undo_until, Value(action.send_at))
+    return {
+        "undo_until": undo_until,
+        "not_before": leaves,
+        "approved_until": None if minutes is None else leaves + timedelta(minutes=minutes),
+    }
+
+
+def _refuse_stale(
+    action: PendingAction, policy: ApprovalPolicy, digest: str, revision: int, now: datetime
+) -> None:
+    """Raise `conflict` if the content is not the shown one, or if it is too late."""
+    if action.digest != digest or action.revision != revision:
+        raise Problem("conflict", STALE)
+    if action.status == Status.PENDING and (unfit := refusal_of_unfit(action, policy, now)):
+        raise unfit
+    if action.status in (Status.REJECTED, Status.CANCELLED, Status.EXPIRED, Status.SUPERSEDED):
+        raise Problem("conflict", SENTENCES[Status(action.status)])
+
+
+def refusal_of_unopened(
+    action: PendingAction, policy: ApprovalPolicy, person: User
+) -> Problem | None:
+    """Return `conflict` if a rule asks this person to open the files first, and one is not opened."""
+    if not policy.files_opened:
+        return None
+    files = {file["sha256"] for file in (action.current.payload or {}).get("attachments", ())}
+    return Problem("conflict", UNOPENED) if files - find_opened(action, person) else None
+
+
+def refusal_of_unfit(
+    action: PendingAction, policy: ApprovalPolicy, now: datetime
+) -> Problem | None:
+    """Return why nobody can approve the action any more, or not now; None if somebody can."""
+    if action.expires_at <= now:
+        return Problem("conflict", "It has expired. Ask for a new proposal.")
+    if action.unreconciled:
+        return Problem("conflict", RESTORED)
+    if action.mailbox.status == Mailbox.Status.DISCONNECTED:
+        return Problem("conflict", "The mailbox is disconnected. Connect it again first.")
+    return refusal_by_lists(policy, [each["address"] for each in action.current.preview["targets"]])
+
+
+@retry_if_rolled_back
+def reject(
+    *,
+    action_id: UUID,
+    person: User,
+    note: str = "",
+    digest: str | None = None,
+    revision: int | None = None,
+    method: str = "",
+) -> PendingAction:
+    """Reject an action, with a reason that the proposer will read.
+
+    Raises `conflict` if the stored digest and revision are not the given ones.
+    """
+    with transaction.atomic():
+        action = lock_action(action_id)
+        refusal = _refusal_to_reject(action, person, digest, revision)
+        if refusal is None:
+            record_decision(action, person, Decision.Verdict.REJECTED, method=method, note=note)
+        link = chain.record(
+            mailbox=action.mailbox,
+            event="rejection_refused" if refusal else "rejected",
+            actor=f"user:{person.pk}",
+            action_id=action.id,
+        )
+        anchors.append_after_commit(link)
+    if refusal:
+        raise refusal
+    return action
+
+
+def _refusal_to_reject(
+    action: PendingAction, person: User, digest: str | None, revision: int | None
+) -> Problem | None:
+    """Move the action to `rejected`, or return why it cannot be."""
+    if not may_decide(person, action.mailbox):
+        return Problem("forbidden", "You may not decide for this mailbox.")
+    if refusal := _refusal_of_another(action, digest, revision):
+        return refusal
+    if action.move(Status.PENDING, Status.REJECTED, finished_at=timezone.now()):
+        return None
+    return Problem(
+        "conflict", join(translatable("Too late to reject."), SENTENCES[Status(action.status)])
+    )
+
+
+def _refusal_of_another(
+    action: PendingAction, digest: str | None, revision: int | None
+) -> Problem | None:
+    if digest is None and revision is None:
+        return None
+    if (action.digest, action.revision) == (digest, revision):
+        return None
+    return Problem("conflict", STALE)
+
+
+@retry_if_rolled_back
+def undo(*, action_id: UUID, person: User) -> PendingAction:
+    """Take an approval back during the undo window; all decisions are void then."""
+    with transaction.atomic():
+        action = lock_action(action_id)
+        check_reviewer(person, action.mailbox)
+        in_time, next_round = Q(undo_until__gt=Now()), action.approval_round + 1
+        if not action.move(
+            Status.APPROVED, Status.PENDING, in_time, **UNDECIDED, approval_round=next_round
+        ):
+            raise Problem(
+                "conflict",
+                join(translatable("Too late to undo."), SENTENCES[Status(action.status)]),
+            )
+        title = translatable("%(person)s undid an approval of this.", person=str(person))
+        add_news(action, [PreviewWarning(code="undone", title=title, text=UNDONE)])
+        link = chain.record(
+            mailbox=action.mailbox,
+            event="undone",
+            actor=f"user:{person.pk}",
+            action_id=action.id,
+        )
+        anchors.append_after_commit(link)
+    return action
+
+
+@retry_if_rolled_back
+def cancel(
+    *, action_id: UUID, caller: Caller, digest: str | None = None, revision: int | None = None
+) -> PendingAction:
+    """Withdraw an action that has not left. A second call changes nothing.
+
+    Only the proposer or an approver may do it. Raises `conflict` if the stored digest and revision
+    are not the given ones.
+    """
+    with transaction.atomic():
+        action = lock_action(action_id)
+        own = action.proposer_id == caller.user.pk and (
+            caller.is_person or action.proposer_name == caller.name
+        )
+        if not own and not (caller.is_person and may_decide(caller.user, action.mailbox)):
+            raise not_found("The action does not exist, or you may not see it.")
+        if action.status == Status.CANCELLED:
+            return action
+        if refusal := _refusal_of_another(action, digest, revision):
+            raise refusal
+        if not any(
+            action.move(source, Status.CANCELLED, finished_at=timezone.now())
+            for source in (Status.PENDING, Status.APPROVED)
+        ):
+            raise Problem(
+                "conflict",
+                join(translatable("Too late to withdraw it."), SENTENCES[Status(action.status)]),
+            )
+        link = chain.record(
+            mailbox=action.mailbox,
+            event="cancelled",
+            actor=caller.actor,
+            action_id=action.id,
+        )
+        anchors.append_after_commit(link)
+    return action

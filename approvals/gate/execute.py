@@ -1,0 +1,440 @@
+"""The execution of an approved action: recheck, claim, run the kind, record.
+
+Nothing else calls Kind.execute.
+
+The promise: mail never leaves without a person's approval of that exact content. It is never sent
+again automatically unless it is proven that the first attempt sent nothing. If mailhub does not
+know the outcome, it says so.
+"""
+
+import errno
+import os
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import timedelta
+from functools import partial
+from types import MappingProxyType
+from typing import Any
+from uuid import UUID
+
+import structlog
+from django.conf import settings
+from django.db import DataError, Error, IntegrityError, connection
+from django.db.models import (
+    Exists,
+    OuterRef,
+    Q,
+    QuerySet,
+)
+from django.db.models.functions import Now
+
+from accounts.infra.compiled_sql import Select, Update, database_now, slot
+from accounts.infra.texts import translatable
+from approvals.core.kinds import get_kind
+from approvals.core.queue import queue
+from approvals.core.states import Status
+from approvals.core.types import BEFORE_WIRE, AnsweredFirst, LeaseLost, Outcome, Rechecks
+from approvals.gate.blobs import ContentUnavailable
+from approvals.gate.claim import Claim, another_leaves, take_claim
+from approvals.gate.load import Read, read_action
+from approvals.gate.outcome import SENT_AFTER_ALL, close_as_sent, record_outcome
+from approvals.gate.pauses import journal, restored
+from approvals.gate.preparation import discard_outdated, keep
+from approvals.gate.reconcile import (
+    NotLookedAt,
+    SentAlready,
+    find_in_sent,
+    may_have_left,
+    settle_doubts,
+)
+from approvals.gate.revisions import filter_new_warnings
+from approvals.gate.rules.conditions import due, may_execute
+from approvals.gate.send_back import return_if_void, return_with_warnings, withdraw_answered
+from approvals.models import Attempt, PendingAction
+
+log = structlog.get_logger(__name__)
+
+# The outcome of a send must not be lost to a database that restarts, or to a failover.
+RECORD_SECONDS = 300.0
+MOST_SECONDS_BETWEEN = 5.0
+RENEWAL_ENDS_SECONDS = 5.0
+# From "it was handed over" in the database to the handover. A process that was frozen in between
+# sends nothing.
+GRANT_SECONDS = 10.0
+LOOK_AGAIN = timedelta(seconds=30)  # after a failed lookup
+HELD_BACK_AT_MOST = timedelta(minutes=10)
+NOT_LOOKED_AT = {
+    "code": "not_looked_at",
+    "detail": translatable(
+        "mailhub could not check whether something changed after the approval. Nothing leaves until mailhub can check."
+    ),
+}
+NOT_LOOKED_IN_SENT = translatable(
+    "The mail may have left already, and mailhub could not look in Sent. Nothing leaves until mailhub can look."
+)
+
+GONE = translatable("The prepared draft is gone, and it is not known why.")
+
+
+class NotGranted(Exception):
+    """Raised if the send journal could not be read or written; nothing has left."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(error)
+        busy = isinstance(error, journal.JournalBusy)
+        self.code = "journal_busy" if busy else "journal_failed"
+        self.errno = errno.errorcode.get(error.errno or 0)
+        reason = name_os_error(error)
+        self.detail = (
+            translatable("Another process holds the send journal. Nothing leaves without it.")
+            if busy
+            else translatable(
+                "The send journal cannot be written (%(reason)s). Nothing leaves without it.",
+                reason=reason or "a line was cut",
+            )
+        )
+
+
+def name_os_error(error: BaseException) -> str:
+    """Return the number and words of the operating system, such as "ENOSPC: No space left on
+    device"; an empty string for any other error. They name no file.
+    """
+    number = error.errno or 0 if isinstance(error, OSError) else 0
+    name = errno.errorcode.get(number)
+    return f"{name}: {os.strerror(number)}" if name else ""
+
+
+def _find_held() -> QuerySet[PendingAction]:
+    """Return the action if this claim holds it."""
+    return PendingAction.objects.filter(
+        pk=slot(PendingAction, "id", "pk"),
+        fence=slot(PendingAction, "fence"),
+        status=Status.EXECUTING,
+        lease_until__gt=Now(),
+        unreconciled=False,
+    )
+
+
+def _select_held() -> QuerySet[Attempt]:
+    """Return the attempt of a claim whose lease has not run out, and lock the action's row.
+
+    It is the only attempt of its action without a verdict: a claim ends before the next one begins.
+    The result is empty if an earlier attempt turned out to have been accepted, and if the database
+    is an older copy, which does not know the newest line of the send journal.
+    """
+    held = _find_held().select_for_update(no_key=True)
+    accepted = Attempt.objects.filter(action=OuterRef("action"), verdict=Attempt.Verdict.ACCEPTED)
+    return Attempt.objects.filter(
+        ~Exists(accepted),
+        restored.knows_newest(),
+        action__in=held.values("pk"),
+        phase=Attempt.Phase.PREPARED,
+        verdict=None,
+    )
+
+
+_mark_started = Update(
+    _select_held,
+    lambda: {
+        "phase": Attempt.Phase.WIRE_STARTED,
+        "wire_started_at": Now(),
+        "notes": slot(Attempt, "notes", "order"),
+    },
+)
+_is_held = Select(lambda: _find_held().values_list("pk"))
+_may_leave = Select(
+    lambda: (
+        PendingAction.objects.filter(may_execute(), pk=slot(PendingAction, "id", "pk"))
+        .order_by()
+        .values_list("pk")
+    )
+)
+_following = Select(
+    lambda: (
+        PendingAction.objects.filter(
+            due(), mailbox=slot(PendingAction, "mailbox"), status=Status.APPROVED
+        )
+        .order_by("not_before")
+        .values_list("pk")[:1]
+    )
+)
+
+
+def execute(action_id: UUID, *, worker: str) -> bool:
+    """Carry the action out if it is due and nobody else does; return True if this worker did.
+
+    The action is read once, and exactly the read content is carried out. Its digest is computed
+    from that content, and the claim is only for this digest in this round.
+    """
+    read = read_action(action_id)
+    if read is None or read.action.status != Status.APPROVED:
+        return False
+    # The checks below are for mail that may leave. Other mail must not leave without them.
+    if not _may_leave(pk=action_id):
+        return_if_void(action_id)
+        return False
+    if not (_is_still_right(read) and _is_still_unsent(read, worker)):
+        return False
+    approved = read.action
+    claim = take_claim(approved, worker)
+    if claim is None:
+        return_if_void(action_id)
+        return False
+    started = time.monotonic()
+    with _keep_lease(claim):
+        outcome = _run(claim, read)
+    _record(claim, outcome)
+    log.info(
+        "attempt_ended",
+        action=str(action_id),
+        fence=claim.fence,
+        outcome=outcome.verdict,
+        code=outcome.code,
+        duration_ms=round((time.monotonic() - started) * 1000),
+        recipient_count=outcome.receipt.get("recipient_count"),
+    )
+    _notify_next(approved)
+    return True
+
+
+def _notify_next(left: PendingAction) -> None:
+    """Notify for the next mail of this mailbox.
+
+    A worker that came for it during the send went away again. Whether the mail may leave is for the
+    claim to say: a judgement of each waiting mail would take longer with each of them. If the
+    notification fails, the next sweep picks the mail up.
+    """
+    try:
+        for (action_id,) in _following(mailbox=left.mailbox_id):
+            queue().notify(action_id)
+    except Exception:  # the sent mail is recorded: a later failure must not look like its failure
+        log.exception("bell_failed", action=str(left.pk))
+
+
+def _is_still_right(read: Read) -> bool:
+    """Let the kind recheck the action; any warning sends it back, or withdraws it."""
+    action = read.action
+    kind = get_kind(action.kind)
+    if not isinstance(kind, Rechecks):
+        return True
+    try:
+        warnings = kind.recheck(read.to_approved())
+        warnings = filter_new_warnings(action, warnings) if warnings else ()
+    except Exception:  # without an answer nothing leaves; the recheck is repeated later
+        log.exception("recheck_failed", action=str(action.pk))
+        _look_later(action, NOT_LOOKED_AT["detail"])
+        return False
+    answer = next((each for each in warnings if isinstance(each, AnsweredFirst)), None)
+    if answer is not None and may_have_left(action) is None:
+        withdraw_answered(action, answer)
+    elif warnings:
+        return_with_warnings(action, warnings)
+    return not warnings
+
+
+def _is_still_unsent(read: Read, worker: str) -> bool:
+    """Look up in Sent an action that this process has neither seen proposed nor attempted.
+
+    If it is found there, everything pauses, because only an older copy of the database can have
+    lost that attempt. If `after_restore` went through the action, a person approved it despite the
+    warning: then it is closed as sent, and nothing else has to pause. If Sent cannot be searched,
+    the mail is held back for ten minutes after the start: a mailbox without Sent would wait for
+    ever.
+    """
+    action = read.action
+    since = action.created_at
+    if action.fence:
+        since = action.attempts.values_list("started_at", flat=True).get(fence=action.fence)
+    if not restored.is_from_before(since):
+        return True
+    try:
+        found = find_in_sent(get_kind(action.kind), read.to_approved())
+    except NotLookedAt:
+        if database_now() > restored.process_start() + HELD_BACK_AT_MOST:
+            return True
+        _look_later(action, NOT_LOOKED_IN_SENT)
+        return False
+    if found is None:
+        return True
+    if action.restored_at:
+        _close_found(action, found, worker)
+    elif PendingAction.objects.filter(
+        pk=action.pk, status=Status.APPROVED, fence=action.fence
+    ).exists():
+        restored.pause_for("sent")  # otherwise another worker has just sent it
+    return False
+
+
+def _close_found(action: PendingAction, found: Outcome, worker: str) -> None:
+    """Close as sent an action that an earlier attempt sent.
+
+    If another mail of the mailbox is leaving now, a later sweep does it.
+    """
+    try:
+        close_as_sent(action.pk, found, worker=worker, actor="worker")
+    except IntegrityError as error:
+        if not another_leaves(error):
+            raise
+
+
+def _look_later(action: PendingAction, detail: str) -> None:
+    PendingAction.objects.filter(
+        pk=action.pk, status=Status.APPROVED, approval_round=action.approval_round
+    ).update(not_before=Now() + LOOK_AGAIN, error={"code": NOT_LOOKED_AT["code"], "detail": detail})
+
+
+def _run(claim: Claim, read: Read) -> Outcome:
+    """Run the kind. After an exception with the wire started the outcome is unknown.
+
+    If the mail may have left already, its earlier attempts are reconciled before it leaves again.
+    """
+    try:
+        leased = claim.is_held() & Q(status=Status.EXECUTING, lease_until__gt=Now())
+        approved = read.to_approved(
+            wire_started=partial(_mark_wire_started, claim),
+            keep=partial(keep, read.action, held=leased),
+        )
+        kind = get_kind(approved.kind)
+        if read.outdated is not None and not discard_outdated(kind, approved, read.outdated):
+            _mark_wire_started(claim)  # not by this attempt, but the mail may have gone out
+            return Outcome.broken_off(on_wire=True, code="draft_gone", detail=GONE)
+        if claim.fence > 1:
+            approved = settle_doubts(kind, approved, fence=claim.fence)
+        return kind.execute(approved)
+    except SentAlready:
+        return Outcome(verdict="not_sent", proof=BEFORE_WIRE, code=SENT_AFTER_ALL)
+    except NotLookedAt:
+        return Outcome(
+            verdict="not_sent",
+            proof=BEFORE_WIRE,
+            code=NOT_LOOKED_AT["code"],
+            detail=NOT_LOOKED_IN_SENT,
+        )
+    except ContentUnavailable as error:
+        return Outcome.broken_off(
+            on_wire=claim.on_wire.is_set(), code=error.reason, detail=error.detail
+        )
+    except NotGranted as error:
+        log.error("journal_failed", action=str(claim.action_id), code=error.code, errno=error.errno)
+        return Outcome(verdict="not_sent", proof=BEFORE_WIRE, code=error.code, detail=error.detail)
+    # A provider's library may raise anything. It must end as an outcome, never as a lost attempt.
+    except Exception as error:
+        lost = isinstance(error, LeaseLost)
+        if not lost:
+            log.exception("kind_raised", action=str(claim.action_id), fence=claim.fence)
+        reason = name_os_error(error)
+        return Outcome.broken_off(
+            on_wire=claim.on_wire.is_set(),
+            code="lease_lost" if lost else "internal_error",
+            detail=translatable("The server reports: %(reason)s.", reason=reason) if reason else "",
+        )
+
+
+def _mark_wire_started(claim: Claim, order: Mapping[str, Any] = MappingProxyType({})) -> None:
+    """Commit that the effect may happen from now on, and let the send journal grant it.
+
+    `order` holds the notes on the objects that the order to the provider names.
+
+    Raises LeaseLost, and NotGranted for the journal. Then nothing leaves, whatever was written.
+    """
+    try:
+        restored.begin_journal()
+        granted = _is_granted(claim, order)
+    except OSError as error:
+        raise NotGranted(error) from error
+    if not granted:
+        restored.compare()  # an older copy of the database pauses everything
+        raise LeaseLost
+    claim.on_wire.set()
+
+
+def _is_granted(claim: Claim, order: Mapping[str, Any]) -> bool:
+    """Return False if the lease has run out, if the database is an older copy, or if this process
+    was held up for too long.
+    """
+    with journal.hold() as held:
+        newest = held.newest
+        began = time.clock_gettime(time.CLOCK_BOOTTIME)  # it also counts a suspended machine
+        if (
+            newest is None
+            or newest.generation is None
+            or not _mark_started(
+                pk=claim.action_id,
+                fence=claim.fence,
+                generation=newest.generation,
+                newest=newest.subject,
+                newest_fence=newest.fence,
+                order=dict(order),
+            )
+        ):
+            return False
+        held.append(generation=newest.generation, subject=claim.action_id, fence=claim.fence)
+    if not _is_held(pk=claim.action_id, fence=claim.fence):
+        return False
+    return time.clock_gettime(time.CLOCK_BOOTTIME) <= began + GRANT_SECONDS
+
+
+@contextmanager
+def _keep_lease(claim: Claim) -> Iterator[None]:
+    """Renew the lease while the kind runs.
+
+    It is renewed for the time allowed until the point of no return, and as long again for the
+    answer.
+    """
+    done = threading.Event()
+    every = settings.MAILHUB_LEASE_SECONDS / 3
+    began = time.monotonic()
+
+    def may_go_on() -> bool:
+        phases = 2 if claim.on_wire.is_set() else 1
+        return time.monotonic() < began + phases * settings.MAILHUB_WIRE_TIMEOUT_SECONDS
+
+    def renew() -> None:
+        try:
+            while not done.wait(every) and may_go_on():
+                lease = timedelta(seconds=settings.MAILHUB_LEASE_SECONDS)
+                try:
+                    # A lease that has ended is not renewed: another process may have acted on it
+                    # already.
+                    PendingAction.objects.filter(
+                        claim.is_held(), status=Status.EXECUTING, lease_until__gt=Now()
+                    ).update(lease_until=Now() + lease)
+                except Error:
+                    # the database restarts; the next round uses a new connection
+                    connection.close()
+        finally:
+            connection.close()
+
+    thread = threading.Thread(target=renew, name=f"lease-{claim.fence}", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join(RENEWAL_ENDS_SECONDS)  # it may wait for a database that does not answer
+
+
+def _record(claim: Claim, outcome: Outcome) -> None:
+    """Write the outcome.
+
+    A failed COMMIT may have committed, so retry on a new connection: a second write changes
+    nothing.
+    """
+    ends_at, wait = time.monotonic() + RECORD_SECONDS, 0.25
+    while True:
+        try:
+            record_outcome(claim.action_id, claim.fence, outcome, evidence="answer")
+            return
+        except (IntegrityError, DataError):
+            raise  # of the row, so the same would happen again
+        except Error:
+            connection.close()
+            if time.monotonic() > ends_at:
+                log.exception(
+                    "outcome_not_recorded", action=str(claim.action_id), fence=claim.fence
+                )
+                return
+            time.sleep(wait)
+            wait = min(2 * wait, MOST_SECONDS_BETWEEN)

@@ -1,0 +1,289 @@
+"""Recording of the outcome of an attempt, for the worker, the sweeper, a lookup and a person."""
+
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import structlog
+from django.db import transaction
+from django.db.models import F
+from django.db.models.functions import Greatest, Now
+
+from accounts.infra.compiled_sql import Select, instance, read_all, slot
+from accounts.infra.texts import Translatable, dump_texts, join, translatable
+from approvals.audit import chain
+from approvals.core.kinds import get_kind
+from approvals.core.states import OPEN, Status
+from approvals.core.types import BEFORE_WIRE, Outcome, PreviewWarning, Speaks
+from approvals.gate import backoff
+from approvals.gate.send_back import return_with_warnings
+from approvals.models import Attempt, PendingAction, Rest
+
+log = structlog.get_logger(__name__)
+
+SENT_AFTER_ALL = (
+    "sent_after_all"  # code of an attempt that ended because an earlier one was accepted
+)
+LEASE = timedelta(minutes=1)  # of an attempt that is written and closed in one transaction
+# The verdict and the proof of an open attempt that is closed by the late answer to an earlier one.
+LEFT_OPEN = {
+    Attempt.Phase.PREPARED: (Attempt.Verdict.NOT_SENT, BEFORE_WIRE.kind),
+    Attempt.Phase.WIRE_STARTED: (Attempt.Verdict.UNKNOWN, ""),
+}
+RESTORED = "may_have_been_sent"  # code of the notice that a restore left
+LOOK_FIRST = translatable("Look in the Sent folder, or ask a recipient, before you approve it.")
+LATER_ATTEMPT = translatable(
+    "The attempt that this copy of the database knows sent nothing, but a later one may have."
+)
+
+_locked = Select(
+    lambda: PendingAction.objects.select_for_update(no_key=True).filter(
+        pk=slot(PendingAction, "id", "pk")
+    )
+)
+_tried = Select(
+    lambda: Attempt.objects.filter(action=slot(Attempt, "action"), fence=slot(Attempt, "fence"))
+)
+
+
+@transaction.atomic
+def close_as_sent(action_id: UUID, outcome: Outcome, *, worker: str, actor: str) -> bool:
+    """Write the attempt that the database has lost; return True if that was possible.
+
+    `outcome` is the evidence for it.
+    """
+    action = PendingAction.objects.select_for_update(no_key=True).get(pk=action_id)
+    if not action.move(
+        Status.APPROVED,
+        Status.EXECUTING,
+        fence=F("fence") + 1,
+        lease_until=Now() + LEASE,
+        unreconciled=False,
+        restored_at=None,
+    ):
+        return False
+    action.refresh_from_db()
+    attempt = Attempt.objects.create(
+        action=action, fence=action.fence, worker=worker, started_at=Now()
+    )
+    Attempt.objects.filter(pk=attempt.pk).update(
+        phase=Attempt.Phase.WIRE_STARTED, wire_started_at=Now()
+    )
+    chain.record(
+        mailbox=action.mailbox_id,
+        event="claimed",
+        actor=actor,
+        action_id=action.pk,
+        fence=action.fence,
+    )
+    return record_outcome(action.pk, action.fence, outcome, evidence="probe", actor=actor)
+
+
+def record_outcome(
+    action_id: UUID,
+    fence: int,
+    outcome: Outcome,
+    *,
+    evidence: str,
+    actor: str = "worker",
+    **changes: Any,
+) -> bool:
+    """Move the action to the state of the outcome, guarded by the fence; return True if it moved.
+
+    A worker that lost its lease after the wire was started knows the truth: it may still turn
+    `unknown` into it. An "accepted" that comes later still closes the action, whatever was ordered
+    meanwhile. An action of a restored copy that was not sent by this attempt goes to a person, because
+    the copy may not know a later one. `changes` go with the move.
+    """
+    try:
+        return _record(action_id, fence, outcome, evidence, actor, changes)
+    except _CameBack:
+        with transaction.atomic():
+            moved = _record(action_id, fence, outcome, evidence, actor, changes, came_back=True)
+            if moved:
+                action = PendingAction.objects.get(pk=action_id)
+                return_with_warnings(action, [warn_of_doubt(action.kind, LATER_ATTEMPT)])
+        return moved
+
+
+def warn_of_doubt(kind_name: str, *said: Translatable) -> PreviewWarning:
+    """Return the warning about an action that may have happened already, for these reasons."""
+    kind = get_kind(kind_name)
+    words = kind.words if isinstance(kind, Speaks) else {}
+    return PreviewWarning(
+        code=RESTORED,
+        title=translatable("It may have happened already.")
+        if words
+        else translatable("It may have been sent already."),
+        text=join(*said, words.get("look_first", LOOK_FIRST)),
+        severity="risk",
+    )
+
+
+class _CameBack(Exception):
+    """The action came back with an older copy, and would be sent again on its old approval."""
+
+
+def _record(
+    action_id: UUID,
+    fence: int,
+    outcome: Outcome,
+    evidence: str,
+    actor: str,
+    changes: dict[str, Any],
+    *,
+    came_back: bool = False,
+) -> bool:
+    with transaction.atomic():
+        found, tried, end = read_all(
+            (_locked, {"pk": action_id}),
+            (_tried, {"action": action_id, "fence": fence}),
+            (chain.end_of_action, {"action": action_id}),
+        )
+        if not found or not tried:
+            return False
+        action, attempt = instance(PendingAction, found[0]), instance(Attempt, tried[0])
+        if action.fence != fence or action.status not in (Status.EXECUTING, Status.UNKNOWN):
+            return _record_late(action, attempt, outcome, evidence)
+        source = Status(action.status)
+        if source is Status.UNKNOWN and outcome.verdict == "unknown":
+            return False
+        # The number of attempts only matters for the wait before a retry.
+        following = backoff.next_state(
+            outcome, tries=action.attempts.count() if outcome.verdict == "not_sent" else 1
+        )
+        doubted = source is Status.UNKNOWN and action.restored_at is not None
+        if doubted and following.status is Status.APPROVED and not came_back:
+            raise _CameBack
+        _write(attempt, outcome, evidence)
+        moved = action.move(source, following.status, **{**_changes(outcome, following), **changes})
+        if following.rest is not None:
+            _start_cool_down(action, following)
+        proven: dict[str, Any] = {"proof": outcome.proof.kind} if outcome.proof else {}
+        chain.record(
+            mailbox=action.mailbox_id,
+            event=f"outcome_{outcome.verdict}",
+            actor=actor,
+            action_id=action_id,
+            end=chain.read_end(end),
+            fence=fence,
+            code=outcome.code,
+            evidence=evidence,
+            **proven,
+        )
+    return moved
+
+
+def _changes(outcome: Outcome, following: backoff.Next) -> dict[str, Any]:
+    """Return the columns that go with the move; times by the database's clock."""
+    error = {
+        name: value
+        for name, value in {
+            "code": outcome.code,
+            **dump_texts(detail=outcome.detail),
+            "retry_after": outcome.retry_after,
+            "required_scope": outcome.required_scope,
+        }.items()
+        if value
+    }
+    changes: dict[str, Any] = {"error": error or None, "next_probe_at": None}
+    match following.status:
+        case Status.SUCCEEDED:
+            changes |= {
+                "receipt": dict(outcome.receipt),
+                "error": None,
+                "finished_at": Now(),
+                "settle_at": Now(),
+            }
+        case Status.FAILED:
+            changes |= {"finished_at": Now()}
+        case Status.APPROVED:
+            changes |= {"not_before": Now() + following.wait, "undo_until": None}
+        case Status.UNKNOWN:
+            changes |= {"next_probe_at": Now() + following.wait, "probes": 0}
+    return changes
+
+
+def _start_cool_down(action: PendingAction, following: backoff.Next) -> None:
+    """Start a cool-down of the whole mailbox; a shorter one never ends a longer one."""
+    until = Now() + following.rest
+    rest = Rest(mailbox_id=action.mailbox_id, until=until)
+    Rest.objects.bulk_create([rest], ignore_conflicts=True)
+    Rest.objects.filter(mailbox=action.mailbox_id).update(until=Greatest("until", until))
+
+
+def _record_late(action: PendingAction, attempt: Attempt, outcome: Outcome, evidence: str) -> bool:
+    """Record an answer that came after a later claim or a ruling; return True if the action moved.
+
+    The provider's word replaces a person's. "Accepted" closes an action that is still open.
+    """
+    if attempt.verdict == outcome.verdict and attempt.evidence != "person":
+        return False
+    if attempt.verdict == Attempt.Verdict.ACCEPTED:
+        return False  # a person ruled so, or the provider said so: it is final
+    accepted = outcome.verdict == "accepted"
+    # An acceptance that moves no action is a copy that nobody expects any more.
+    say = log.error if accepted and action.status not in OPEN else log.warning
+    say("late_outcome", action=str(action.pk), fence=attempt.fence, outcome=outcome.verdict)
+    chain.record(
+        mailbox=action.mailbox_id,
+        event="late_outcome",
+        actor="worker",
+        action_id=action.pk,
+        fence=attempt.fence,
+        verdict=outcome.verdict,
+        code=outcome.code,
+    )
+    on_wire = attempt.phase == Attempt.Phase.WIRE_STARTED
+    doubted = attempt.verdict == Attempt.Verdict.UNKNOWN or attempt.evidence == "person"
+    # A refusal changes the verdict only if it was unknown or a person's ruling. An acceptance is
+    # always written, whatever seemed to be proven.
+    if not accepted and (not on_wire or not doubted or outcome.verdict == "unknown"):
+        return False
+    _write(attempt, outcome, evidence)
+    return accepted and action.status in OPEN and _close(action, attempt, outcome, evidence)
+
+
+def _close(action: PendingAction, attempt: Attempt, outcome: Outcome, evidence: str) -> bool:
+    """Close as succeeded an action whose earlier attempt was accepted.
+
+    The latest attempt, if it is still open, ends with it.
+    """
+    latest = Attempt.objects.filter(action=action, verdict=None).exclude(pk=attempt.pk)
+    for phase, (verdict, proof) in LEFT_OPEN.items():
+        latest.filter(phase=phase).update(
+            verdict=verdict, proof=proof, code=SENT_AFTER_ALL, evidence=evidence, ended_at=Now()
+        )
+    succeeded = backoff.Next(status=Status.SUCCEEDED)
+    changes = {
+        **_changes(outcome, succeeded),
+        "returned": None,
+        "undo_until": None,
+        "not_before": None,
+    }
+    moved = action.move(Status(action.status), Status.SUCCEEDED, **changes)
+    chain.record(
+        mailbox=action.mailbox_id,
+        event="outcome_accepted",
+        actor="worker",
+        action_id=action.pk,
+        fence=attempt.fence,
+        code=outcome.code,
+        evidence=evidence,
+    )
+    return moved
+
+
+def _write(attempt: Attempt, outcome: Outcome, evidence: str) -> None:
+    on_wire = {"phase": Attempt.Phase.WIRE_STARTED, "wire_started_at": F("started_at")}
+    if outcome.verdict != "accepted" or attempt.phase == Attempt.Phase.WIRE_STARTED:
+        on_wire = {}
+    Attempt.objects.filter(pk=attempt.pk).update(
+        **on_wire,
+        verdict=outcome.verdict,
+        proof=outcome.proof.kind if outcome.proof else "",
+        code=outcome.code,
+        evidence=evidence,
+        reference=outcome.reference[:255],
+        ended_at=Now(),
+    )

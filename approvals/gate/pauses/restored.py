@@ -1,0 +1,288 @@
+"""Comparison of the database with the sends from this installation.
+
+If they differ, nothing is sent until an operator allows it.
+
+A restored backup, a rolled-back volume, a promoted asynchronous replica and a copy of production
+that is started as staging all hold actions as waiting, approved or unknown that were sent long ago.
+Three things outside the database show it:
+
+1. the send journal, whose newest line an older database does not know, and which names the
+   generation of the database: each restore begins another one;
+2. the anchored heads of the audit chains, which a shorter or other chain does not fit;
+3. Sent: an action that was proposed before this process began is looked up there before this
+   process attempts it (`approvals.gate.execute`). That works even if the journal was restored
+   together with the database.
+"""
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import structlog
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Exists, Q
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from accounts.infra.compiled_sql import Select, database_now, slot
+from accounts.infra.durable_files import sync_folder
+from accounts.infra.texts import translatable
+from approvals.audit import anchors, chain, given_up, proof, verified
+from approvals.core.states import OPEN, Status
+from approvals.gate.pauses import journal
+from approvals.models import Attempt, Instance, Pause, PendingAction
+
+log = structlog.get_logger(__name__)
+
+BEGUN = "begun"
+REASONS = {
+    "instance": translatable(
+        "The send journal belongs to another database, or to a newer copy of this one, or it is new."
+    ),
+    "anchors": translatable(
+        "The database is older than the audit heads that were kept outside it, or it is another one."
+    ),
+    "journal": translatable(
+        "The send journal knows mails that the database does not know as sent."
+    ),
+    "sent": translatable(
+        "The Sent folder has a mail that the database lists as approved but never attempted."
+    ),
+    "operator": translatable("An operator has restored an older copy of the database."),
+    BEGUN: translatable("mailhub looks up what may have been sent since the restored copy."),
+}
+own_pause = Select(
+    lambda: Pause.objects.filter(mailbox=None).order_by("-reason").values_list("reason")[:1]
+)
+_compared: set[UUID] = set()  # the generations that were compared with the anchors
+_began: list[datetime] = []  # one value, once it is known
+
+
+class Leaving(Exception):
+    """Raised if an action is being sent now."""
+
+
+def knows_newest() -> Q:
+    """Return the condition that the database is of the generation of the newest line and knows it.
+
+    Its slots are `generation`, `newest` and `newest_fence`.
+    """
+    subject = slot(Instance, "identity", "newest")
+    handed_over = Attempt.objects.filter(
+        action=slot(Attempt, "action", "newest"),
+        fence=slot(Attempt, "fence", "newest_fence"),
+        phase=Attempt.Phase.WIRE_STARTED,
+    )
+    return Q(Exists(Instance.objects.filter(identity=slot(Instance, "identity", "generation")))) & (
+        Q(Exists(handed_over)) | Q(Exists(Instance.objects.filter(identity=subject)))
+    )
+
+
+_known = Select(lambda: Instance.objects.filter(knows_newest()).values_list("pk"))
+
+
+def begin_journal() -> None:
+    """Begin the journal of a new installation; a worker does it once, before its first handover."""
+    newest = journal.read_newest()
+    if newest is None or newest.generation is None:
+        compare()
+
+
+def compare() -> bool:
+    """Compare the database with the records outside it, and pause everything on a difference.
+
+    Return True if it differs. The anchors are compared once in each process and its forks, and in
+    each generation.
+    """
+    code = find_difference()
+    return code is not None and pause_for(code, again=find_difference)
+
+
+def compare_everything() -> bool:
+    """Compare once more, also the anchors of this home."""
+    _compared.clear()
+    return compare()
+
+
+def find_difference() -> str | None:
+    """Return the key in REASONS of what differs, or None."""
+    if not _began:
+        _began.append(database_now())
+    newest = journal.read_newest()
+    if newest is not None and newest.generation and _knows(newest, newest.generation):
+        return _find_difference_to_home(newest.generation)
+    generation = _read_generation()
+    if generation is None or newest is None:
+        is_older = generation is None and newest is not None and PendingAction.objects.exists()
+        if is_older or _may_have_sent_elsewhere(generation):
+            return "instance"
+        generation = _begin_first()
+    elif newest.generation is not None:
+        return "journal" if newest.generation == generation else "instance"
+    elif not _knows(newest, generation):
+        return "journal"
+    else:  # a line of an earlier version
+        _write_line(generation)
+    return _find_difference_to_home(generation)
+
+
+def _knows(newest: journal.Entry, generation: UUID) -> bool:
+    return bool(_known(generation=generation, newest=newest.subject, newest_fence=newest.fence))
+
+
+def _find_difference_to_home(generation: UUID) -> str | None:
+    kept = _read_home()
+    if kept not in ("", str(generation)):
+        if anchors.heads_file().exists():  # they are about the database of before
+            anchors.begin_another()
+    elif generation not in _compared and proof.compare_with_anchors():
+        return "anchors"
+    if kept != str(generation):
+        _write_home(generation)
+    _compared.add(generation)
+    return None
+
+
+def is_from_before(at: datetime) -> bool:
+    """Return True if the time is before this process began.
+
+    The database may have been restored since.
+    """
+    return at <= process_start()
+
+
+def process_start() -> datetime:
+    """Return when this process, or its parent, first read the database, by the database's clock."""
+    if not _began:
+        _began.append(database_now())
+    return _began[0]
+
+
+def pause_for(code: str, *, again: Callable[[], str | None] | None = None) -> bool:
+    """Pause everything for one of the REASONS, until `after_restore` ends it; return True.
+
+    With `again`, a new pause needs the difference a second time, else return False: `after_restore`
+    repairs the state, so a comparison from before that must not pause again.
+    """
+    with transaction.atomic():
+        if Pause.objects.filter(mailbox=None).exclude(reason="").exists():
+            return True
+        Pause.objects.get_or_create(mailbox=None, reason=code, defaults={"since": timezone.now()})
+        if again is not None and again() is None:
+            transaction.set_rollback(True)
+            return False
+        chain.record(mailbox=None, event="paused", actor="worker", code=code)
+        log.error(
+            "everything_paused", code=code, reason=REASONS[code], process="manage.py after_restore"
+        )
+    return True
+
+
+def reason() -> str:
+    """Return why mailhub paused everything, as a sentence; an empty string if it did not."""
+    return say_reason(own_pause())
+
+
+def say_reason(found: Sequence[tuple[Any, ...]]) -> str:
+    """Return the same for the rows of `own_pause`."""
+    code = found[0][0] if found else ""
+    return REASONS.get(code, code)
+
+
+def begin_generation() -> None:
+    """Begin another generation of the database: all that is open may have been sent since the copy.
+
+    Raises Leaving if a worker is sending. Everything stays paused. If the process ends between the
+    commit and the line, the journal names another generation, so the next call begins one more.
+    """
+    with transaction.atomic():
+        Instance.objects.all().delete()
+        generation = _get_or_create_generation()
+        PendingAction.objects.filter(status__in=OPEN).update(restored_at=Now(), unreconciled=True)
+        # The update has waited for each claim that was not committed yet.
+        if PendingAction.objects.filter(status=Status.EXECUTING).exists():
+            raise Leaving
+        Pause.objects.filter(mailbox=None).exclude(reason="").delete()
+        Pause.objects.create(mailbox=None, reason=BEGUN, since=timezone.now())
+        chain.record(mailbox=None, event="restore_began", actor="command", instance=str(generation))
+    _write_line(generation)
+
+
+def is_begun() -> bool:
+    """Return True if `begin_generation` was called for the present pause."""
+    return Pause.objects.filter(mailbox=None, reason=BEGUN).exists()
+
+
+def end_restore() -> None:
+    """End the pause; a person's pause stays. The restored actions have been reconciled before.
+
+    The operator gives up the anchored events that this database lacks: the event names them, and
+    `verify_audit` no longer does.
+    """
+    lost = given_up.find_lost()
+    said: dict[str, Any] = {"given_up": lost} if lost else {}
+    generation = _read_generation()
+    with transaction.atomic():
+        Pause.objects.filter(mailbox=None).exclude(reason="").delete()
+        chain.record(mailbox=None, event=given_up.EVENT, actor="command", **said)
+    verified.forget()
+    if generation is not None:
+        _find_difference_to_home(generation)  # begins a file of anchors for this generation
+
+
+def _may_have_sent_elsewhere(generation: UUID | None) -> bool:
+    """Return True for a database without its journal, unless it is new or has sent nothing here."""
+    if Attempt.objects.filter(phase=Attempt.Phase.WIRE_STARTED).exists():
+        return True
+    is_of_this_home = generation is None or _read_home() == str(generation)
+    return not is_of_this_home and PendingAction.objects.exists()
+
+
+def _begin_first() -> UUID:
+    """Begin the first generation of a new database, or the first journal of one without a send."""
+    generation = _get_or_create_generation()
+    with journal.hold() as held:
+        if held.newest is None or held.newest.generation != generation:
+            held.append(generation=generation, subject=generation, fence=0)
+    return generation
+
+
+def _write_line(generation: UUID) -> None:
+    with journal.hold() as held:
+        held.append(generation=generation, subject=generation, fence=0)
+
+
+def _read_generation() -> UUID | None:
+    return Instance.objects.values_list("identity", flat=True).first()
+
+
+def _get_or_create_generation() -> UUID:
+    """Return the generation, created if it is missing; another process may be faster."""
+    return Instance.objects.get_or_create(pk=1, defaults={"identity": uuid4()})[0].identity
+
+
+def home_file() -> Path:
+    """Return the file that names the generation of the heads in this home."""
+    return Path(settings.MAILHUB_HOME) / "instance-id"
+
+
+def _read_home() -> str:
+    path = home_file()
+    return path.read_text().strip() if path.exists() else ""
+
+
+def _write_home(generation: UUID) -> None:
+    path = home_file()
+    written = path.with_suffix(f".{threading.get_ident()}.new")
+    written.touch(mode=0o600)
+    with written.open("w") as file:
+        file.write(str(generation))
+        file.flush()
+        os.fsync(file.fileno())
+    written.replace(path)
+    sync_folder(path.parent)

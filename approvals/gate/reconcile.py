@@ -1,0 +1,178 @@
+"""Attempts that may have sent a mail, and the search for proof about them."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import structlog
+from django.db import transaction
+from django.db.models import Q, QuerySet
+from django.db.models.functions import Now
+
+from approvals.audit import chain
+from approvals.core.states import Status
+from approvals.core.types import ApprovedAction, Kind, Outcome, Prepares
+from approvals.gate.outcome import RESTORED, record_outcome
+from approvals.models import Attempt, AuditEvent, PendingAction
+
+log = structlog.get_logger(__name__)
+
+DESTROYED = "draft_destroyed"  # code of an attempt whose order names no object any more
+PROOFS = ("outcome_accepted", "outcome_refused", "outcome_not_sent", "proven_unsent")
+
+
+class NotLookedAt(Exception):
+    """Raised if it could not be looked up whether the mail was sent already."""
+
+
+class SentAlready(Exception):
+    """Raised if an earlier attempt has sent the mail."""
+
+
+def is_unproven() -> Q:
+    """Return the condition for an attempt that was on the wire and that nothing proves unsent.
+
+    The word of a person is no proof.
+    """
+    return Q(phase=Attempt.Phase.WIRE_STARTED, proof="") & ~Q(verdict=Attempt.Verdict.ACCEPTED)
+
+
+def doubtful_attempts(action_id: UUID, *, before: int | None = None) -> QuerySet[Attempt]:
+    """Return the unproven attempts, oldest first; with `before` only those of earlier claims."""
+    found = Attempt.objects.filter(is_unproven(), action=action_id).order_by("fence")
+    return found if before is None else found.filter(fence__lt=before)
+
+
+def may_have_left(action: PendingAction) -> datetime | None:
+    """Return when the first unproven attempt began its handover, or None.
+
+    It is the time of the restore for an action that came back with an older copy of the database.
+    The attempt of a worker that is handing it over just now is not in doubt yet.
+    """
+    if not action.fence:
+        return action.restored_at
+    now_leaving = action.fence if action.status == Status.EXECUTING else None
+    return (
+        doubtful_attempts(action.pk, before=now_leaving)
+        .values_list("wire_started_at", flat=True)
+        .first()
+        or action.restored_at
+    )
+
+
+def may_have_left_by(action_id: UUID, at: datetime) -> datetime | None:
+    """Return the result of `may_have_left` at that time.
+
+    It is computed from the audit, so the answer stays the same later on.
+    """
+    in_doubt: set[int] = set()
+    restored_at: datetime | None = None
+    for link in AuditEvent.objects.filter(action_id=action_id, at__lte=at).order_by(
+        "chain", "sequence"
+    ):
+        fence, by_person = link.data.get("fence"), link.data.get("evidence") == "person"
+        if link.event in ("noticed", "returned") and link.data.get("code") == RESTORED:
+            restored_at = link.at
+        elif link.event == "outcome_unknown":
+            in_doubt.add(fence)
+        elif link.event in PROOFS and not (link.event == "outcome_not_sent" and by_person):
+            in_doubt.discard(fence)
+    return (
+        Attempt.objects.filter(action=action_id, fence__in=in_doubt)
+        .order_by("fence")
+        .values_list("wire_started_at", flat=True)
+        .first()
+        or restored_at
+    )
+
+
+def find_unshown_send(action: PendingAction) -> datetime | None:
+    """Return when a mail was handed over and accepted that the state does not show, or None.
+
+    That is a mail whose action ended otherwise, or a second copy.
+    """
+    if not action.fence:
+        return None
+    accepted = action.attempts.filter(verdict=Attempt.Verdict.ACCEPTED).order_by("fence")
+    times = list(accepted.values_list("wire_started_at", flat=True))
+    return next(iter(times[action.status == Status.SUCCEEDED :]), None)
+
+
+def find_in_sent(kind: Kind, approved: ApprovedAction) -> Outcome | None:
+    """Look the mail up in Sent and change nothing; return evidence or None. Raises NotLookedAt."""
+    try:
+        found = kind.reconcile(replace(approved, prepared={}))
+    except Exception:  # a provider's library may raise anything; no evidence was found
+        log.exception("look_failed", action=str(approved.id))
+        raise NotLookedAt from None
+    return found if found is not None and found.verdict == "accepted" else None
+
+
+def settle_doubts(kind: Kind, approved: ApprovedAction, *, fence: int) -> ApprovedAction:
+    """Reconcile before a mail leaves again that may have left; return the action to execute.
+
+    1. Look in Sent. A mail that is found there closes the action: raises SentAlready.
+    2. Destroy the objects that the earlier orders name. A confirmed destruction proves that these
+       orders cannot be carried out any more.
+    3. Do not reuse an object that an earlier order names: without proof it could be sent twice.
+
+    Raises NotLookedAt if Sent could not be searched.
+    """
+    earlier = list(doubtful_attempts(approved.id, before=fence))
+    if not earlier:
+        return approved
+    found = find_in_sent(kind, approved)
+    if found is not None:
+        record_outcome(approved.id, earlier[-1].fence, found, evidence="probe")
+        raise SentAlready
+    for attempt in earlier:
+        destroy_order(kind, approved, attempt.fence, attempt.notes)
+    if any(is_named_by(attempt.notes, approved.prepared) for attempt in earlier):
+        approved.keep({})
+        return replace(approved, prepared={})
+    return approved
+
+
+def is_named_by(order: Mapping[str, Any] | None, prepared: Mapping[str, Any]) -> bool:
+    """Return True if the order of an attempt names the prepared object.
+
+    The preparation may say more: a lookup notes there that it has seen the object.
+    """
+    return order is not None and bool(order) and order.items() <= prepared.items()
+
+
+def destroy_order(
+    kind: Kind, approved: ApprovedAction, fence: int, order: Mapping[str, Any] | None
+) -> bool:
+    """Destroy the object of an unproven order; return True if that proves that nothing was sent.
+
+    Only the object that this very order names proves that. An order that names none proves nothing.
+    """
+    if not (
+        order and isinstance(kind, Prepares) and kind.destroy(replace(approved, prepared=order))
+    ):
+        return False
+    return record_destroyed(approved.id, fence)
+
+
+@transaction.atomic
+def record_destroyed(action_id: UUID, fence: int) -> bool:
+    """Record the proof that an attempt sent nothing; return True if the attempt was still in doubt.
+
+    An attempt that is still unknown is left to `record_outcome`, which moves the action as well.
+    """
+    action = PendingAction.objects.select_for_update(no_key=True).get(pk=action_id)
+    known = doubtful_attempts(action_id).filter(fence=fence, verdict=Attempt.Verdict.NOT_SENT)
+    changed = known.update(evidence="probe", proof="destroyed", code=DESTROYED, ended_at=Now())
+    if changed:
+        chain.record(
+            mailbox=action.mailbox_id,
+            event="proven_unsent",
+            actor="worker",
+            action_id=action_id,
+            fence=fence,
+            code=DESTROYED,
+        )
+    return bool(changed)

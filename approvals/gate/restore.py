@@ -1,0 +1,147 @@
+"""After a restore: what is open is looked up in Sent, and only a person lets it leave."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+from uuid import UUID
+
+import structlog
+from django.db import transaction
+
+from accounts.infra.texts import Translatable, translatable
+from approvals.audit import chain
+from approvals.core.kinds import get_kind
+from approvals.core.states import Status
+from approvals.core.types import Outcome, PreviewWarning
+from approvals.gate.load import load_approved
+from approvals.gate.outcome import RESTORED, close_as_sent, record_outcome, warn_of_doubt
+from approvals.gate.pauses import journal
+from approvals.gate.reconcile import NotLookedAt, find_in_sent
+from approvals.gate.revisions import add_notice
+from approvals.gate.send_back import return_with_warnings
+from approvals.models import Attempt, PendingAction
+
+log = structlog.get_logger(__name__)
+
+Found = Literal["closed", "in_sent", "not_in_sent", "not_looked_at", "nobody_looks"]
+SAYINGS: dict[Found, Translatable] = {
+    "in_sent": translatable("It is in Sent, so it was sent already."),
+    "not_in_sent": translatable("It is not in Sent, which proves nothing."),
+    "not_looked_at": translatable("mailhub could not look in Sent."),
+    "nobody_looks": translatable("mailhub cannot look whether it happened already."),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reconciled:
+    """The result for one action: closed as sent, or waiting for a person with a warning.
+
+    `handed_over` is True if the send journal names an attempt that the database does not know.
+    """
+
+    action_id: UUID
+    found: Found
+    handed_over: bool
+
+
+def reconcile_after_restore() -> Iterator[Reconciled]:
+    """Look up in Sent all that is unreconciled, while everything is paused; yield the results.
+
+    An action that is found in Sent is closed as sent if it had been approved. All others get a
+    warning in a new revision and a new round, so no approval from before counts. It may be
+    interrupted and run again. It sends nothing.
+    """
+    lost = _find_lost_lines()
+    for action in PendingAction.objects.filter(unreconciled=True).select_related("mailbox"):
+        line = lost.get(action.pk)
+        yield Reconciled(
+            action_id=action.pk, found=_reconcile(action, line), handed_over=line is not None
+        )
+
+
+def _find_lost_lines() -> dict[UUID, journal.Entry]:
+    """Return the newest journal line of each unreconciled action that the database does not know."""
+    restored = set(PendingAction.objects.filter(unreconciled=True).values_list("pk", flat=True))
+    known = set(
+        Attempt.objects.filter(
+            action__unreconciled=True, phase=Attempt.Phase.WIRE_STARTED
+        ).values_list("action", "fence")
+    )
+    return {
+        entry.subject: entry
+        for entry in journal.read_entries()
+        if entry.subject in restored and (entry.subject, entry.fence) not in known
+    }
+
+
+def _reconcile(action: PendingAction, line: journal.Entry | None) -> Found:
+    found, outcome = _look(action)
+    if outcome is not None and _close(action, outcome):
+        return "closed"
+    _warn(action, _warning(action.kind, found, line))
+    return found
+
+
+def _look(action: PendingAction) -> tuple[Found, Outcome | None]:
+    try:
+        approved = load_approved(action.pk)
+        kind = get_kind(approved.kind)
+        if not kind.can_look(approved):
+            return "nobody_looks", None
+        outcome = find_in_sent(kind, approved)
+    except NotLookedAt:
+        return "not_looked_at", None
+    except Exception:  # the content cannot be read; no evidence was found
+        log.exception("probe_failed", action=str(action.pk))
+        return "not_looked_at", None
+    return ("not_in_sent" if outcome is None else "in_sent"), outcome
+
+
+@transaction.atomic
+def _close(action: PendingAction, outcome: Outcome) -> bool:
+    if action.status == Status.UNKNOWN:
+        closed = record_outcome(action.pk, action.fence, outcome, evidence="probe", actor="command")
+    else:
+        closed = close_as_sent(action.pk, outcome, worker="after_restore", actor="command")
+    if closed:
+        PendingAction.objects.filter(pk=action.pk).update(unreconciled=False, restored_at=None)
+    return closed
+
+
+@transaction.atomic
+def _warn(action: PendingAction, warning: PreviewWarning) -> None:
+    """Warn of the action; an unknown one is warned of when a person rules that it was not sent."""
+    current = PendingAction.objects.select_for_update(no_key=True, of=("self",)).get(pk=action.pk)
+    if current.status == Status.APPROVED:
+        return_with_warnings(current, [warning])
+    elif current.status == Status.PENDING:
+        add_notice(current, [warning], approval_round=current.approval_round + 1)
+        chain.record(
+            mailbox=current.mailbox_id,
+            event="noticed",
+            actor="command",
+            action_id=current.pk,
+            revision=current.revision,
+            code=RESTORED,
+        )
+    elif current.status == Status.UNKNOWN:
+        chain.record(  # it voids nothing
+            mailbox=current.mailbox_id,
+            event="restored",
+            actor="command",
+            action_id=current.pk,
+            code=RESTORED,
+        )
+    PendingAction.objects.filter(pk=action.pk).update(unreconciled=False)
+
+
+def _warning(kind_name: str, found: Found, line: journal.Entry | None) -> PreviewWarning:
+    said = [translatable("mailhub was restored from an older copy, in which this was open.")]
+    if line is not None:
+        said.append(
+            translatable(
+                "Its send journal says that this was handed over at %(time)s UTC.",
+                time=f"{line.at:%Y-%m-%d %H:%M}",
+            )
+        )
+    return warn_of_doubt(kind_name, *said, SAYINGS[found])

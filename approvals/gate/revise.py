@@ -1,0 +1,260 @@
+"""Actions of a reviewer other than a decision: edit the content, or ask the proposer back."""
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import BooleanField, Exists, ExpressionWrapper, OuterRef, Q
+from django.db.models.functions import Now
+
+from accounts.infra.compiled_sql import Select, database_now, slot
+from accounts.infra.problems import FieldError, Problem
+from accounts.infra.texts import join, translatable
+from accounts.infra.transactions import retry_if_rolled_back
+from accounts.models import User
+from approvals.audit import anchors, chain
+from approvals.core.kinds import get_kind
+from approvals.core.states import SENTENCES, Status
+from approvals.core.types import Changes, EditField, PreviewWarning, Proposal, Revisable, Revises
+from approvals.gate import blobs, edited
+from approvals.gate import differences as comparing
+from approvals.gate.decide import STALE
+from approvals.gate.find import blob_of
+from approvals.gate.lock import lock_action
+from approvals.gate.news import add_news
+from approvals.gate.reconcile import is_unproven
+from approvals.gate.records import record_decision
+from approvals.gate.revisions import add_revision
+from approvals.gate.rights import may_decide
+from approvals.gate.rules.policy import judge, leave_from, policy_of
+from approvals.models import Attempt, Decision, PendingAction, Revision
+
+READ_NOTE = translatable("Read the note before you decide.")
+
+
+@retry_if_rolled_back
+def edit(
+    *, action_id: UUID, person: User, digest: str, revision: int, changes: Changes
+) -> PendingAction:
+    """Store a reviewer's edit as a new revision under the same id; every earlier decision is void.
+
+    `changes` hold the input by the names of `edit_fields`. The editor becomes an author: where the
+    proposer may not approve, the editor may not either. An edit that changes nothing is ignored.
+
+    Raises `forbidden`, and `conflict` if the stored content is not the shown one or is decided.
+    Raises `policy_blocked` if the rules refuse a target, and `invalid_input` with the names of the
+    fields. Raises `transient` if the object storage does not answer.
+    """
+    action = PendingAction.objects.select_related("mailbox").get(pk=action_id)
+    _refuse(action, person, digest, revision, event="edit_refused")
+    kind = get_kind(action.kind)
+    if not isinstance(kind, Revises):
+        raise Problem("invalid_input", "This cannot be edited. Ask for another proposal.")
+    current = action.current
+    # Outside any transaction: composing may call the provider.
+    proposal = _compose(action, current, kind, changes)
+    fields = kind.fields(proposal.payload)
+    if not comparing.compare_fields(kind.fields(current.payload), fields):
+        return action
+    first = action.revisions.get(number=1)
+    changed = [one.name for one in comparing.compare_fields(kind.fields(first.payload), fields)]
+    prepared = blobs.prepare(proposal.blobs, action_id=action_id)
+    with transaction.atomic():
+        action = lock_action(action_id)
+        refusal = _refusal(action, person, digest, revision)
+        if refusal is None:
+            _store_edit(action, person, proposal, prepared, changed)
+    if refusal:
+        raise refusal
+    return action
+
+
+def _compose(action: PendingAction, current: Revision, kind: Revises, changes: Changes) -> Proposal:
+    """Return the edited content; raises Problem if it is invalid or the rules refuse a target."""
+    proposal = kind.revise(
+        Revisable(
+            payload=current.payload,
+            preview=current.preview,
+            blob=lambda sha256: blob_of(action, sha256),
+        ),
+        changes,
+    )
+    judge(action.mailbox, [target.address for target in proposal.preview.targets])
+    if proposal.message_id != action.message_id:
+        raise ValueError("a revision keeps the id by which the effect is found again")
+    return proposal
+
+
+def _store_edit(
+    action: PendingAction,
+    person: User,
+    proposal: Proposal,
+    prepared: blobs.Prepared,
+    changed: list[str],
+) -> None:
+    add_revision(
+        action,
+        author=person,
+        payload=proposal.payload,
+        preview=proposal.preview.as_json(),
+        changed=changed,
+        blobs=prepared,
+        **leave_from(policy_of(action.mailbox), now=database_now(), send_at=proposal.send_at),
+        approval_round=action.approval_round + 1,
+    )
+    chain.record(
+        mailbox=action.mailbox,
+        event="edited",
+        actor=f"user:{person.pk}",
+        action_id=action.id,
+        digest=action.digest,
+        revision=action.revision,
+        changed=changed,
+    )
+
+
+def edit_fields(action: PendingAction) -> tuple[EditField, ...]:
+    """Return the fields that a reviewer may change, with their present values.
+
+    It is empty if the kind cannot be edited or the content has been purged.
+    """
+    return edited.fields_of(action, action.revision)
+
+
+def may_be_edited(action: PendingAction, found: Sequence[tuple[Any, ...]] | None = None) -> bool:
+    """Return True if a person who may decide may edit the action now.
+
+    A page that has just read the rows of `editable_rows` gives them.
+    """
+    return _refusal_of_state(
+        action, action.digest, action.revision, found=found
+    ) is None and isinstance(get_kind(action.kind), Revises)
+
+
+@retry_if_rolled_back
+def ask_back(
+    *,
+    action_id: UUID,
+    person: User,
+    digest: str,
+    revision: int,
+    note: str,
+    passage: str = "",
+    method: str = "",
+) -> PendingAction:
+    """Ask the proposer for another proposal, with a note, which may be about a passage of the mail.
+
+    The action stays open; approvals given so far are void.
+
+    Raises `forbidden`, `conflict` if the stored content is not the shown one or is decided, and
+    `invalid_input` without a note.
+    """
+    if not note.strip():
+        raise Problem(
+            "invalid_input",
+            "Say what should be different.",
+            errors=(FieldError(field="note", message=translatable("is empty")),),
+        )
+    with transaction.atomic():
+        action = lock_action(action_id)
+        refusal = _refusal(action, person, digest, revision)
+        if refusal is None:
+            following = action.approval_round + 1
+            PendingAction.objects.filter(pk=action.pk).update(
+                approval_round=following, approvals_given=0
+            )
+            action.refresh_from_db()
+            title = translatable("%(person)s requested changes.", person=str(person))
+            add_news(
+                action, [PreviewWarning(code="changes_requested", title=title, text=READ_NOTE)]
+            )
+            record_decision(
+                action,
+                person,
+                Decision.Verdict.CHANGES_REQUESTED,
+                method=method,
+                note=note.strip(),
+                passage=passage.strip(),
+            )
+        link = chain.record(
+            mailbox=action.mailbox,
+            event="ask_back_refused" if refusal else "changes_requested",
+            actor=f"user:{person.pk}",
+            action_id=action.id,
+            revision=revision,
+        )
+        anchors.append_after_commit(link)
+    # Raised outside the transaction, so that the audit event of the refusal is kept.
+    if refusal:
+        raise refusal
+    return action
+
+
+# The time by the database's clock, and two signs that the action may have left already.
+editable_rows = Select(
+    lambda: (
+        PendingAction.objects.filter(pk=slot(PendingAction, "id", "action"))
+        .order_by()
+        .values_list(
+            Now(),
+            Exists(Attempt.objects.filter(is_unproven(), action=OuterRef("pk"))),
+            ExpressionWrapper(Q(restored_at__isnull=False), BooleanField()),
+        )
+    )
+)
+
+
+def changes_since(action: PendingAction, revision: int) -> tuple[comparing.FieldChange, ...]:
+    """Return how the present content differs from an earlier revision; 1 is the proposal."""
+    return edited.find_changes(action, revision, action.revision)
+
+
+def _refuse(action: PendingAction, person: User, digest: str, revision: int, *, event: str) -> None:
+    refusal = _refusal(action, person, digest, revision)
+    if refusal is None:
+        return
+    chain.record(
+        mailbox=action.mailbox,
+        event=event,
+        actor=f"user:{person.pk}",
+        action_id=action.id,
+        code=refusal.code,
+        shown=digest[:64],
+        stored=action.digest,
+    )
+    raise refusal
+
+
+def _refusal(action: PendingAction, person: User, digest: str, revision: int) -> Problem | None:
+    if not may_decide(person, action.mailbox):
+        return Problem("forbidden", "You may not decide for this mailbox.")
+    return _refusal_of_state(action, digest, revision)
+
+
+def _refusal_of_state(
+    action: PendingAction,
+    digest: str,
+    revision: int,
+    *,
+    found: Sequence[tuple[Any, ...]] | None = None,
+) -> Problem | None:
+    if action.status != Status.PENDING:
+        return Problem(
+            "conflict",
+            join(translatable("It cannot be changed any more."), SENTENCES[Status(action.status)]),
+        )
+    ((now, *doubts),) = editable_rows(action=action.pk) if found is None else found
+    if action.expires_at <= now:
+        return Problem("conflict", "It has expired.")
+    if action.digest != digest or action.revision != revision:
+        return Problem("conflict", STALE)
+    # The first content could still be found under its id and be taken for the edited one, and the
+    # page of another proposal would not show the doubt.
+    if any(doubts):
+        return Problem(
+            "conflict",
+            "This may have been sent already, so it cannot be changed. Look in Sent, then approve it as it is or"
+            " reject it.",
+        )
+    return None

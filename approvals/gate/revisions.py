@@ -1,0 +1,144 @@
+"""New revisions of a pending action: the row and its blobs; earlier decisions become void."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+from uuid import UUID
+
+from accounts.infra.compiled_sql import Insert, database_now
+from accounts.models import User
+from approvals.core import at_rest
+from approvals.core.digest import digest_of
+from approvals.core.risk import rank_risk
+from approvals.core.types import PreviewWarning
+from approvals.gate.blobs import Prepared
+from approvals.models import Author, Decision, PendingAction, Revision
+
+_insert = Insert(
+    Revision,
+    "action number author payload preview sealed_payload sealed_preview changed digest created_at",
+)
+_insert_author = Insert(Author, "action person")
+
+
+def insert_authors(
+    action: PendingAction, replaced: PendingAction | None, others: Iterable[int]
+) -> None:
+    """Store the authors of a new action; the row that it replaces is locked."""
+    people = {action.proposer_id, *others}
+    if replaced is not None:
+        asked = replaced.decisions.filter(verdict=Decision.Verdict.CHANGES_REQUESTED)
+        people.update(replaced.authors.values_list("person", flat=True))
+        people.update(asked.values_list("person", flat=True))
+    for person in sorted(people):
+        _insert_author(action=action.pk, person=person)
+
+
+def insert_revision(revision: Revision) -> None:
+    """Add the row, encrypted; without its id in the answer, nothing waits for it."""
+    payload, preview = revision.payload, revision.preview
+    at_rest.encrypt_revision(revision)
+    _insert(
+        action=revision.action_id,
+        number=revision.number,
+        author=revision.author_id,
+        payload=revision.payload,
+        preview=revision.preview,
+        sealed_payload=revision.sealed_payload,
+        sealed_preview=revision.sealed_preview,
+        changed=revision.changed,
+        digest=revision.digest,
+        created_at=revision.created_at,
+    )
+    revision.payload, revision.preview = payload, preview
+
+
+def add_revision(
+    action: PendingAction,
+    *,
+    author: User,
+    payload: Mapping[str, Any],
+    preview: Mapping[str, Any],
+    changed: Sequence[str],
+    blobs: Prepared | None = None,
+    **more: Any,
+) -> None:
+    """Replace the present content by new content, or add findings to the same content.
+
+    The row is locked. Decisions count for the revision they name, so earlier ones are void. `more`
+    goes with the update. New content keeps the findings that earlier revisions have told.
+    """
+    number, digest = action.revision + 1, digest_of(payload)
+    if digest != action.digest:
+        warnings = preview.get("warnings") or []
+        known = {warning["code"] for warning in warnings}
+        told = [w for code, w in _find_notices(action).items() if code not in known]
+        preview = {**preview, "warnings": [*warnings, *told]}
+    Author.objects.get_or_create(action=action, person=author)
+    Revision.objects.create(
+        action=action,
+        number=number,
+        author=author,
+        payload=payload,
+        preview=preview,
+        changed=list(changed),
+        digest=digest,
+        created_at=database_now(),
+    )
+    if blobs is not None:
+        blobs.save()
+    PendingAction.objects.filter(pk=action.pk).update(
+        revision=number,
+        digest=digest,
+        risk=rank_risk(preview.get("warnings") or ()),
+        approvals_given=0,
+        **more,
+    )
+    action.refresh_from_db()
+
+
+def _find_notices(action: PendingAction) -> dict[str, Any]:
+    """Return the newest warning of each code that a revision with the same content has added."""
+    notices = {}
+    for before, after in pairwise(action.revisions.order_by("number")):
+        if before.digest == after.digest:
+            known = before.preview.get("warnings") or []
+            added = (w for w in after.preview.get("warnings") or [] if w not in known)
+            notices.update({warning["code"]: warning for warning in added})
+    return notices
+
+
+def add_notice(action: PendingAction, warnings: Sequence[PreviewWarning], **more: Any) -> None:
+    """Add a revision with the same content and new findings about it.
+
+    The row is locked and pending. The author is the proposer, because nobody has edited the
+    content.
+    """
+    current = action.current
+    told = {warning.code for warning in warnings}
+    kept = [
+        warning for warning in current.preview.get("warnings", []) if warning["code"] not in told
+    ]
+    preview = {**current.preview, "warnings": [*kept, *(warning.as_json() for warning in warnings)]}
+    add_revision(
+        action,
+        author=action.proposer,
+        payload=current.payload,
+        preview=preview,
+        changed=current.changed,
+        **more,
+    )
+
+
+def find_told_codes(action_id: UUID) -> set[str]:
+    """Return the codes of the warnings that the present revision shows."""
+    current = PendingAction.objects.get(pk=action_id).current
+    return {warning["code"] for warning in current.preview.get("warnings", [])}
+
+
+def filter_new_warnings(
+    action: PendingAction, warnings: Iterable[PreviewWarning]
+) -> tuple[PreviewWarning, ...]:
+    """Return the warnings that the present revision does not show yet."""
+    told = {(w["code"], w.get("mark", "")) for w in action.current.preview.get("warnings", [])}
+    return tuple(warning for warning in warnings if (warning.code, warning.mark) not in told)

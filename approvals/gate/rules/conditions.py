@@ -1,0 +1,209 @@
+"""Conditions of the claim, judged by the database, by its clock, inside the claim's UPDATE.
+
+There are two sorts of refusal. If the approval is void, the action goes back to a person with the
+reason. If the action is only held back, it stays approved and waits.
+
+There are no joins: PostgreSQL would not check a condition on a joined table again when it waits for
+a row that another worker is claiming. Each condition looks up the rows of one mailbox by an index,
+so a claim costs the same with ten mailboxes and with 10,000.
+"""
+
+from datetime import timedelta
+from typing import Any
+
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Subquery
+from django.db.models.functions import Coalesce, Greatest, Now
+from django.db.models.lookups import GreaterThan, IsNull
+
+from accounts.infra.texts import translatable
+from accounts.models import ApiToken, Mailbox
+from approvals.core.states import Status
+from approvals.gate.rules.quorum import find_approvals, number_that_counts
+from approvals.models import ApprovalPolicy, Attempt, Pause, PendingAction, Rest
+
+A_DAY = timedelta(days=1)
+REACHABLE = (Mailbox.Status.ACTIVE, Mailbox.Status.ERROR)
+# A lookup needs the provider. It is allowed in a paused mailbox, but not in one that must be
+# reconnected.
+MAY_LOOK = (*REACHABLE, Mailbox.Status.PAUSED)
+
+
+def may_execute() -> Q:
+    """Return the condition for a claim.
+
+    The action is approved by enough people who still may approve, is due and not held back, was not
+    in a restored copy, and no other mail is leaving this mailbox.
+    """
+    return Q(status=Status.APPROVED, unreconciled=False) & due() & still_holds() & ~must_wait()
+
+
+def still_holds() -> Q:
+    """Return the condition for an approval that has not expired and is not void."""
+    return Q(expires_at__gt=Now()) & ~is_void()
+
+
+def due() -> Q:
+    """Return the condition for an action whose time has come. Each approval writes a time."""
+    return Q(not_before__lte=Now())
+
+
+def must_wait() -> Q:
+    """Return the condition for an action that has to wait, for one of the reasons to wait."""
+    anything = Q()
+    for rows in (*reasons_of_pauses(), *reasons_to_wait()):
+        anything |= has_any(rows)
+    return anything
+
+
+def reasons_of_pauses() -> list[QuerySet[Any]]:
+    """Return the pauses of everything, and those of the mailbox of the outer query."""
+    return [
+        Pause.objects.filter(mailbox=None),
+        Pause.objects.filter(mailbox=OuterRef("mailbox")),
+    ]
+
+
+def reasons_to_wait() -> list[QuerySet[Any]]:
+    """Return the rows that hold back the mail of the mailbox of the outer query.
+
+    They are a mailbox that must be reconnected, a cool-down, another mail that is leaving, and
+    rules with a closed send window or a reached daily limit.
+    """
+    here = OuterRef("mailbox")
+    return [
+        Mailbox.objects.filter(pk=here).exclude(status__in=REACHABLE),
+        Rest.objects.filter(mailbox=here, until__gt=Now()),
+        PendingAction.objects.filter(mailbox=here, status=Status.EXECUTING),
+        ApprovalPolicy.objects.filter(outside_window() | day_is_full(), mailbox=here),
+    ]
+
+
+def has_any(rows: QuerySet[Any]) -> Q:
+    """Return the condition that there are such rows, which refer to the outer query.
+
+    PostgreSQL answers many EXISTS at once: it reads the whole table and keeps all that match. The
+    first row that matches is looked up for each action.
+    """
+    return Q(IsNull(Subquery(rows.order_by().values("pk")[:1]), False))  # the value of the lookup
+
+
+def outside_window() -> Q:
+    """Return the condition for a policy with a closed send window. The sweeper sets the next."""
+    return Q(opens_at__gt=Now()) | Q(closes_at__lte=Now())
+
+
+def day_is_full() -> Q:
+    """Return the condition for a policy whose daily limit is reached.
+
+    It counts the mails that left, or may have left, within 24 hours.
+    """
+    lately = Attempt.objects.filter(
+        action=OuterRef("pk"), fence=OuterRef("fence"), wire_started_at__gt=Now() - A_DAY
+    )
+    left = PendingAction.objects.filter(
+        Q(status=Status.SUCCEEDED, finished_at__gt=Now() - A_DAY)
+        | Q(Exists(lately), status=Status.UNKNOWN),
+        mailbox=OuterRef("mailbox"),
+    )
+    count = left.order_by().values("mailbox").annotate(n=Count("pk")).values("n")
+    return Q(daily_cap__isnull=False, daily_cap__lte=Coalesce(Subquery(count), 0))
+
+
+def is_void() -> Q:
+    """Return the condition for an approval that is void, for one of the reasons in VOID."""
+    anything = Q()
+    for condition, _ in VOID.values():
+        anything |= condition()
+    return anything
+
+
+def approval_over() -> Q:
+    return Q(approved_until__isnull=False, approved_until__lte=Now())
+
+
+def is_disconnected() -> Q:
+    """Return the condition for a mailbox that is disconnected, or was since the present revision,
+    or was connected to another account.
+    """
+    other = Q(status=Mailbox.Status.DISCONNECTED) | ~Q(generation=OuterRef("mailbox_generation"))
+    return has_any(Mailbox.objects.filter(other, pk=OuterRef("mailbox")))
+
+
+def is_token_revoked() -> Q:
+    return is_token_changed(revoked_at__isnull=False)
+
+
+def is_token_changed(**more: Any) -> Q:
+    """Return the condition for a token that lost rights since the revision that was approved.
+
+    What it lost before is a warning of that revision.
+    """
+    changed = ApiToken.objects.filter(
+        ~Q(generation=OuterRef("token_generation")), pk=OuterRef("token_id"), **more
+    )
+    return Q(token_id__isnull=False) & has_any(changed)
+
+
+def is_from_older_version() -> Q:
+    """Return the condition for an approval that does not name what it rests on."""
+    return has_any(find_approvals().filter(membership=None))
+
+
+def are_rules_changed() -> Q:
+    """Return the condition for rules about recipients or approvers that changed since the approval.
+
+    If the new rules still allow the action, its `rules_version` follows them.
+    """
+    newer = ApprovalPolicy.objects.filter(
+        ~Q(version=OuterRef("rules_version")), mailbox=OuterRef("mailbox")
+    )
+    return has_any(newer)
+
+
+def are_approvers_lost() -> Q:
+    now_asked = ApprovalPolicy.objects.filter(mailbox=OuterRef("mailbox")).values(
+        "approvals_needed"
+    )
+    return Q(
+        GreaterThan(
+            Greatest("approvals_needed", Coalesce(Subquery(now_asked), 1)), number_that_counts()
+        )
+    )
+
+
+UNPROVEN = "approval_unproven"
+VOID = {
+    UNPROVEN: (
+        is_from_older_version,
+        translatable(
+            "The approval has no valid signature. It is from before an upgrade or a change of keys, or somebody wrote"
+            " it into the database. Look at the message and decide again."
+        ),
+    ),
+    "mailbox_disconnected": (
+        is_disconnected,
+        translatable("The mailbox was disconnected after the approval."),
+    ),
+    "approver_lost": (
+        are_approvers_lost,
+        translatable("Somebody who approved it may no longer approve for this mailbox."),
+    ),
+    "rules_changed": (
+        are_rules_changed,
+        translatable(
+            "The rules about recipients or approvers changed after the approval, so that it no longer counts."
+        ),
+    ),
+    "approval_over": (
+        approval_over,
+        translatable("The approval was valid for a limited time, and that time is over."),
+    ),
+    "token_revoked": (
+        is_token_revoked,
+        translatable("The token that proposed it was revoked after the approval."),
+    ),
+    "token_narrowed": (
+        is_token_changed,
+        translatable("Rights were taken away from the token that proposed it after the approval."),
+    ),
+}

@@ -1,0 +1,177 @@
+"""Judgement by the rules of a mailbox: who may approve, to whom mail may go, when it may leave.
+
+A rule only holds back or sends back. The rules judged here at proposal and approval are judged
+again inside the claim's UPDATE (`approvals.gate.rules.conditions`).
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, time, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from django.conf import settings
+from django.db.models import Q, QuerySet
+from django.db.models.functions import Now
+
+from accounts.infra.compiled_sql import Select, columns_of, instance, slot
+from accounts.infra.idn import comparable
+from accounts.infra.problems import Problem
+from accounts.infra.texts import join, ntranslatable, translatable
+from accounts.models import Mailbox, Membership, Role, User
+from approvals.models import ApprovalPolicy, PendingAction
+
+DAYS = "1234567"  # ISO: Monday is 1
+
+
+policy_rows = Select(
+    lambda: ApprovalPolicy.objects.filter(mailbox=slot(ApprovalPolicy, "mailbox")).values_list(
+        *columns_of(ApprovalPolicy)
+    )
+)
+
+
+def policy_of(mailbox: Mailbox) -> ApprovalPolicy:
+    return policy_from(policy_rows(mailbox=mailbox.pk), mailbox)
+
+
+def policy_from(rows: Sequence[tuple[Any, ...]], mailbox: Mailbox) -> ApprovalPolicy:
+    """Return the rules in these rows of `policy_rows`, or the rules of a mailbox without any."""
+    return instance(ApprovalPolicy, rows[0]) if rows else ApprovalPolicy(mailbox=mailbox)
+
+
+def lifetime_of(policy: ApprovalPolicy) -> timedelta:
+    """Return how long a proposal waits for a person."""
+    return timedelta(hours=policy.action_hours or settings.MAILHUB_ACTION_TTL_HOURS)
+
+
+def leave_from(
+    policy: ApprovalPolicy, *, now: datetime, send_at: datetime | None
+) -> dict[str, datetime | None]:
+    """Return when an action that waits for a person from now on may leave, and when it expires.
+
+    The time before `send_at` does not count towards the expiry.
+    """
+    return {"send_at": send_at, "expires_at": max(now, send_at or now) + lifetime_of(policy)}
+
+
+def undo_of(policy: ApprovalPolicy) -> timedelta:
+    seconds = settings.MAILHUB_UNDO_SECONDS if policy.undo_seconds is None else policy.undo_seconds
+    return timedelta(seconds=seconds)
+
+
+def count_needed(action: PendingAction, policy: ApprovalPolicy) -> int:
+    """Return how many people must approve: the number at the proposal, or today's if higher."""
+    return max(action.approvals_needed, policy.approvals_needed)
+
+
+def approvers_of(policy: ApprovalPolicy) -> QuerySet[Membership]:
+    """Return the memberships that may approve under these rules."""
+    roles = Role.at_least(Role(policy.approver_role))
+    return Membership.objects.filter(
+        mailbox=policy.mailbox_id, role__in=roles, user__is_active=True
+    )
+
+
+def may_approve_at_all(person: User, policy: ApprovalPolicy) -> bool:
+    return approvers_of(policy).filter(user=person).exists()
+
+
+def asks_for_staff(action: PendingAction) -> bool:
+    """Return True if only staff may approve an action of this kind."""
+    return action.kind in settings.MAILHUB_STAFF_KINDS
+
+
+def own_counts(action: PendingAction, policy: ApprovalPolicy) -> bool:
+    """Return True if the approval of the proposer or an editor counts.
+
+    It counts only if one approval is enough and the mailbox allows it.
+    """
+    return policy.self_approval and count_needed(action, policy) == 1
+
+
+# --- Recipients ---
+
+
+def judge(mailbox: Mailbox, addresses: Iterable[str]) -> None:
+    """Raise Problem `policy_blocked` if the rules of the mailbox refuse one of these addresses."""
+    refusal = refusal_by_lists(policy_of(mailbox), addresses)
+    if refusal:
+        raise refusal
+
+
+def refusal_by_lists(policy: ApprovalPolicy, addresses: Iterable[str]) -> Problem | None:
+    """Return the refusal that names the refused addresses; None if the lists allow all."""
+    named = find_blocked(policy, addresses)
+    if not named:
+        return None
+    refusal = translatable(
+        "The rules of this mailbox do not let mail go to %(addresses)s.",
+        addresses=", ".join(named[:3]),
+    )
+    more = len(named) - 3
+    and_more = ntranslatable("And %(count)s more.", "And %(count)s more.", more)
+    return Problem("policy_blocked", join(refusal, and_more if more > 0 else ""))
+
+
+def find_blocked(policy: ApprovalPolicy, addresses: Iterable[str]) -> list[str]:
+    """Return the addresses that the lists refuse.
+
+    They are on the refused list, or missing on an allowed list that is not empty.
+    """
+    return sorted(
+        {
+            address
+            for address in addresses
+            if _is_listed(address, policy.refused)
+            or (policy.allowed and not _is_listed(address, policy.allowed))
+        }
+    )
+
+
+def _is_listed(address: str, entries: Iterable[str]) -> bool:
+    """Return True if an entry is this address, its domain, or a parent of its domain."""
+    address = comparable(address)
+    domain = address.rpartition("@")[2]
+    return any(
+        address == entry if "@" in entry else domain == entry or domain.endswith(f".{entry}")
+        for entry in entries
+    )
+
+
+# --- Send windows ---
+
+
+def window_of(policy: ApprovalPolicy, now: datetime) -> tuple[datetime, datetime] | None:
+    """Return the present send window, or the next; None if mail may leave at any time."""
+    if not policy.open_days and policy.open_from is None:
+        return None
+    zone = ZoneInfo(policy.time_zone)
+    days = policy.open_days or DAYS
+    today = now.astimezone(zone).date()
+    for ahead in range(len(DAYS) + 2):
+        day = today + timedelta(days=ahead)
+        if str(day.isoweekday()) not in days:
+            continue
+        opens = datetime.combine(day, policy.open_from or time.min, zone)
+        if policy.open_until is None:
+            closes = datetime.combine(day + timedelta(days=1), time.min, zone)
+        else:
+            closes = datetime.combine(day, policy.open_until, zone)
+        if closes > now:
+            return opens, closes
+    raise AssertionError("a week has every day")
+
+
+def find_closed() -> QuerySet[ApprovalPolicy]:
+    """Return the rules whose send window is over, or was set by a clock that was ahead."""
+    return ApprovalPolicy.objects.filter(Q(closes_at__lte=Now()) | Q(window_set_at__gt=Now()))
+
+
+def advance_windows() -> None:
+    """Set the present or next send window of these rules; until then nothing leaves."""
+    for policy in find_closed().annotate(at=Now()):
+        window = window_of(policy, policy.at)
+        if window:
+            ApprovalPolicy.objects.filter(pk=policy.pk, closes_at=policy.closes_at).update(
+                opens_at=window[0], closes_at=window[1], window_set_at=policy.at
+            )

@@ -1,0 +1,135 @@
+"""The work after a send: the copy in Sent, the marks of the original, the draft that was sent."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+from functools import cache, partial
+from uuid import UUID
+
+import structlog
+from django.conf import settings
+from django.db import transaction
+from django.db.models import F, Q
+from django.db.models.functions import Now
+
+from accounts.infra.compiled_sql import Update, commit_soon, slot
+from approvals.audit import chain
+from approvals.core.kinds import get_kind
+from approvals.core.types import Compares, Followed, LeaseLost, NotYet
+from approvals.gate import preparation, watches
+from approvals.gate.backoff import retry_wait
+from approvals.gate.load import read_from, with_content
+from approvals.models import PendingAction
+
+log = structlog.get_logger(__name__)
+
+TRIES = 104  # with the waits of backoff.retry_wait, a minute at least: a day
+LOOKS = 5  # for the copy in Sent, a minute apart; it may come late, or under another id
+SHORTEST_WAIT = timedelta(minutes=1)
+UPLOAD_SECONDS = 400.0  # of the largest mail, as bytes of base64, on the slowest line
+
+
+def _lease_seconds() -> float:
+    """Return how long a process may take: three requests, and the time of an upload twice, because
+    the upload may begin at the end of its time.
+    """
+    return 3 * float(settings.MAILHUB_REQUEST_SECONDS) + 2 * UPLOAD_SECONDS
+
+
+_take = Update(
+    lambda: PendingAction.objects.filter(
+        Q(settling_until=None) | Q(settling_until__lte=Now()),
+        pk=slot(PendingAction, "id", "pk"),
+        settle_at__lte=Now(),
+    ),
+    lambda: {
+        "settle_tries": F("settle_tries") + 1,
+        "settle_at": Now() + timedelta(seconds=_lease_seconds()),
+        "settling_until": Now() + timedelta(seconds=_lease_seconds()),
+    },
+    returning="settle_tries",
+)
+_mark_settled = Update(
+    lambda: PendingAction.objects.filter(pk=slot(PendingAction, "id", "pk")),
+    lambda: {"settle_at": None, "settling_until": None},
+)
+
+
+def _check_lease(began: float) -> None:
+    """Raise LeaseLost if the upload could end after the lease, because this process was frozen."""
+    if time.clock_gettime(time.CLOCK_BOOTTIME) > began + _lease_seconds() / 2:
+        raise LeaseLost
+
+
+def settle_one(action_id: UUID) -> None:
+    """Do the work after the send of an action, if it is time and nobody else does it.
+
+    The lease lasts for the largest upload: a second worker finds nothing to do, and after a crash
+    the work is repeated later. Each part of it is idempotent, so neither commit waits for the disk.
+    """
+    began = time.clock_gettime(time.CLOCK_BOOTTIME)  # before the lease does
+    with transaction.atomic():
+        commit_soon()
+        taken, found = _take(pk=action_id), with_content(pk=action_id)
+    read = read_from(found)
+    assert read is not None, "an action is never deleted"
+    if not taken:
+        return
+    ((tries,),) = taken
+    kind = get_kind(read.action.kind)
+    approved = read.to_approved(wire_started=partial(_check_lease, began))
+    approved = replace(approved, blob=cache(approved.blob))  # for both steps
+    try:
+        if isinstance(kind, Followed) and kind.can_look(approved):
+            with transaction.atomic():
+                commit_soon()
+                watches.begin(read.action, kind.follow_up(approved.payload))
+        kind.settle(approved)
+        differs = kind.compare_effect(approved) if isinstance(kind, Compares) else ()
+    except NotYet as later:
+        _end_try(read.action, tries, wait=later.wait)
+        return
+    except Exception:  # the mail was sent; only the work after it failed
+        log.exception("settle_failed", action=str(action_id), count=tries)
+        _end_try(read.action, tries)
+        return
+    if differs is None and tries < LOOKS:
+        _end_try(read.action, tries)
+        return
+    if differs:
+        _record_difference(read.action, differs)
+    preparation.forget(read)
+    with transaction.atomic():
+        commit_soon()
+        _mark_settled(pk=action_id)
+
+
+@transaction.atomic
+def _record_difference(action: PendingAction, differs: Sequence[str]) -> None:
+    """Say that something else was sent than a person approved. Nothing is sent again."""
+    mine = PendingAction.objects.filter(pk=action.pk, differs_in_sent__isnull=True)
+    if mine.update(differs_in_sent=list(differs)):
+        log.error("sent_differs", action=str(action.pk), count=len(differs))
+        chain.record(
+            mailbox=action.mailbox_id,
+            event="sent_differs",
+            actor="worker",
+            action_id=action.pk,
+            changed=list(differs),
+        )
+
+
+@transaction.atomic
+def _end_try(action: PendingAction, tries: int, *, wait: timedelta | None = None) -> None:
+    mine = PendingAction.objects.filter(pk=action.pk, settle_tries=tries, unsettled_at=None)
+    if tries < TRIES:
+        wait = wait or max(retry_wait(tries), SHORTEST_WAIT)
+        mine.update(settle_at=Now() + wait, settling_until=None)
+    elif mine.update(settle_at=None, settling_until=None, unsettled_at=Now()):
+        chain.record(
+            mailbox=action.mailbox_id,
+            event="settling_given_up",
+            actor="worker",
+            action_id=action.pk,
+        )

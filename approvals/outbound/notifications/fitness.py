@@ -1,0 +1,107 @@
+"""The last check before a delivery: is it still needed, may the person see it, and is it time?"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from accounts.models import Membership, Role
+from approvals.core.states import FINAL, Status
+from approvals.gate.rules.approvers import find_approvers
+from approvals.models import (
+    ApprovalPolicy,
+    Notification,
+    NotificationSettings,
+    PendingAction,
+    Presence,
+)
+from approvals.models.pages import PRESENT
+from approvals.outbound.notifications.hours import next_open
+from approvals.outbound.notifications.outbox import ASKING, URGENT, Stage
+
+HERE_WAIT = timedelta(minutes=1)  # a person who is reviewing now sees the queue themselves
+BY_A_PERSON = (Stage.MENTIONED, Stage.ASSIGNED)
+NEEDED = {Stage.UNKNOWN: Status.UNKNOWN, Stage.FAILED: Status.FAILED}
+
+
+@dataclass(kw_only=True)
+class Judged:
+    """The rows to send now, the rows to drop with a word for why, and the rows to send later."""
+
+    send: list[Notification] = field(default_factory=list)
+    drop: list[tuple[Notification, str]] = field(default_factory=list)
+    later: list[tuple[Notification, datetime]] = field(default_factory=list)
+
+
+def judge(rows: Sequence[Notification], person: NotificationSettings, *, now: datetime) -> Judged:
+    """Judge the due rows of one channel by the state of their actions and the person's rights."""
+    judged = Judged()
+    asking = [row.action for row in rows if row.stage in ASKING and row.action]
+    approvers = find_approvers([each for each in asking if each.status == Status.PENDING])
+    roles = dict(Membership.objects.filter(user=person.pk).values_list("mailbox", "role"))
+    present = set(
+        Presence.objects.filter(person=person.pk, seen_at__gt=now - PRESENT).values_list(
+            "action", flat=True
+        )
+    )
+    louder = set(
+        ApprovalPolicy.objects.filter(mailbox__in=list(roles), notify_urgent=True).values_list(
+            "mailbox", flat=True
+        )
+    )
+    opens = next_open(person, now)
+    for row in rows:
+        code = _refuse(row, roles, now) or _refuse_asking(row, person.pk, approvers, present)
+        mailbox = row.action.mailbox_id if row.action else row.mailbox_id
+        if code:
+            judged.drop.append((row, code))
+        elif opens > now and not (row.stage in URGENT and mailbox in louder):
+            judged.later.append((row, opens))
+        elif present and row.stage in ASKING and row.stage not in URGENT:
+            judged.later.append((row, now + HERE_WAIT))
+        else:
+            judged.send.append(row)
+    return judged
+
+
+def _refuse(row: Notification, roles: dict[UUID, str], now: datetime) -> str:
+    """Return why a row is dropped, by the person's membership and the state; empty if it is not."""
+    action: PendingAction | None = row.action
+    mailbox = action.mailbox_id if action else row.mailbox_id
+    # For the other stages, the right to decide is checked in `_refuse_asking`.
+    if mailbox is not None and mailbox not in roles and row.stage not in ASKING:
+        return "no_right"
+    rules = Role.at_least(Role.APPROVER)
+    if row.stage == Stage.UNKNOWN and (mailbox is None or roles[mailbox] not in rules):
+        return "no_right"
+    if row.stage == Stage.RECONNECT:
+        return (
+            ""
+            if row.mailbox and row.mailbox.status == row.mailbox.Status.NEEDS_REAUTH
+            else "solved"
+        )
+    if action is None:
+        return ""
+    if action.expires_at <= now and row.stage in ASKING:
+        return "expired"
+    if row.stage in BY_A_PERSON:
+        over = row.stage == Stage.ASSIGNED and action.status in FINAL
+        return "decided" if over or _decided_since(action, row.created_at) else ""
+    needed = Status.PENDING if row.stage in ASKING else NEEDED.get(Stage(row.stage))
+    return "decided" if needed and action.status != needed else ""
+
+
+def _decided_since(action: PendingAction, at: datetime) -> bool:
+    """Return True if a decision came after this time; a comment may also follow a decision."""
+    decided = action.approved_at or action.finished_at
+    return action.status != Status.PENDING and decided is not None and decided > at
+
+
+def _refuse_asking(
+    row: Notification, person: int, approvers: dict[UUID, set[int]], present: set[UUID]
+) -> str:
+    if row.stage not in ASKING or row.action_id is None:
+        return ""
+    if person not in approvers.get(row.action_id, set()):
+        return "no_right"
+    return "seen" if row.action_id in present else ""

@@ -1,0 +1,180 @@
+"""The messages of channels, made at delivery: the outbox holds no content."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.urls import reverse
+from django.utils import translation
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from accounts.models import Membership, Role
+from approvals.core.states import Status
+from approvals.gate.find import open_shown, review_url, with_preview
+from approvals.gate.rules.quorum import waits_for_others
+from approvals.models import (
+    ApprovalPolicy,
+    Content,
+    Notification,
+    NotificationChannel,
+    NotificationSettings,
+    PendingAction,
+)
+from approvals.outbound.notifications.channels.port import (
+    NotificationItem,
+    NotificationMessage,
+    Transport,
+)
+from approvals.outbound.notifications.digest import summarize
+from approvals.outbound.notifications.outbox import URGENT, Stage
+
+MOST_WAITING = 100
+PREVIEW_LENGTH = 200
+TITLE_LENGTH = 100
+
+
+def write_message(
+    delivery: UUID,
+    channel: NotificationChannel,
+    transport: Transport,
+    rows: Sequence[Notification],
+    person: NotificationSettings,
+    *,
+    now: datetime,
+) -> NotificationMessage:
+    """Return the message of these rows, in the language of the person."""
+    language = channel.user.language or settings.LANGUAGE_CODE
+    with translation.override(language):
+        items = _write_items(channel, transport, rows)
+        is_digest = rows[0].stage == Stage.DIGEST
+        return NotificationMessage(
+            id=delivery,
+            title=_("Your digest") if is_digest else _title(items),
+            url=items[0].url if len(items) == 1 else queue_url(),
+            items=() if is_digest else items,
+            summary=summarize(person, now, content=Content(channel.content)) if is_digest else (),
+            urgent=any(row.stage in URGENT for row in rows),
+            waiting=count_waiting(channel.user_id),
+            language=language,
+        )
+
+
+def queue_url() -> str:
+    return settings.MAILHUB_PUBLIC_URL + reverse("queue")
+
+
+def _write_items(
+    channel: NotificationChannel, transport: Transport, rows: Sequence[Notification]
+) -> tuple[NotificationItem, ...]:
+    ids = {row.action_id for row in rows if row.action_id}
+    actions = {
+        action.pk: action
+        for action in open_shown(
+            with_preview(PendingAction.objects.filter(pk__in=ids)).select_related(
+                "mailbox", "proposer"
+            )
+        )
+    }
+    caps = dict(
+        ApprovalPolicy.objects.filter(
+            mailbox__in={action.mailbox_id for action in actions.values()}
+            | {row.mailbox_id for row in rows if row.mailbox_id}
+        ).values_list("mailbox", "notify_content")
+    )
+    return tuple(
+        _write_item(
+            row, actions.get(row.action_id) if row.action_id else None, channel, transport, caps
+        )
+        for row in rows
+    )
+
+
+def _write_item(
+    row: Notification,
+    action: PendingAction | None,
+    channel: NotificationChannel,
+    transport: Transport,
+    caps: dict[UUID, str],
+) -> NotificationItem:
+    why = describe_stage(row.stage)
+    mailbox_id = action.mailbox_id if action else row.mailbox_id
+    cap = caps.get(mailbox_id, Content.PREVIEW) if mailbox_id else Content.PREVIEW
+    level = Content.least(channel.content, transport.most, cap)
+    if action is None:
+        shows = row.mailbox is not None and level != Content.LINK
+        return NotificationItem(
+            stage=row.stage,
+            why=why,
+            url=settings.MAILHUB_PUBLIC_URL
+            + (reverse("mailbox", args=[row.mailbox_id]) if row.mailbox_id else reverse("queue")),
+            mailbox=row.mailbox.address if shows and row.mailbox else "",
+        )
+    return NotificationItem(
+        stage=row.stage,
+        why=why,
+        url=review_url(action),
+        action_id=action.pk,
+        **_shown(action, level),
+    )
+
+
+def _shown(action: PendingAction, level: Content) -> dict[str, str]:
+    """Return the parts of an action that this level shows."""
+    if level == Content.LINK:
+        return {}
+    preview: dict[str, Any] = action.shown or {}  # type: ignore[attr-defined]
+    parts = {
+        "mailbox": action.mailbox.address,
+        "sender": _line(action.proposer_name or str(action.proposer)),
+        "subject": _line(preview.get("title", ""))[:TITLE_LENGTH],
+    }
+    if level == Content.PREVIEW:
+        parts["preview"] = _line(preview.get("excerpt", ""))[:PREVIEW_LENGTH]
+    return parts
+
+
+def _line(text: str) -> str:
+    """Return the text on one line: a line break of a mail must not end a header."""
+    return " ".join(str(text).split())
+
+
+def describe_stage(stage: str) -> str:
+    """Return the sentence that says why a person is notified."""
+    return {
+        Stage.WAITING: _("A proposal waits for your decision."),
+        Stage.HALF_TIME: _("A proposal still waits. Half of its time has passed."),
+        Stage.LAST_HOUR: _("A proposal expires within an hour."),
+        Stage.ESCALATED: _("Nobody has decided about a proposal yet, so you are asked too."),
+        Stage.RETURNED: _("A proposal came back and needs a new decision."),
+        Stage.ANSWERED: _("Your request for changes was answered with another proposal."),
+        Stage.MENTIONED: _("Somebody mentioned you in a comment."),
+        Stage.ASSIGNED: _("Somebody assigned a mail to you."),
+        Stage.UNKNOWN: _("Nobody knows whether a mail was sent. It needs a ruling."),
+        Stage.FAILED: _("A mail that you approved was not sent."),
+        Stage.BOUNCED: _("A mail that you approved did not reach a recipient."),
+        Stage.RECONNECT: _("A mailbox must be reconnected."),
+        Stage.DIGEST: _("Your digest."),
+    }.get(Stage(stage), "")
+
+
+def _title(items: Sequence[NotificationItem]) -> str:
+    if len(items) > 1:
+        return ngettext(
+            "%(count)s item needs your attention",
+            "%(count)s items need your attention",
+            len(items),
+        ) % {"count": len(items)}
+    only = items[0]
+    return f"{only.why} {only.subject}".strip() if only.subject else only.why.rstrip(".")
+
+
+def count_waiting(person: int) -> int:
+    """Return how many actions wait in mailboxes where this person decides, up to a limit."""
+    mine = Membership.objects.filter(user=person, role__in=Role.at_least(Role.APPROVER))
+    waiting = PendingAction.objects.filter(
+        ~waits_for_others(person), mailbox__in=mine.values("mailbox"), status=Status.PENDING
+    )
+    return waiting.order_by()[:MOST_WAITING].count()

@@ -1,0 +1,174 @@
+"""Webhooks of a token: added by a program that holds it, or by its owner."""
+
+import base64
+import secrets
+from collections.abc import Collection, Iterable
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models.functions import Now
+
+from accounts.access import roles
+from accounts.access.auth import find_caller
+from accounts.access.caller import Caller
+from accounts.infra.credentials import encrypt_text
+from accounts.infra.problems import FieldError, Problem, not_found
+from accounts.infra.safe_hosts import HostError
+from accounts.infra.texts import translatable
+from accounts.models import ApiToken
+from approvals.audit import chain
+from approvals.models import AuditChain, Webhook, WebhookCursor, WebhookDelivery
+from approvals.models.audit import PEOPLE
+from approvals.outbound.webhooks.addresses import encryption_context, may_be_told
+from approvals.outbound.webhooks.events import SECURITY
+from approvals.reports.steps import EVENTS
+
+SCOPE = "webhooks:manage"
+AT_MOST = 10
+SECRET_BYTES = 32
+
+
+def add_webhook(
+    caller: Caller, token: ApiToken, *, url: str, events: Collection[str], callbacks: bool = False
+) -> tuple[Webhook, str]:
+    """Add a webhook; return the row and the secret for checking signatures.
+
+    The secret is known only now. With `callbacks` it is for the callback addresses of the token's
+    proposals, and there is no `url`. Raises `invalid_input` for an address to which nothing would be
+    sent, and `conflict` if there are enough. Raises `forbidden` for security events unless a member
+    of staff adds it on the page: a stolen token must not follow them.
+    """
+    security = SECURITY in events
+    if security and (
+        not caller.is_person or not caller.user.is_staff or token.user_id != caller.user.pk
+    ):
+        raise Problem(
+            "forbidden",
+            "Only staff can add a webhook for security events, and only in the browser.",
+        )
+    if not callbacks:
+        _refuse_address(url, "url")
+    webhook = Webhook(
+        token=token,
+        url=url,
+        callbacks=callbacks,
+        events=[name for name in (*EVENTS, SECURITY) if name in events],
+    )
+    secret = f"whsec_{base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()}"
+    webhook.secret = encrypt_text(secret, bound_to=encryption_context(webhook))
+    with transaction.atomic():
+        # Two at once are counted one after the other.
+        ApiToken.objects.select_for_update(no_key=True).get(pk=token.pk)
+        if Webhook.objects.filter(token=token).count() >= AT_MOST:
+            raise Problem(
+                "conflict",
+                translatable(
+                    "A token has at most %(count)s webhooks. Remove one first.", count=AT_MOST
+                ),
+            )
+        if callbacks and Webhook.objects.filter(token=token, callbacks=True).exists():
+            raise Problem(
+                "conflict", "This token has a secret for callbacks already. Remove it first."
+            )
+        webhook.save()
+        mailboxes = list(token.mailboxes.values_list("pk", flat=True))
+        _begin_at_present(webhook, mailboxes, security=security)
+        _record(caller, webhook, mailboxes, event="webhook_added")
+    return webhook, secret
+
+
+def find_listener(webhook: Webhook, mailbox: UUID | None) -> Caller | None:
+    """Return the program that a webhook tells about a mailbox (None: about people), with its rights
+    of now; None if it may not know. These are the same questions as before a read.
+    """
+    caller = find_caller(webhook.token.user_id, webhook.token_id)
+    if caller is None or not caller.may(SCOPE):
+        return None
+    if mailbox is None:
+        return caller if caller.user.is_staff else None
+    return caller if roles.mailboxes(caller).filter(pk=mailbox).exists() else None
+
+
+def refuse_callback(caller: Caller, url: str) -> None:
+    """Raise Problem if the events of a proposal cannot go to this address.
+
+    The caller needs the scope for webhooks: an address is a way out, for which no person is asked.
+    """
+    if caller.token is None or not caller.may(SCOPE):
+        raise Problem(
+            "forbidden",
+            translatable("Only a token with the scope %(scope)s can name a callback.", scope=SCOPE),
+        )
+    if not Webhook.objects.filter(token=caller.token, callbacks=True).exists():
+        raise Problem(
+            "invalid_input",
+            "This token has no secret for callbacks.",
+            errors=(
+                FieldError(
+                    field="callback_url",
+                    message=translatable(
+                        "needs a secret: POST /api/v1/webhooks with callbacks set to true"
+                    ),
+                ),
+            ),
+        )
+    _refuse_address(url, "callback_url")
+
+
+def _refuse_address(url: str, field: str) -> None:
+    """Raise `invalid_input` for an address to which nothing would be sent."""
+    try:
+        may_be_told(url)
+    except (ValueError, HostError) as error:
+        raise Problem(
+            "invalid_input",
+            "The address cannot be used.",
+            errors=(FieldError(field=field, message=str(error)),),
+        ) from None
+
+
+def _begin_at_present(webhook: Webhook, mailboxes: Collection[UUID], *, security: bool) -> None:
+    """Set the webhook's place in each chain, so that it gets no earlier events."""
+    length = dict(AuditChain.objects.filter(pk__in=mailboxes).values_list("pk", "length"))
+    WebhookCursor.objects.bulk_create(
+        WebhookCursor(webhook=webhook, mailbox_id=mailbox, sequence=length.get(mailbox, 0))
+        for mailbox in mailboxes
+    )
+    if security:
+        at = AuditChain.objects.filter(pk=PEOPLE).values_list("length", flat=True).first() or 0
+        WebhookCursor.objects.create(webhook=webhook, mailbox=None, sequence=at)
+
+
+@transaction.atomic
+def remove_webhook(caller: Caller, webhook: Webhook) -> None:
+    """Remove a webhook and its deliveries; it gets no further events."""
+    _record(
+        caller,
+        webhook,
+        webhook.token.mailboxes.values_list("pk", flat=True),
+        event="webhook_removed",
+    )
+    webhook.delete()
+
+
+def _record(caller: Caller, webhook: Webhook, mailboxes: Iterable[UUID], *, event: str) -> None:
+    if SECURITY in webhook.events:
+        chain.record(
+            mailbox=None,
+            of_people=True,
+            event=event,
+            actor=caller.actor,
+            webhook=str(webhook.pk),
+        )
+    for mailbox in mailboxes:
+        chain.record(mailbox=mailbox, event=event, actor=caller.actor, webhook=str(webhook.pk))
+
+
+def deliver_again(webhook: Webhook, delivery_id: UUID) -> None:
+    """Send a delivery again, now, with as many attempts as a new one.
+
+    If it still waits, it is only sent sooner. Raises `not_found`.
+    """
+    deliveries = WebhookDelivery.objects.filter(webhook=webhook, pk=delivery_id)
+    if not deliveries.update(tries=0, next_at=Now(), delivered_at=None):
+        raise not_found("The delivery does not exist, or you may not see it.")

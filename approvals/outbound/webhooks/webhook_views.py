@@ -1,0 +1,112 @@
+"""The webhooks of a person's tokens: the list, the deliveries, and sending one again."""
+
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import Http404, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.translation import gettext as _
+from django.views.decorators.debug import sensitive_variables
+
+from accounts.access.auth import caller_of_session
+from accounts.access.signed_in import (
+    AuthenticatedRequest,
+    signed_in_action,
+    signed_in_form,
+    signed_in_page,
+)
+from accounts.infra.problems import Problem
+from accounts.models import ApiToken, User
+from approvals.gate.find import after_cursor, cursor_of
+from approvals.models import Webhook
+from approvals.outbound.webhooks.forms import WebhookForm
+from approvals.outbound.webhooks.subscriptions import (
+    SCOPE,
+    add_webhook,
+    deliver_again,
+    remove_webhook,
+)
+from approvals.reports.steps import EVENTS
+
+PAGE = 50
+
+
+def _find_able_tokens(owner: User) -> list[UUID]:
+    """Return the person's tokens that may have webhooks.
+
+    Scopes are a list, which not every database can search.
+    """
+    tokens = ApiToken.objects.filter(user=owner, revoked_at=None)
+    return [token.pk for token in tokens if SCOPE in token.scopes and not token.is_expired]
+
+
+@signed_in_page
+def index(request: AuthenticatedRequest) -> HttpResponse:
+    person = request.user
+    mine = Webhook.objects.filter(token__user=person).select_related("token")
+    context = {"webhooks": mine, "able": bool(_find_able_tokens(person)), "all": len(EVENTS)}
+    return render(request, "approvals/webhooks.html", context)
+
+
+@signed_in_form
+@sensitive_variables("secret")
+def create(request: AuthenticatedRequest) -> HttpResponse:
+    """Add a webhook; only the answer to this POST shows the secret of its signatures."""
+    person = request.user
+    form = WebhookForm(request.POST or None, able=_find_able_tokens(person), staff=person.is_staff)
+    if request.method == "POST" and form.is_valid():
+        wanted = form.cleaned_data
+        try:
+            webhook, secret = add_webhook(
+                caller_of_session(request),
+                wanted["token"],
+                url=wanted["url"],
+                events=wanted["events"],
+                callbacks=wanted["callbacks"],
+            )
+        except Problem as problem:
+            form.add_error("url", problem.errors[0].message if problem.errors else problem.detail)
+        else:
+            return render(
+                request, "approvals/webhook_secret.html", {"webhook": webhook, "secret": secret}
+            )
+    return render(request, "approvals/webhook_new.html", {"form": form})
+
+
+@signed_in_page
+def page(request: AuthenticatedRequest, webhook_id: UUID) -> HttpResponse:
+    """Show the deliveries of a webhook, newest first."""
+    webhook = _get_own_webhook(request, webhook_id)
+    cursor = request.GET.get("cursor")
+    try:
+        further = after_cursor(cursor, newest_first=True, by="at")
+    except Problem:
+        raise Http404 from None
+    rows = list(webhook.deliveries.filter(further).order_by("-at", "-id")[: PAGE + 1])
+    older = cursor_of(rows[PAGE - 1].at, rows[PAGE - 1].pk) if len(rows) > PAGE else None
+    context = {"webhook": webhook, "deliveries": rows[:PAGE], "older": older, "cursor": cursor}
+    return render(request, "approvals/webhook.html", context)
+
+
+@signed_in_action
+def remove(request: AuthenticatedRequest, webhook_id: UUID) -> HttpResponse:
+    remove_webhook(caller_of_session(request), _get_own_webhook(request, webhook_id))
+    messages.success(request, _("Webhook removed."))
+    return redirect("webhooks")
+
+
+@signed_in_action
+def redeliver(request: AuthenticatedRequest, webhook_id: UUID, delivery_id: UUID) -> HttpResponse:
+    webhook = _get_own_webhook(request, webhook_id)
+    try:
+        deliver_again(webhook, delivery_id)
+    except Problem:
+        raise Http404 from None
+    messages.success(request, _("mailhub sends this delivery again within seconds."))
+    return redirect("webhook", webhook.pk)
+
+
+def _get_own_webhook(request: AuthenticatedRequest, webhook_id: UUID) -> Webhook:
+    return get_object_or_404(
+        Webhook.objects.select_related("token"), token__user=request.user, pk=webhook_id
+    )

@@ -1,0 +1,181 @@
+"""The personal data of one address in the gate: of an account here, and of a correspondent.
+
+Proofs stay: decisions, attempts and audit events name a person by the number of the account only.
+Words and addresses go.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from django.db import transaction
+
+from accounts.infra.problems import Problem
+from accounts.models import Mailbox, Membership, User
+from approvals.audit import chain
+from approvals.audit.log import actors_of
+from approvals.core.states import FINAL
+from approvals.gate.blobs import ContentUnavailable
+from approvals.gate.content import render_content
+from approvals.models import (
+    ApprovalPolicy,
+    AuditEvent,
+    Comment,
+    Decision,
+    NotificationChannel,
+    NotificationSettings,
+    PendingAction,
+    Presence,
+    QueueOrder,
+    Revision,
+    SavedView,
+    Seen,
+)
+from approvals.pages.mailboxes.members import remove_member
+from approvals.worker.maintenance import purge_one
+
+# Rows that only serve the person and prove nothing.
+OWN_ROWS = (
+    (NotificationChannel, "user"),
+    (NotificationSettings, "user"),
+    (SavedView, "person"),
+    (QueueOrder, "person"),
+    (Presence, "person"),
+    (Seen, "person"),
+)
+
+
+def export_person(person: User) -> dict[str, Any]:
+    """Return what the gate keeps of a person with an account."""
+    decisions = Decision.objects.filter(person=person).order_by("pk")
+    comments = Comment.objects.filter(person=person).order_by("pk")
+    events = AuditEvent.objects.filter(actor__in=actors_of([person.pk])).order_by("pk")
+    proposed = PendingAction.objects.filter(proposer=person)
+    return {
+        "decisions": [
+            {
+                "action": str(each.action_id),
+                "at": each.created_at.isoformat(),
+                "verdict": each.verdict,
+                "signed_in_by": each.method,
+                "note": each.note,
+                "passage": each.passage,
+            }
+            for each in decisions.iterator()
+        ],
+        "comments": [
+            {
+                "action": str(each.action_id),
+                "at": each.created_at.isoformat(),
+                "text": each.text,
+            }
+            for each in comments.iterator()
+        ],
+        "proposed": [str(key) for key in proposed.values_list("pk", flat=True)],
+        "notification_channels": list(
+            NotificationChannel.objects.filter(user=person).values("kind", "label")
+        ),
+        "saved_views": list(SavedView.objects.filter(person=person).values("name", "query")),
+        "events": [
+            {"at": at.isoformat(), "event": event, "action": str(action or ""), "data": data}
+            for at, event, action, data in events.values_list(
+                "at", "event", "action_id", "data"
+            ).iterator()
+        ],
+    }
+
+
+def export_correspondent(address: str) -> list[dict[str, Any]]:
+    """Return the mails to an address whose content is still here, with their text."""
+    return [
+        {
+            "action": str(action.pk),
+            "mailbox": action.mailbox.address,
+            "state": action.status,
+            "proposed_at": action.created_at.isoformat(),
+            "subject": action.current.preview.get("title", ""),
+            "text": _text_of(action),
+        }
+        for action in _find_mails_to(address)
+    ]
+
+
+def find_lists(address: str) -> list[str]:
+    """Return the mailboxes whose rules name the address: their managers change the lists."""
+    rules = ApprovalPolicy.objects.select_related("mailbox")
+    return sorted(
+        each.mailbox.address
+        for each in rules.iterator()
+        if address in (entry.lower() for entry in (*each.allowed, *each.refused))
+    )
+
+
+def leave_mailboxes(person: User) -> None:
+    """End all memberships of a person; approvals of mail that has not left no longer count.
+
+    Raises `conflict` with the mailbox that nobody else manages, before anything is changed.
+    """
+    with transaction.atomic():
+        held = Membership.objects.filter(user=person).values_list("mailbox", flat=True)
+        for mailbox in Mailbox.objects.filter(pk__in=list(held)).order_by("pk"):
+            try:
+                remove_member(mailbox=mailbox, person=person, user_id=person.pk)
+            except Problem as error:
+                raise Problem(error.code, f"{mailbox.address}: {error.detail}") from None
+        Membership.on_any_day.filter(user=person).delete()  # those that have not begun
+
+
+@transaction.atomic
+def erase_person(person: User) -> dict[str, int]:
+    """Delete the words of a person; return what had to stay for now, by its name."""
+    ended = PendingAction.objects.filter(status__in=FINAL).values("pk")
+    said = Decision.objects.filter(person=person).exclude(note="", passage="")
+    said.filter(action__in=ended).update(note="", passage="")
+    written = Comment.objects.filter(person=person)
+    written.filter(action__in=ended).delete()
+    for model, name in OWN_ROWS:
+        model._default_manager.filter(**{name: person}).delete()
+    return {
+        "notes of decisions about mail that has not ended": said.count(),
+        "comments on mail that has not ended": written.count(),
+    }
+
+
+def erase_correspondent(address: str) -> tuple[int, int]:
+    """Delete the content of ended mails to an address; return how many, and how many have not ended.
+
+    The audit of each says that its content was erased.
+    """
+    erased = left = 0
+    for action in list(_find_mails_to(address)):
+        if not action.is_final or action.settle_at:  # its copy in Sent may be missing
+            left += 1
+            continue
+        with transaction.atomic():
+            purge_one(action.pk)
+            chain.record(
+                mailbox=action.mailbox_id,
+                event="content_erased",
+                actor="command",
+                action_id=action.pk,
+            )
+        erased += 1
+    return erased, left
+
+
+def _find_mails_to(address: str) -> Iterator[PendingAction]:
+    """Yield the actions that name the address as a recipient, in any of their revisions."""
+    named = Revision.objects.filter(preview__icontains=address).order_by("pk")
+    seen = set()
+    for key, targets in named.values_list("action", "preview__targets").iterator():
+        if key in seen or address not in (each["address"].lower() for each in targets or ()):
+            continue
+        seen.add(key)
+        yield PendingAction.objects.select_related("mailbox").get(pk=key)
+
+
+def _text_of(action: PendingAction) -> str:
+    try:
+        content = render_content(action)
+    except ContentUnavailable:
+        return ""
+    return content.text if content else ""

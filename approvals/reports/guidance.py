@@ -1,0 +1,104 @@
+"""One sentence for a program: what it does next about its action. A table over all steps."""
+
+from collections.abc import Sequence
+
+from approvals.core.kinds import get_kind
+from approvals.core.states import Status
+from approvals.core.types import Speaks
+from approvals.gate.send_back import WITHDRAWN_ANSWERED
+from approvals.models import PendingAction
+from approvals.reports.steps import ORDERED_AGAIN, Step
+
+NOT_AGAIN = "Do not propose it again."
+WANTED = "Ask the user before you propose it again."
+# "%(done)s" is "sent", or "carried out" for a kind that is not mail. "%(by)s" has answered.
+SENTENCES = {
+    "proposed": "A person has not decided yet. Wait for the decision, and do not propose it again.",
+    "edited": f"A person edited it and still decides. {NOT_AGAIN}",
+    "changes_requested": "A person asks for changes. Propose it again as the note says, with replaces"
+    " set to this id.",
+    "approved": f"A person approved it, and mailhub does the rest. {NOT_AGAIN}",
+    "approved, edited": f"A person edited and approved it, and mailhub does the rest. {NOT_AGAIN}",
+    "undone": f"A person took the approval back and decides again. {NOT_AGAIN}",
+    "returned": f"The approval no longer counts, and a person decides again. {NOT_AGAIN}",
+    "returned, thread_moved": "The conversation has a newer message, and a person decides again."
+    " Read it. If your answer should differ, propose it with replaces set to this id.",
+    f"returned, {ORDERED_AGAIN}": "A person said that it was not %(done)s, and ordered another"
+    f" attempt. {NOT_AGAIN}",
+    "leaving": f"It is being %(done)s now. {NOT_AGAIN}",
+    "retrying": f"It was not %(done)s yet, and mailhub tries again. {NOT_AGAIN}",
+    "succeeded": f"It was %(done)s. {NOT_AGAIN}",
+    "succeeded, edited": f"A person edited and %(done)s it. {NOT_AGAIN}",
+    "succeeded, ruled": f"A person confirmed that it was %(done)s. {NOT_AGAIN}",
+    "unsettled": "It was %(done)s, but the work after it failed, such as the copy in Sent."
+    f" {NOT_AGAIN}",
+    "bounced": "It was %(done)s, but a server returned it: see bounced. Tell the user, and check these"
+    f" addresses. {NOT_AGAIN}",
+    "unanswered": "It was %(done)s, and nobody has answered. Do what follow_up_note says. A reminder"
+    " is a new proposal.",
+    "failed": "The provider refused it, and it was not %(done)s. Correct the cause in error, then"
+    " propose a new one.",
+    "unknown": "Nobody knows yet whether it was %(done)s. mailhub looks for it, and a person"
+    f" decides. {NOT_AGAIN}",
+    "rejected": "A person rejected it, and it is not %(done)s. Read the note, and do not propose the"
+    " same again.",
+    "cancelled": "Its proposer withdrew it, and it is not %(done)s. Propose a new one only if it is"
+    " still wanted.",
+    "cancelled, person": f"A person withdrew it, and it is not %(done)s. {WANTED}",
+    f"cancelled, {WITHDRAWN_ANSWERED}": "%(by)s answered first, so it was withdrawn and is not"
+    " %(done)s. Read the conversation before you propose another answer.",
+    "expired": f"Nobody decided in time, and it is not %(done)s. {WANTED}",
+    "expired, approved": f"It was approved, but could not be %(done)s in time. {WANTED}",
+    "superseded": "Another proposal took its place. Follow the action in superseded_by.",
+}
+IN_DOUBT = "An earlier attempt may have done it already: ask the user to look before anything is proposed again."
+# For a state whose last step is not in the audit: a database of an older version.
+FIRST_OF_STATE = {
+    Status.PENDING: "proposed",
+    Status.APPROVED: "approved",
+    Status.EXECUTING: "leaving",
+    Status.SUCCEEDED: "succeeded",
+    Status.FAILED: "failed",
+    Status.UNKNOWN: "unknown",
+    Status.REJECTED: "rejected",
+    Status.CANCELLED: "cancelled",
+    Status.EXPIRED: "expired",
+    Status.SUPERSEDED: "superseded",
+}
+CERTAIN = (Status.EXECUTING, Status.SUCCEEDED, Status.UNKNOWN)  # these say themselves what is known
+
+
+def advise(
+    action: PendingAction, state: Status, steps: Sequence[Step], *, in_doubt: bool, by: str = ""
+) -> str:
+    """Return the sentence for an action that is in this state after these steps.
+
+    `in_doubt`: an attempt may have happened although the state does not show it. `by` is the
+    address that has answered, if the reader may see it.
+    """
+    situation = situation_of(state, steps)
+    done = "carried out" if isinstance(get_kind(action.kind), Speaks) else "sent"
+    sentence = SENTENCES[situation] % {"done": done, "by": by or "Somebody"}
+    return f"{sentence} {IN_DOUBT}" if in_doubt and state not in CERTAIN else sentence
+
+
+def situation_of(state: Status, steps: Sequence[Step]) -> str:
+    """Return the row of SENTENCES for this state after these steps."""
+    last = steps[-1] if steps and steps[-1].state == state else None
+    row = last.name.removeprefix("action.") if last else FIRST_OF_STATE[state]
+    found = f"{row}, {_variant(row, steps)}"
+    return found if found in SENTENCES else row
+
+
+def _variant(row: str, steps: Sequence[Step]) -> str:
+    """Return the word after the comma of a row, or an empty text."""
+    last = steps[-1] if steps else None
+    if row == "succeeded" and last is not None and last.link.data.get("evidence") == "person":
+        return "ruled"
+    if row == "cancelled" and last is not None:
+        return "person" if last.link.actor.startswith("user:") else last.withdrawn_code
+    if row == "expired" and len(steps) > 1 and steps[-2].state == Status.APPROVED:
+        return "approved"
+    if row == "returned" and last is not None:
+        return last.code
+    return "edited" if any(step.name == "action.edited" for step in steps) else ""
