@@ -35,7 +35,7 @@ NOT_COPIED = shutil.ignore_patterns(
 IN_THE_DATABASE = (
     "accounts/migrations/0016_names_of_tokens.py",
     "approvals/guards/rules.py",
-    "approvals/guards.py",
+    "approvals/guards/__init__.py",
 )
 
 
