@@ -4,7 +4,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, cast
+from typing import cast
 from uuid import UUID
 
 from allauth.account.authentication import get_authentication_records
@@ -18,7 +18,6 @@ from django.utils import timezone
 from accounts.access import audience, rate_limits
 from accounts.access.caller import Caller, Surface
 from accounts.access.signed_in import AuthenticatedRequest
-from accounts.infra.compiled_sql import Select, columns_of, instance, slot
 from accounts.models import ApiToken, User, allowed_scopes, digest_of
 
 ACCESS_PREFIX = "mho_"  # of the access tokens that `accounts.oauth` gives out
@@ -39,13 +38,11 @@ def caller_of_token(secret: str, *, surface: Surface) -> Caller:
     """
     now = timezone.now()
     if secret.startswith(ACCESS_PREFIX):
-        found, scopes = _find_connected(secret, surface)
+        token, scopes = _find_connected(secret, surface)
     else:
-        found, scopes = _good_token.first(digest=digest_of(secret)), None
-    if found is None:
+        token, scopes = _good_tokens().filter(digest=digest_of(secret)).first(), None
+    if token is None:
         raise audience.unauthenticated(surface, has_token=bool(secret))
-    token = instance(ApiToken, found)
-    token.user = instance(User, found[len(columns_of(ApiToken)) :])
     # Once a minute is exact enough for a person, and saves a write on each call.
     if token.last_used_at is None or token.last_used_at < now - LAST_USED_EVERY:
         ApiToken.objects.filter(pk=token.pk).update(last_used_at=now)
@@ -60,19 +57,25 @@ def caller_of_token(secret: str, *, surface: Surface) -> Caller:
     return caller
 
 
-def _find_connected(
-    secret: str, surface: Surface
-) -> tuple[tuple[Any, ...] | None, frozenset[str] | None]:
-    """Return the row of a connected program and the scopes of its access token; no row if the token
-    is for another surface.
+def _find_connected(secret: str, surface: Surface) -> tuple[ApiToken | None, frozenset[str] | None]:
+    """Return the token of a connected program and the scopes of its access token; no token if the
+    access token is for another surface.
     """
-    found = _good_access.first(hash=digest_of(secret))
-    if found is None:
+    found = (
+        _good_tokens()
+        .filter(
+            client__token__type=Token.Type.ACCESS_TOKEN,
+            client__token__hash=digest_of(secret),
+            client__token__expires_at__gt=Now(),
+            client__token__user=F("user"),
+            id=Cast(KeyTextTransform("family", "client__token__data"), UUIDField()),
+        )
+        .annotate(granted=F("client__token__scopes"), access=F("client__token__data"))
+        .first()
+    )
+    if found is None or not audience.is_for(found.access["resources"], surface):
         return None, None
-    *row, scopes, data = found
-    if not audience.is_for(data["resources"], surface):
-        return None, None
-    return tuple(row), frozenset(scopes.split("\n"))
+    return found, frozenset(found.granted.split("\n"))
 
 
 def find_caller(user_id: int, token_id: UUID | None) -> Caller | None:
@@ -82,7 +85,7 @@ def find_caller(user_id: int, token_id: UUID | None) -> Caller | None:
     if token_id is None:
         person = User.objects.filter(pk=user_id, is_active=True).first()
         return Caller.chat_of(person) if person else None
-    token = _good_tokens().select_related("user").filter(pk=token_id, user=user_id).first()
+    token = _good_tokens().filter(pk=token_id, user=user_id).first()
     if token is None:
         return None
     scopes = allowed_scopes(token.user, token.scopes)
@@ -111,36 +114,9 @@ def find_again(caller: Caller, *, seconds: float = FRESH_SECONDS) -> Caller:
 
 
 def _good_tokens() -> QuerySet[ApiToken]:
-    return ApiToken.objects.filter(
+    return ApiToken.objects.select_related("user").filter(
         Q(expires_at=None) | Q(expires_at__gt=Now()), revoked_at=None, user__is_active=True
     )
-
-
-_good_token = Select(
-    lambda: (
-        _good_tokens()
-        .filter(digest=slot(ApiToken, "digest"))
-        .values_list(*columns_of(ApiToken), *columns_of(User, "user__"))
-    )
-)
-_good_access = Select(
-    lambda: (
-        _good_tokens()
-        .filter(
-            client__token__type=Token.Type.ACCESS_TOKEN,
-            client__token__hash=slot(Token, "hash"),
-            client__token__expires_at__gt=Now(),
-            client__token__user=F("user"),
-            id=Cast(KeyTextTransform("family", "client__token__data"), UUIDField()),
-        )
-        .values_list(
-            *columns_of(ApiToken),
-            *columns_of(User, "user__"),
-            "client__token__scopes",
-            "client__token__data",
-        )
-    )
-)
 
 
 def caller_of_bearer(request: HttpRequest, *, surface: Surface = "rest") -> Caller:

@@ -20,12 +20,12 @@ import threading
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
-from django.db.models import Case, F, Q, When
+from django.db import transaction
+from django.db.models import Case, F, Q, Value, When
 from django.utils import timezone
 
-from accounts.infra.compiled_sql import Update, slot
 from accounts.infra.problems import Problem
 from accounts.models import QuotaUse
 
@@ -93,23 +93,16 @@ def count(quota: Quota, subject: str, amount: int = 1) -> Usage:
     ends_at = now + timedelta(seconds=quota.seconds)
     if amount > quota.amount:  # it never fits; a new window must not let it through
         return Usage(quota=quota, remaining=quota.amount, reset=quota.seconds, granted=False)
-    values = {
-        "key": key,
-        "now": now,
-        "new end": ends_at,
-        "amount": amount,
-        "room": quota.amount - amount,
-    }
-    counted = _count(**values)
-    if not counted:
+    counted = _add(quota, key, amount, now=now)
+    if counted is None:
         # Either the subject has no row yet, or there is no room. Another process may create the row
         # first.
         QuotaUse.objects.bulk_create(
             [QuotaUse(key=key, used=0, ends_at=ends_at)], ignore_conflicts=True
         )
-        counted = _count(**values)
-    if counted:
-        used, ends_at = counted[0]
+        counted = _add(quota, key, amount, now=now)
+    if counted is not None:
+        used, ends_at = counted
         return Usage(quota=quota, remaining=quota.amount - used, reset=_seconds(ends_at - now))
     row = QuotaUse.objects.filter(key=key).first()
     used, ends_at = (row.used, row.ends_at) if row else (quota.amount, now)
@@ -121,27 +114,19 @@ def count(quota: Quota, subject: str, amount: int = 1) -> Usage:
     )
 
 
-def _end() -> Case:
-    now = slot(QuotaUse, "ends_at", "now")
-    return Case(
-        When(ends_at__lte=now, then=slot(QuotaUse, "ends_at", "new end")), default=F("ends_at")
+@transaction.atomic
+def _add(quota: Quota, key: str, amount: int, *, now: datetime) -> tuple[int, datetime] | None:
+    """Count if there is room; return what is used then, and the end of the window. None if there is
+    no room, or no row.
+    """
+    over = Q(ends_at__lte=now)
+    rows = QuotaUse.objects.filter(key=key)
+    ends_at = now + timedelta(seconds=quota.seconds)
+    counted = rows.filter(over | Q(used__lte=quota.amount - amount)).update(
+        used=Case(When(over, then=amount), default=F("used") + amount),
+        ends_at=Case(When(over, then=Value(ends_at)), default=F("ends_at")),
     )
-
-
-def _add_to_used() -> Case:
-    now, amount = slot(QuotaUse, "ends_at", "now"), slot(QuotaUse, "used", "amount")
-    return Case(When(ends_at__lte=now, then=amount), default=F("used") + amount)
-
-
-_count = Update(
-    lambda: QuotaUse.objects.filter(
-        Q(ends_at__lte=slot(QuotaUse, "ends_at", "now"))
-        | Q(used__lte=slot(QuotaUse, "used", "room")),
-        key=slot(QuotaUse, "key"),
-    ),
-    lambda: {"used": _add_to_used(), "ends_at": _end()},
-    returning="used ends_at",
-)
+    return rows.values_list("used", "ends_at").get() if counted else None
 
 
 def _seconds(span: timedelta) -> int:

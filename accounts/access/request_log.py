@@ -17,7 +17,7 @@ from uuid import UUID
 import structlog
 from django.conf import settings
 from django.db import DatabaseError, InterfaceError, close_old_connections, connection
-from django.db.models import Expression, QuerySet
+from django.db.models import QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -145,15 +145,15 @@ def request_id() -> str:
     return str(structlog.contextvars.get_contextvars().get("request_id", ""))
 
 
-def find_old(kept: timedelta | Expression) -> QuerySet[RequestRecord]:
-    """Return the records that are older than `kept`."""
-    return RequestRecord.objects.filter(at__lt=Now() - kept)
+def find_old() -> QuerySet[RequestRecord]:
+    """Return the records that are older than MAILHUB_RETENTION_DAYS, the oldest first."""
+    kept = timedelta(days=settings.MAILHUB_RETENTION_DAYS)
+    return RequestRecord.objects.filter(at__lt=Now() - kept).order_by("at")
 
 
 def forget_old() -> None:
-    """Delete a batch of records that are older than MAILHUB_RETENTION_DAYS."""
-    found = find_old(timedelta(days=settings.MAILHUB_RETENTION_DAYS))
-    ids = list(found.order_by("at").values_list("pk", flat=True)[:BATCH])
+    """Delete a batch of old records."""
+    ids = list(find_old().values_list("pk", flat=True)[:BATCH])
     RequestRecord.objects.filter(pk__in=ids).delete()
 
 

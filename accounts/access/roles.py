@@ -1,29 +1,17 @@
 """The only ownership check: which mailboxes a caller may use, and in which role."""
 
-from collections.abc import Sequence
 from difflib import get_close_matches
-from functools import partial
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Exists, OuterRef, QuerySet, Subquery
+from django.db.models import Exists, OuterRef, QuerySet, Subquery, Value
 from django.db.models.functions import Lower
 
 from accounts.access.caller import Caller
-from accounts.infra.compiled_sql import (
-    Asked,
-    Rows,
-    Select,
-    Slot,
-    columns_of,
-    instance,
-    read_all,
-    slot,
-)
 from accounts.infra.own_sender import own_sender
 from accounts.infra.problems import FieldError, Problem, not_found
 from accounts.infra.texts import join, translatable
-from accounts.models import ApiToken, Mailbox, Membership, Role, User
+from accounts.models import Mailbox, Membership, Role, User
 
 MANY = 200  # comparing more addresses takes too long for an error
 
@@ -36,19 +24,19 @@ def mailboxes(caller: Caller, *, need: Role = Role.VIEWER) -> QuerySet[Mailbox]:
     return found if caller.token is None else found.filter(tokens=caller.token)
 
 
-def connected_as(address: str | Slot) -> QuerySet[Mailbox]:
+def connected_as(address: str) -> QuerySet[Mailbox]:
     """Return the connected mailbox with this address in lower case, by the index over addresses."""
     connected = Mailbox.objects.exclude(status=Mailbox.Status.DISCONNECTED)
     return connected.annotate(folded=Lower("address")).filter(folded=address)
 
 
-def held_mailboxes(person: User | Slot, *, need: Role = Role.VIEWER) -> QuerySet[Mailbox]:
+def held_mailboxes(person: User, *, need: Role = Role.VIEWER) -> QuerySet[Mailbox]:
     """Return the mailboxes, connected or not, on which this person has at least this role now."""
     held = Membership.objects.filter(user=person, role__in=Role.at_least(need))
     return Mailbox.objects.filter(pk__in=held.values("mailbox"))
 
 
-def connected_of(person: User | Slot, *, need: Role = Role.VIEWER) -> QuerySet[Mailbox]:
+def connected_of(person: User, *, need: Role = Role.VIEWER) -> QuerySet[Mailbox]:
     return held_mailboxes(person, need=need).exclude(status=Mailbox.Status.DISCONNECTED)
 
 
@@ -58,11 +46,7 @@ def get_mailbox(caller: Caller, ref: str | None, *, need: Role) -> Mailbox:
     Raises Problem `not_found`, with the same text for a mailbox of somebody else, and `forbidden`
     if the role does not cover `need`.
     """
-    by = "" if ref is None else "id" if _is_uuid(ref) else "address"
-    token = caller.token.pk if caller.token else None
-    found = _visible[token is not None, by](
-        user=caller.user.pk, token=token, ref=ref, sender=own_sender()
-    )
+    found = list(_find_visible(caller, ref)[:2])
     if ref is None and len(found) != 1:
         raise Problem(
             "invalid_input",
@@ -76,9 +60,9 @@ def get_mailbox(caller: Caller, ref: str | None, *, need: Role) -> Mailbox:
         )
     if not found:
         raise _unknown_mailbox(caller, ref or "")
-    mailbox, role = instance(Mailbox, found[0]), Role(found[0][-2])
-    mailbox.sender_is_mailbox = bool(found[0][-1])
-    if not role.covers(need):
+    mailbox: Mailbox = found[0]
+    mailbox.sender_is_mailbox = found[0].is_sender
+    if not Role(found[0].role).covers(need):
         raise Problem(
             "forbidden",
             translatable(
@@ -102,59 +86,30 @@ def _unknown_mailbox(caller: Caller, ref: str) -> Problem:
     )
 
 
-def load_mailboxes(caller: Caller, also: Asked) -> tuple[list[Mailbox], Sequence[tuple[Any, ...]]]:
-    """Return what `mailboxes` returns, and the rows of another statement."""
-    listed = _listed[caller.token is not None]
-    values = {"user": caller.user.pk, "token": caller.token.pk if caller.token else None}
-    rows, others = read_all((listed, values), also)
-    return listed.load(rows), others
-
-
-def _filter_visible(of_token: bool) -> QuerySet[Mailbox]:
-    found = connected_of(slot(Membership, "user"))
-    return found.filter(tokens=slot(ApiToken, "id", "token")) if of_token else found
-
-
-_listed = {
-    of_token: Rows(Mailbox, partial(_filter_visible, of_token)) for of_token in (True, False)
-}
-
-
-def _select_visible(of_token: bool, by: str) -> QuerySet[Mailbox, Any]:
-    """Return the mailboxes that a caller sees, with the role on each, in one statement because
-    every call needs it.
-    """
-    found = _filter_visible(of_token)
-    match by:
-        case "id":
-            found = found.filter(pk=slot(Mailbox, "id", "ref"))
-        case "address":
-            found = found.annotate(folded=Lower("address")).filter(
-                folded=Lower(slot(Mailbox, "address", "ref"))
-            )
-    sender = Exists(connected_as(slot(Mailbox, "address", "sender")))
-    role = Membership.objects.filter(mailbox=OuterRef("pk"), user=slot(Membership, "user"))
-    return found.values_list(*columns_of(Mailbox), Subquery(role.values("role")), sender)[:2]
-
-
-_visible = {
-    (of_token, by): Select(partial(_select_visible, of_token, by))
-    for of_token in (True, False)
-    for by in ("", "id", "address")
-}
+def _find_visible(caller: Caller, ref: str | None) -> QuerySet[Mailbox, Any]:
+    """Return the mailboxes that a caller sees and may mean, with the role on each."""
+    found = mailboxes(caller)
+    if ref is not None and _is_uuid(ref):
+        found = found.filter(pk=ref)
+    elif ref is not None:
+        found = found.annotate(folded=Lower("address")).filter(folded=Lower(Value(ref)))
+    role = Membership.objects.filter(mailbox=OuterRef("pk"), user=caller.user)
+    return found.annotate(
+        role=Subquery(role.values("role")), is_sender=Exists(connected_as(own_sender()))
+    )
 
 
 def has_role(person: User, mailbox: Mailbox, role: Role) -> bool:
     """Return True if this person has this role on the mailbox, or one that covers it."""
-    held = role_rows.first(mailbox=mailbox.pk, user=person.pk)
-    return held is not None and Role(held[0]).covers(role)
+    held = role_of(person, mailbox)
+    return held is not None and held.covers(role)
 
 
-role_rows = Select(
-    lambda: Membership.objects.filter(
-        mailbox=slot(Membership, "mailbox"), user=slot(Membership, "user")
-    ).values_list("role")
-)
+def role_of(person: User, mailbox: Mailbox) -> Role | None:
+    """Return the role that this person has on the mailbox now, if any."""
+    held = Membership.objects.filter(mailbox=mailbox, user=person)
+    role = held.values_list("role", flat=True).first()
+    return Role(role) if role else None
 
 
 def _is_uuid(text: str) -> bool:

@@ -3,8 +3,6 @@
 import hashlib
 import hmac
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -14,43 +12,9 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from accounts.infra.compiled_sql import Insert, Select, Update, slot
 from accounts.models import Mailbox
-from approvals.models import AuditChain, AuditEvent, PendingAction
+from approvals.models import AuditChain, AuditEvent
 from approvals.models.audit import NO_MAILBOX, PEOPLE
-
-end_of_chain = Select(
-    lambda: (
-        AuditChain.objects.select_for_update(no_key=True)
-        .filter(pk=slot(AuditChain, "id", "pk"))
-        .values_list("length", "head")
-    )
-)
-end_of_action = Select(
-    lambda: (
-        AuditChain.objects.select_for_update(no_key=True)
-        .filter(
-            pk__in=PendingAction.objects.filter(pk=slot(PendingAction, "id", "action")).values(
-                "mailbox"
-            )
-        )
-        .values_list("length", "head")
-    )
-)
-_append = Insert(AuditEvent, "chain mailbox sequence at event action_id actor data previous hash")
-_move_head = Update(
-    lambda: AuditChain.objects.filter(pk=slot(AuditChain, "id", "pk")),
-    lambda: {"length": slot(AuditChain, "length"), "head": slot(AuditChain, "head")},
-    returning="",
-)
-
-
-@dataclass(kw_only=True)
-class LockedEnd:
-    """The end of a chain whose row this transaction has locked; `record` moves it on."""
-
-    length: int
-    head: str
 
 
 def record_from_accounts(
@@ -74,19 +38,17 @@ def record(
     actor: str,
     action_id: UUID | None = None,
     of_people: bool = False,
-    end: LockedEnd | None = None,
     **data: Any,
 ) -> AuditEvent:
     """Append one event to the chain of the mailbox, and return it.
 
     Without a mailbox it goes to the chain of people or of the server. `actor` is `user:<id>`,
-    `token:<id>`, `worker` or `command`; `data` holds ids, codes, counts and hashes. `end` is the
-    end of this chain, if it was locked with something else.
+    `token:<id>`, `worker` or `command`; `data` holds ids, codes, counts and hashes.
     """
     mailbox_id = mailbox.id if isinstance(mailbox, Mailbox) else mailbox
     chain_id = mailbox_id or (PEOPLE if of_people else NO_MAILBOX)
     with transaction.atomic(savepoint=False):  # the event and the change are committed together
-        end = end or _lock_end(chain_id, mailbox_id)
+        end = _lock_end(chain_id, mailbox_id)
         link = AuditEvent(
             chain_id=chain_id,
             mailbox_id=mailbox_id,
@@ -99,39 +61,26 @@ def record(
             previous=end.head,
         )
         link.hash = hash_of(link)
-        _append(
-            chain=chain_id,
-            mailbox=mailbox_id,
-            sequence=link.sequence,
-            at=link.at,
-            event=event,
-            action_id=action_id,
-            actor=actor,
-            data=data,
-            previous=end.head,
-            hash=link.hash,
-        )
-        _move_head(pk=chain_id, length=link.sequence, head=link.hash)
-    end.length, end.head = link.sequence, link.hash
+        link.save(force_insert=True)
+        AuditChain.objects.filter(pk=chain_id).update(length=link.sequence, head=link.hash)
     return link
 
 
-def read_end(rows: Sequence[tuple[Any, ...]]) -> LockedEnd | None:
-    """Return the end that `end_of_chain` or `end_of_action` found; None if nothing is recorded yet."""
-    return LockedEnd(length=rows[0][0], head=rows[0][1]) if rows else None
+def lock_end(chain_id: UUID) -> AuditChain | None:
+    """Return the chain with its row locked, so that it cannot fork; None if nothing is recorded yet.
 
-
-def _lock_end(chain_id: UUID, mailbox_id: UUID | None) -> LockedEnd:
-    """Return the end of a chain, locked, so that it cannot fork.
-
-    On PostgreSQL the row is locked. On SQLite the transaction has the write lock already.
+    On SQLite the transaction has the write lock already.
     """
-    end = read_end(end_of_chain(pk=chain_id))
+    return AuditChain.objects.select_for_update(no_key=True).filter(pk=chain_id).first()
+
+
+def _lock_end(chain_id: UUID, mailbox_id: UUID | None) -> AuditChain:
+    """Return the same; a new chain is begun. Another transaction may begin it too."""
+    end = lock_end(chain_id)
     if end is None:
-        # Another transaction may create it too.
         first = AuditChain(pk=chain_id, mailbox_id=mailbox_id)
         AuditChain.objects.bulk_create([first], ignore_conflicts=True)
-        end = read_end(end_of_chain(pk=chain_id))
+        end = lock_end(chain_id)
         assert end is not None
     return end
 

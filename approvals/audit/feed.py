@@ -14,7 +14,6 @@ from uuid import UUID
 from django.db import connection
 from django.db.models import QuerySet
 
-from accounts.infra.compiled_sql import Select
 from approvals.models import AuditEvent
 
 if TYPE_CHECKING:
@@ -34,13 +33,9 @@ SECOND_LOOK_SECONDS = 0.05  # for the transactions that ended together with the 
 Row = tuple[int, UUID | None, UUID | None]  # the ids of the event, its mailbox and its action
 
 
-newest_event = Select(lambda: AuditEvent.objects.order_by("-pk").values_list("pk")[:1])
-
-
 def last_event() -> int:
     """Return the id of the newest audit event; 0 before the first."""
-    found = newest_event.first()
-    return int(found[0]) if found else 0
+    return AuditEvent.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
 
 
 def last_event_of(action_id: UUID) -> int:

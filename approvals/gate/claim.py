@@ -7,60 +7,19 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
-from django.db.models import DurationField, F, Q, QuerySet
+from django.db.models import F, Q
 from django.db.models.functions import Now
 
-from accounts.infra.compiled_sql import (
-    Insert,
-    Rows,
-    Select,
-    Slot,
-    Update,
-    read_all,
-    slot,
-)
 from accounts.models import Mailbox
 from approvals.audit import anchors, chain
 from approvals.core.signatures import verify_order
 from approvals.core.states import Status
 from approvals.gate.pauses import restored
-from approvals.gate.records import approving, check_approvals, describe_approved
+from approvals.gate.records import approvals_of
 from approvals.gate.rules.conditions import may_execute
 from approvals.gate.send_back import return_unproven
 from approvals.models import Attempt, AuditChain, PendingAction
 from approvals.models.audit import NO_MAILBOX
-
-
-def _free() -> QuerySet[PendingAction]:
-    """Return the row if it may be claimed. SKIP LOCKED: a second worker does not wait."""
-    free = PendingAction.objects.select_for_update(no_key=True, skip_locked=True).filter(
-        pk=slot(PendingAction, "id", "pk")
-    )
-    return PendingAction.objects.filter(
-        may_execute(),
-        digest=slot(PendingAction, "digest"),
-        approval_round=slot(PendingAction, "approval_round"),
-        fence=slot(PendingAction, "fence", "claimed_before"),
-        pk__in=free.values("pk"),
-    )
-
-
-_claim = Update(
-    _free,
-    lambda: {
-        "status": Status.EXECUTING,
-        "fence": F("fence") + 1,
-        "lease_until": Now() + Slot("lease", DurationField()),
-    },
-    returning="fence",
-)
-
-
-_mailbox = Rows(Mailbox, lambda: Mailbox.objects.filter(pk=slot(Mailbox, "id", "pk")).order_by())
-_end_of_server = Select(
-    lambda: AuditChain.objects.filter(pk=NO_MAILBOX).values_list("length", "head")
-)
-_attempt = Insert(Attempt, "action fence worker", started_at=Now())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,6 +55,24 @@ def another_leaves(error: IntegrityError) -> bool:
     ) or "approvals_pendingaction.mailbox_id" in str(error)
 
 
+def _claim(action: PendingAction) -> bool:
+    """Move the action, in the state that was read and rechecked, to `executing`.
+
+    SKIP LOCKED: a second worker does not wait.
+    """
+    free = PendingAction.objects.select_for_update(no_key=True, skip_locked=True)
+    mine = PendingAction.objects.filter(
+        may_execute(),
+        digest=action.digest,
+        approval_round=action.approval_round,
+        fence=action.fence,
+        pk__in=free.filter(pk=action.pk).values("pk"),
+    )
+    lease = timedelta(seconds=settings.MAILHUB_LEASE_SECONDS)
+    claimed = mine.update(status=Status.EXECUTING, fence=F("fence") + 1, lease_until=Now() + lease)
+    return bool(claimed)
+
+
 def take_claim(action: PendingAction, worker: str) -> Claim | None:
     """Claim the action with one conditional UPDATE, and write the attempt in the same transaction.
 
@@ -108,44 +85,31 @@ def take_claim(action: PendingAction, worker: str) -> Claim | None:
     if not verify_order(action):
         return_unproven(action)
         return None
-    approved = describe_approved(action)
     try:
         with transaction.atomic():
-            # The claim is for the round that was rechecked, not a later one.
-            claimed, approvals, mailbox, end, of_server = read_all(
-                (
-                    _claim,
-                    {
-                        "pk": action.pk,
-                        "digest": action.digest,
-                        "approval_round": action.approval_round,
-                        "lease": timedelta(seconds=settings.MAILHUB_LEASE_SECONDS),
-                        "claimed_before": action.fence,
-                    },
-                ),
-                (approving, approved),
-                (_mailbox, {"pk": action.mailbox_id}),
-                (chain.end_of_chain, {"pk": action.mailbox_id}),
-                (_end_of_server, {}),
-            )
-            if not claimed:
+            if not _claim(action):
                 return None
-            (found,) = _mailbox.load(mailbox)
-            if found.generation != action.mailbox_generation:  # connected again since the UPDATE
+            action.mailbox = Mailbox.objects.get(pk=action.mailbox_id)
+            # It may have been connected again since the UPDATE.
+            if action.mailbox.generation != action.mailbox_generation:
                 raise _AnotherAccount
-            if not all(check_approvals(approvals, approved).values()):
+            if not all(approvals_of(action).values()):
                 raise _Unproven
-            ends = ((action.mailbox_id, end), (NO_MAILBOX, of_server))
-            if not all(anchors.fits(each, *rows[0]) for each, rows in ends if rows):
+            ends = (
+                chain.lock_end(action.mailbox_id),
+                AuditChain.objects.filter(pk=NO_MAILBOX).first(),
+            )
+            if not all(anchors.fits(end.pk, end.length, end.head) for end in ends if end):
                 raise _Older
-            ((fence,),) = claimed
-            _attempt(action=action.pk, fence=fence, worker=worker)
+            fence = action.fence + 1
+            Attempt.objects.create(
+                action_id=action.pk, fence=fence, worker=worker, started_at=Now()
+            )
             chain.record(
                 mailbox=action.mailbox_id,
                 event="claimed",
                 actor="worker",
                 action_id=action.pk,
-                end=chain.read_end(end),
                 fence=fence,
             )
     except _AnotherAccount:
@@ -160,5 +124,4 @@ def take_claim(action: PendingAction, worker: str) -> Claim | None:
         if another_leaves(error):
             return None
         raise
-    action.mailbox = found
     return Claim(action_id=action.pk, fence=fence)

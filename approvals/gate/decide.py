@@ -1,7 +1,7 @@
 """Decisions of a person about an action, and undo."""
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -12,6 +12,7 @@ from django.db.models.functions import Greatest, Now
 from django.utils import timezone
 
 from accounts.access.caller import Caller
+from accounts.infra.database import database_now
 from accounts.infra.problems import Problem, not_found
 from accounts.infra.texts import join, translatable
 from accounts.infra.transactions import retry_if_rolled_back
@@ -22,13 +23,13 @@ from approvals.core.queue import queue
 from approvals.core.states import SENTENCES, Status
 from approvals.core.types import PreviewWarning, Rechecks
 from approvals.gate.content import refuse_unseen
+from approvals.gate.find import lock_action
 from approvals.gate.load import Read, read_action
-from approvals.gate.lock import lock_action, lock_ballot
 from approvals.gate.news import DECIDED_BEFORE, add_news, tell_news
-from approvals.gate.records import approving_people, record_decision
+from approvals.gate.records import approvals_of, approving_people, record_decision
 from approvals.gate.revisions import filter_new_warnings
 from approvals.gate.rights import check_approver, check_reviewer, may_approve, may_decide
-from approvals.gate.rules.policy import count_needed, refusal_by_lists, undo_of
+from approvals.gate.rules.policy import count_needed, policy_of, refusal_by_lists, undo_of
 from approvals.gate.seen import find_opened, last_seen
 from approvals.gate.send_back import UNDECIDED
 from approvals.models import ApprovalPolicy, Decision, PendingAction
@@ -53,39 +54,25 @@ def approve(
     digest: str,
     revision: int,
     method: str = "",
-    seen: PendingAction | None = None,
 ) -> PendingAction:
     """Store the approval of a signed-in person for exactly the shown content.
 
-    `method` is how they had signed in, `seen` the action if it was read just now. Raises
-    `forbidden` if they may not approve. Raises `conflict` if the stored content is not the shown
-    one, or if it is too late. Raises `conflict` too if the kind finds something new about it, which
-    the page then shows as a warning. A second approval by the same person changes nothing.
+    `method` is how they had signed in. Raises `forbidden` if they may not approve. Raises
+    `conflict` if the stored content is not the shown one, or if it is too late. Raises `conflict`
+    too if the kind finds something new about it, which the page then shows as a warning. A second
+    approval by the same person changes nothing.
     """
-    if seen is None or isinstance(get_kind(seen.kind), Rechecks):
-        read = read_action(action_id)
-        if read is None:
-            raise not_found("The action does not exist, or you may not see it.")
-        _recheck(read, person, digest, revision)
-        seen = read.action
-    if (seen.status, seen.digest, seen.revision) == (Status.PENDING, digest, revision):
-        refuse_unseen(seen)
+    read = read_action(action_id)
+    if read is None:
+        raise not_found("The action does not exist, or you may not see it.")
+    if _is_shown(read.action, digest, revision):
+        _recheck(read, person)
+        refuse_unseen(read.action)
     with transaction.atomic():
-        ballot = lock_ballot(seen, person)
-        action, policy, now = ballot.action, ballot.policy, ballot.now
+        action = lock_action(action_id)
         refusal = None
         try:
-            check_approver(person, action, policy, has_role=ballot.has_role)
-            _refuse_stale(action, policy, digest, revision, now)
-            if action.status == Status.PENDING and (
-                unopened := refusal_of_unopened(action, policy, person)
-            ):
-                raise unopened
-            # Their approval without a valid signature would be in the way of another one.
-            void = [DECIDED_BEFORE] * (ballot.approvals.get(person.pk) is False)
-            if (ballot.has_news or void) and action.status == Status.PENDING:
-                told = tell_news(action, void, end=ballot.end)
-                raise Problem("conflict", join(NEWS, *(each.title for each in told)))
+            _count_approval_of(action, person, digest, revision, method)
         except Problem as problem:
             refusal = problem
             chain.record(
@@ -93,38 +80,27 @@ def approve(
                 event="approval_refused",
                 actor=f"user:{person.pk}",
                 action_id=action.id,
-                end=ballot.end,
                 code=refusal.code,
                 shown=digest[:64],
                 stored=action.digest,
             )
-        else:
-            people = approving_people(action, ballot.approvals)
-            if action.status == Status.PENDING and person.pk not in people:
-                count_approval(
-                    action,
-                    person,
-                    policy,
-                    given=len(people) + 1,
-                    method=method,
-                    at=now,
-                    tenure=ballot.tenure,
-                    end=ballot.end,
-                )
     # Raised outside the transaction, so that the audit event of the refusal is kept.
     if refusal:
         raise refusal
     return action
 
 
-def _recheck(read: Read, person: User, digest: str, revision: int) -> None:
+def _is_shown(action: PendingAction, digest: str, revision: int) -> bool:
+    """Return True if the action is pending with the shown content."""
+    return (action.status, action.digest, action.revision) == (Status.PENDING, digest, revision)
+
+
+def _recheck(read: Read, person: User) -> None:
     """Let the kind recheck the action before the approval counts; outside any transaction.
 
     A recheck that fails does not block the approval: the worker rechecks before the mail leaves.
     """
     action = read.action
-    if (action.status, action.digest, action.revision) != (Status.PENDING, digest, revision):
-        return  # the caller answers this case with the row locked
     kind = get_kind(action.kind)
     if not isinstance(kind, Rechecks):
         return
@@ -152,26 +128,37 @@ def _add_news(action: PendingAction, news: Sequence[PreviewWarning]) -> bool:
     return True
 
 
+def _count_approval_of(
+    action: PendingAction, person: User, digest: str, revision: int, method: str
+) -> None:
+    """Count the approval if nothing forbids it, else raise the refusal; the row is locked."""
+    policy = policy_of(action.mailbox)
+    check_approver(person, action, policy)
+    _refuse_stale(action, policy, digest, revision)
+    if action.status != Status.PENDING:
+        return
+    if unopened := refusal_of_unopened(action, policy, person):
+        raise unopened
+    # Their approval without a valid signature would be in the way of another one.
+    void = [DECIDED_BEFORE] if approvals_of(action).get(person.pk) is False else []
+    if told := tell_news(action, void):
+        raise Problem("conflict", join(NEWS, *(each.title for each in told)))
+    people = approving_people(action)
+    if person.pk not in people:
+        count_approval(action, person, policy, given=len(people) + 1, method=method)
+
+
 def count_approval(
-    action: PendingAction,
-    person: User,
-    policy: ApprovalPolicy,
-    *,
-    given: int,
-    method: str,
-    at: datetime,
-    tenure: tuple[int | None, int] | None = None,
-    end: chain.LockedEnd | None = None,
+    action: PendingAction, person: User, policy: ApprovalPolicy, *, given: int, method: str
 ) -> None:
     """Store the approval of a person who may give it; the last one needed moves the action.
 
-    `tenure` is what it rests on, `end` the end of the audit chain of the mailbox, both read under
-    the same lock. The chain keeps whether an open page of the person reported that it showed the
-    text: programs that post the form without a browser do not.
+    The chain keeps whether an open page of the person reported that it showed the text: programs
+    that post the form without a browser do not.
     """
     needed = count_needed(action, policy)
     seen = last_seen(action, person) == action.revision
-    record_decision(action, person, Decision.Verdict.APPROVED, method=method, at=at, tenure=tenure)
+    record_decision(action, person, Decision.Verdict.APPROVED, method=method)
     if given >= needed:
         moved = action.move(
             Status.PENDING,
@@ -193,7 +180,6 @@ def count_approval(
         event="approved",
         actor=f"user:{person.pk}",
         action_id=action.id,
-        end=end,
         digest=action.digest,
         revision=action.revision,
         given=given,
@@ -218,12 +204,12 @@ def leave_times(action: PendingAction, policy: ApprovalPolicy) -> dict[str, Any]
 
 
 def _refuse_stale(
-    action: PendingAction, policy: ApprovalPolicy, digest: str, revision: int, now: datetime
+    action: PendingAction, policy: ApprovalPolicy, digest: str, revision: int
 ) -> None:
     """Raise `conflict` if the content is not the shown one, or if it is too late."""
     if action.digest != digest or action.revision != revision:
         raise Problem("conflict", STALE)
-    if action.status == Status.PENDING and (unfit := refusal_of_unfit(action, policy, now)):
+    if action.status == Status.PENDING and (unfit := refusal_of_unfit(action, policy)):
         raise unfit
     if action.status in (Status.REJECTED, Status.CANCELLED, Status.EXPIRED, Status.SUPERSEDED):
         raise Problem("conflict", SENTENCES[Status(action.status)])
@@ -239,11 +225,9 @@ def refusal_of_unopened(
     return Problem("conflict", UNOPENED) if files - find_opened(action, person) else None
 
 
-def refusal_of_unfit(
-    action: PendingAction, policy: ApprovalPolicy, now: datetime
-) -> Problem | None:
+def refusal_of_unfit(action: PendingAction, policy: ApprovalPolicy) -> Problem | None:
     """Return why nobody can approve the action any more, or not now; None if somebody can."""
-    if action.expires_at <= now:
+    if action.expires_at <= database_now():
         return Problem("conflict", "It has expired. Ask for a new proposal.")
     if action.unreconciled:
         return Problem("conflict", RESTORED)

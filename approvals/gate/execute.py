@@ -21,7 +21,7 @@ from uuid import UUID
 
 import structlog
 from django.conf import settings
-from django.db import DataError, Error, IntegrityError, connection
+from django.db import DataError, Error, IntegrityError, connection, transaction
 from django.db.models import (
     Exists,
     OuterRef,
@@ -30,7 +30,7 @@ from django.db.models import (
 )
 from django.db.models.functions import Now
 
-from accounts.infra.compiled_sql import Select, Update, database_now, slot
+from accounts.infra.database import database_now
 from accounts.infra.texts import translatable
 from approvals.core.kinds import get_kind
 from approvals.core.queue import queue
@@ -106,62 +106,6 @@ def name_os_error(error: BaseException) -> str:
     return f"{name}: {os.strerror(number)}" if name else ""
 
 
-def _find_held() -> QuerySet[PendingAction]:
-    """Return the action if this claim holds it."""
-    return PendingAction.objects.filter(
-        pk=slot(PendingAction, "id", "pk"),
-        fence=slot(PendingAction, "fence"),
-        status=Status.EXECUTING,
-        lease_until__gt=Now(),
-        unreconciled=False,
-    )
-
-
-def _select_held() -> QuerySet[Attempt]:
-    """Return the attempt of a claim whose lease has not run out, and lock the action's row.
-
-    It is the only attempt of its action without a verdict: a claim ends before the next one begins.
-    The result is empty if an earlier attempt turned out to have been accepted, and if the database
-    is an older copy, which does not know the newest line of the send journal.
-    """
-    held = _find_held().select_for_update(no_key=True)
-    accepted = Attempt.objects.filter(action=OuterRef("action"), verdict=Attempt.Verdict.ACCEPTED)
-    return Attempt.objects.filter(
-        ~Exists(accepted),
-        restored.knows_newest(),
-        action__in=held.values("pk"),
-        phase=Attempt.Phase.PREPARED,
-        verdict=None,
-    )
-
-
-_mark_started = Update(
-    _select_held,
-    lambda: {
-        "phase": Attempt.Phase.WIRE_STARTED,
-        "wire_started_at": Now(),
-        "notes": slot(Attempt, "notes", "order"),
-    },
-)
-_is_held = Select(lambda: _find_held().values_list("pk"))
-_may_leave = Select(
-    lambda: (
-        PendingAction.objects.filter(may_execute(), pk=slot(PendingAction, "id", "pk"))
-        .order_by()
-        .values_list("pk")
-    )
-)
-_following = Select(
-    lambda: (
-        PendingAction.objects.filter(
-            due(), mailbox=slot(PendingAction, "mailbox"), status=Status.APPROVED
-        )
-        .order_by("not_before")
-        .values_list("pk")[:1]
-    )
-)
-
-
 def execute(action_id: UUID, *, worker: str) -> bool:
     """Carry the action out if it is due and nobody else does; return True if this worker did.
 
@@ -172,7 +116,7 @@ def execute(action_id: UUID, *, worker: str) -> bool:
     if read is None or read.action.status != Status.APPROVED:
         return False
     # The checks below are for mail that may leave. Other mail must not leave without them.
-    if not _may_leave(pk=action_id):
+    if not PendingAction.objects.filter(may_execute(), pk=action_id).exists():
         return_if_void(action_id)
         return False
     if not (_is_still_right(read) and _is_still_unsent(read, worker)):
@@ -207,7 +151,10 @@ def _notify_next(left: PendingAction) -> None:
     notification fails, the next sweep picks the mail up.
     """
     try:
-        for (action_id,) in _following(mailbox=left.mailbox_id):
+        waiting = PendingAction.objects.filter(
+            due(), mailbox=left.mailbox_id, status=Status.APPROVED
+        )
+        for action_id in waiting.order_by("not_before").values_list("pk", flat=True)[:1]:
             queue().notify(action_id)
     except Exception:  # the sent mail is recorded: a later failure must not look like its failure
         log.exception("bell_failed", action=str(left.pk))
@@ -357,23 +304,42 @@ def _is_granted(claim: Claim, order: Mapping[str, Any]) -> bool:
     with journal.hold() as held:
         newest = held.newest
         began = time.clock_gettime(time.CLOCK_BOOTTIME)  # it also counts a suspended machine
-        if (
-            newest is None
-            or newest.generation is None
-            or not _mark_started(
-                pk=claim.action_id,
-                fence=claim.fence,
-                generation=newest.generation,
-                newest=newest.subject,
-                newest_fence=newest.fence,
-                order=dict(order),
-            )
-        ):
+        if newest is None or newest.generation is None or not _mark_started(claim, newest, order):
             return False
         held.append(generation=newest.generation, subject=claim.action_id, fence=claim.fence)
-    if not _is_held(pk=claim.action_id, fence=claim.fence):
+    if not _find_held(claim).exists():
         return False
     return time.clock_gettime(time.CLOCK_BOOTTIME) <= began + GRANT_SECONDS
+
+
+def _find_held(claim: Claim) -> QuerySet[PendingAction]:
+    """Return the action if this claim holds it."""
+    return PendingAction.objects.filter(
+        claim.is_held(), status=Status.EXECUTING, lease_until__gt=Now(), unreconciled=False
+    )
+
+
+def _mark_started(claim: Claim, newest: journal.Entry, order: Mapping[str, Any]) -> bool:
+    """Write into the attempt of a claim whose lease has not run out that the wire starts.
+
+    It is the only attempt of its action without a verdict: a claim ends before the next one begins.
+    Return False if an earlier attempt turned out to have been accepted, or if the database is an
+    older copy, which does not know the newest line of the send journal.
+    """
+    held = _find_held(claim).select_for_update(no_key=True)
+    accepted = Attempt.objects.filter(action=OuterRef("action"), verdict=Attempt.Verdict.ACCEPTED)
+    mine = Attempt.objects.filter(
+        ~Exists(accepted),
+        restored.knows(newest),
+        action__in=held.values("pk"),
+        phase=Attempt.Phase.PREPARED,
+        verdict=None,
+    )
+    with transaction.atomic():
+        return (
+            mine.update(phase=Attempt.Phase.WIRE_STARTED, wire_started_at=Now(), notes=dict(order))
+            > 0
+        )
 
 
 @contextmanager

@@ -14,8 +14,8 @@ from django.urls import reverse
 
 from accounts.access import roles
 from accounts.access.caller import Caller
-from accounts.infra.compiled_sql import Slot
 from accounts.infra.credentials import CannotDecrypt
+from accounts.infra.problems import not_found
 from accounts.infra.texts import without_sources
 from accounts.models import Mailbox, User
 from approvals.core.at_rest import open_part
@@ -41,7 +41,7 @@ def has_proposed(person: User, *, by: str) -> bool:
     return PendingAction.objects.filter(proposer=person, proposer_name=by).exists()
 
 
-def visible_to(person: User | Slot) -> QuerySet[PendingAction]:
+def visible_to(person: User) -> QuerySet[PendingAction]:
     """Return the actions of mailboxes that this person sees."""
     return PendingAction.objects.filter(mailbox__in=roles.held_mailboxes(person).values("pk"))
 
@@ -68,6 +68,15 @@ def find(actions: QuerySet[PendingAction], action_id: str | UUID) -> PendingActi
     except ValueError:
         return None
     return actions.select_related("mailbox", "proposer", "watch").filter(pk=wanted).first()
+
+
+def lock_action(action_id: UUID) -> PendingAction:
+    """Return the action with its row locked, and its mailbox; raises `not_found`."""
+    locked = PendingAction.objects.select_for_update(no_key=True, of=("self",))
+    action = locked.select_related("mailbox").filter(pk=action_id).first()
+    if action is None:
+        raise not_found("The action does not exist, or you may not see it.")
+    return action
 
 
 def with_preview(actions: QuerySet[PendingAction]) -> QuerySet[PendingAction]:

@@ -1,44 +1,19 @@
 """An action with its approved content, read in one query."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
-from django.db.models import F
+from django.db.models import OuterRef, Subquery
 
-from accounts.infra.compiled_sql import Select, columns_of, instance, slot
 from accounts.infra.credentials import CannotDecrypt
-from accounts.models import Mailbox
 from approvals.core.at_rest import open_part
 from approvals.core.digest import digest_of
 from approvals.core.types import ApprovedAction, LeaseLost
 from approvals.gate import blobs
-from approvals.models import Blob, PendingAction
-
-with_content = Select(
-    lambda: (
-        PendingAction.objects.filter(
-            pk=slot(PendingAction, "id", "pk"), revisions__number=F("revision")
-        )
-        .order_by()
-        .values_list(
-            *columns_of(PendingAction),
-            *columns_of(Mailbox, "mailbox__"),
-            "revisions__payload",
-            "revisions__sealed_payload",
-            "revisions__digest",
-            "preparation__notes",
-            "preparation__digest",
-        )
-    )
-)
-_blob = Select(
-    lambda: Blob.objects.filter(
-        action=slot(Blob, "action"), sha256=slot(Blob, "sha256")
-    ).values_list("content")
-)
+from approvals.models import Blob, PendingAction, Revision
 
 
 def _refuse_call(order: Mapping[str, Any] = MappingProxyType({})) -> None:
@@ -89,38 +64,45 @@ class Read:
 
     def _blob(self, sha256: str) -> bytes:
         """Return the bytes, read on demand: checking whether it is due needs no attachments."""
-        found = _blob.first(action=self.action.pk, sha256=sha256)
-        if found is None:
+        blob = Blob.objects.filter(action=self.action, sha256=sha256).first()
+        if blob is None:
             raise KeyError(sha256)
-        return blobs.read(Blob(action_id=self.action.pk, sha256=sha256, content=found[0]))
+        return blobs.read(blob)
 
 
 def read_action(action_id: UUID) -> Read | None:
-    """Return the action as it is now, or None if it does not exist."""
-    return read_from(with_content(pk=action_id))
+    """Return the action as it is now, or None if it does not exist.
 
-
-def read_from(rows: Sequence[tuple[Any, ...]]) -> Read | None:
-    """Return the action in these rows of `with_content`."""
-    if not rows:
+    One statement reads all of it, so the content is the one of the row.
+    """
+    revision = Revision.objects.filter(action=OuterRef("pk"), number=OuterRef("revision"))
+    action = (
+        PendingAction.objects.select_related("mailbox", "preparation")
+        .annotate(
+            stored_payload=Subquery(revision.values("payload")),
+            sealed_payload=Subquery(revision.values("sealed_payload")),
+            stored_digest=Subquery(revision.values("digest")),
+        )
+        .filter(pk=action_id)
+        .first()
+    )
+    if action is None:
         return None
-    found = rows[0]
-    *_, payload, sealed, digest, notes, prepared_for = found
-    action = instance(PendingAction, found)
-    action.mailbox = instance(Mailbox, found[len(columns_of(PendingAction)) :])
+    payload, sealed = action.stored_payload, action.sealed_payload
     if sealed is not None:
         try:
             payload = open_part("payload", payload, sealed, action.pk, action.revision)
         except CannotDecrypt:  # its digest is not one that was approved
             payload = {}
-    current = notes is not None and prepared_for == action.digest
+    preparation = getattr(action, "preparation", None)
+    is_current = preparation is not None and preparation.digest == action.digest
     return Read(
         action=action,
         payload=payload,
-        digest=digest,
-        prepared=notes if current else {},
-        outdated=None if current else notes,
-        has_preparation=notes is not None,
+        digest=action.stored_digest,
+        prepared=preparation.notes if preparation and is_current else {},
+        outdated=preparation.notes if preparation and not is_current else None,
+        has_preparation=preparation is not None,
     )
 
 

@@ -5,16 +5,13 @@ from before the news names an earlier revision, so it cannot approve.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any
-
-from django.db.models import QuerySet
 
 from accounts.infra.texts import translatable
 from accounts.models import ApiToken
 from approvals.audit import chain
 from approvals.core.types import PreviewWarning
 from approvals.gate.revisions import add_notice
-from approvals.models import Decision, PendingAction
+from approvals.models import PendingAction
 
 ASK_OWNER = translatable("Ask its owner if the program should still send this.")
 DECIDED_BEFORE = PreviewWarning(
@@ -34,7 +31,7 @@ def add_news(
     """
     token = ApiToken.objects.filter(pk=action.token_id).first() if action.token_id else None
     news = {each.code: each for each in (*warnings, *_find_changes(action, token))}
-    if not news and find_void_decisions(action.pk, action.revision, action.approval_round).exists():
+    if not news and _has_void_decisions(action):
         news = {DECIDED_BEFORE.code: DECIDED_BEFORE}  # an older version told nobody
     told = tuple(news.values())
     if told and action.current.sealed_preview is not None and not action.current.unreadable:
@@ -48,12 +45,9 @@ def add_news(
 
 
 def tell_news(
-    action: PendingAction,
-    warnings: Sequence[PreviewWarning] = (),
-    *,
-    end: chain.LockedEnd | None = None,
+    action: PendingAction, warnings: Sequence[PreviewWarning] = ()
 ) -> Sequence[PreviewWarning]:
-    """Do the same, and record it in the audit; `end` is the locked end of the mailbox's chain."""
+    """Do the same, and record it in the audit."""
     told = add_news(action, warnings)
     if told:
         chain.record(
@@ -61,7 +55,6 @@ def tell_news(
             event="noticed",
             actor="worker",
             action_id=action.pk,
-            end=end,
             revision=action.revision,
             code=told[0].code,
         )
@@ -79,11 +72,11 @@ def _find_changes(action: PendingAction, token: ApiToken | None) -> Iterator[Pre
         )
 
 
-def find_void_decisions(action: Any, revision: Any, approval_round: Any) -> QuerySet[Decision]:
-    """Return the decisions about this revision from an earlier round."""
-    return Decision.objects.filter(
-        action=action, revision=revision, approval_round__lt=approval_round
-    )
+def _has_void_decisions(action: PendingAction) -> bool:
+    """Return True if there are decisions about this revision from an earlier round."""
+    return action.decisions.filter(
+        revision=action.revision, approval_round__lt=action.approval_round
+    ).exists()
 
 
 def _describe_token(token: ApiToken) -> PreviewWarning:

@@ -1,12 +1,11 @@
 """The words of a proposer about an action: stored with it, shown as a claim, and found again."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
 from django.db.models import Exists, OuterRef, QuerySet
 
-from accounts.infra.compiled_sql import Select, columns_of, instance, read_all, slot
 from approvals.audit import chain
 from approvals.core.digest import digest_of
 from approvals.core.types import Remarks
@@ -44,32 +43,13 @@ def hash_of(action_id: UUID, remarks: Remarks) -> str:
 
 def remarks_of(action: PendingAction) -> Remarks:
     """Return what the proposer said; empty after a purge."""
-    of_action = {"action": action.pk}
-    return remarks_from(*read_all((note_rows, of_action), (metadata_rows, of_action)))
-
-
-def remarks_from(found: Sequence[tuple[Any, ...]], pairs: Sequence[tuple[Any, ...]]) -> Remarks:
-    """Return the same for the rows of `note_rows` and of `metadata_rows`."""
-    note = instance(ProposerNote, found[0]) if found else None
+    note = ProposerNote.objects.filter(action=action).first()
+    pairs = MetadataPair.objects.filter(action=action).order_by("pk")
     return Remarks(
         reason=note.reason if note else "",
-        metadata=dict(pairs),
+        metadata=dict(pairs.values_list("name", "value")),
         callback_url=note.callback_url if note else "",
     )
-
-
-note_rows = Select(
-    lambda: ProposerNote.objects.filter(action=slot(ProposerNote, "action")).values_list(
-        *columns_of(ProposerNote)
-    )
-)
-metadata_rows = Select(
-    lambda: (
-        MetadataPair.objects.filter(action=slot(MetadataPair, "action"))
-        .order_by("pk")
-        .values_list("name", "value")
-    )
-)
 
 
 def metadata_of(action: PendingAction) -> dict[str, str]:

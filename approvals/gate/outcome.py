@@ -9,7 +9,6 @@ from django.db import transaction
 from django.db.models import F
 from django.db.models.functions import Greatest, Now
 
-from accounts.infra.compiled_sql import Select, instance, read_all, slot
 from accounts.infra.texts import Translatable, dump_texts, join, translatable
 from approvals.audit import chain
 from approvals.core.kinds import get_kind
@@ -34,15 +33,6 @@ RESTORED = "may_have_been_sent"  # code of the notice that a restore left
 LOOK_FIRST = translatable("Look in the Sent folder, or ask a recipient, before you approve it.")
 LATER_ATTEMPT = translatable(
     "The attempt that this copy of the database knows sent nothing, but a later one may have."
-)
-
-_locked = Select(
-    lambda: PendingAction.objects.select_for_update(no_key=True).filter(
-        pk=slot(PendingAction, "id", "pk")
-    )
-)
-_tried = Select(
-    lambda: Attempt.objects.filter(action=slot(Attempt, "action"), fence=slot(Attempt, "fence"))
 )
 
 
@@ -135,14 +125,10 @@ def _record(
     came_back: bool = False,
 ) -> bool:
     with transaction.atomic():
-        found, tried, end = read_all(
-            (_locked, {"pk": action_id}),
-            (_tried, {"action": action_id, "fence": fence}),
-            (chain.end_of_action, {"action": action_id}),
-        )
-        if not found or not tried:
+        action = PendingAction.objects.select_for_update(no_key=True).filter(pk=action_id).first()
+        attempt = Attempt.objects.filter(action=action_id, fence=fence).first()
+        if action is None or attempt is None:
             return False
-        action, attempt = instance(PendingAction, found[0]), instance(Attempt, tried[0])
         if action.fence != fence or action.status not in (Status.EXECUTING, Status.UNKNOWN):
             return _record_late(action, attempt, outcome, evidence)
         source = Status(action.status)
@@ -165,7 +151,6 @@ def _record(
             event=f"outcome_{outcome.verdict}",
             actor=actor,
             action_id=action_id,
-            end=chain.read_end(end),
             fence=fence,
             code=outcome.code,
             evidence=evidence,

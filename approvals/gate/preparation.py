@@ -69,7 +69,7 @@ def preparations_to_tidy() -> QuerySet[Preparation]:
         tidy_at__lte=Now(),
         action__status__in=UNSENT,
         action__mailbox__status__in=conditions.MAY_LOOK,
-    )
+    ).order_by("tidy_at")
 
 
 def tidy(action_id: UUID) -> None:

@@ -10,6 +10,7 @@ from django.db import IntegrityError, transaction
 
 from accounts.access.caller import Caller
 from accounts.access.rate_limits import TOKENS_OF_A_PERSON
+from accounts.infra.database import database_now
 from accounts.infra.problems import Problem, not_found
 from accounts.infra.texts import join, translatable
 from accounts.infra.transactions import retry_if_rolled_back
@@ -21,9 +22,9 @@ from approvals.core.states import SENTENCES, Status
 from approvals.core.types import Proposal, Remarks
 from approvals.gate import blobs, find, notes, reconcile
 from approvals.gate.outcome import warn_of_doubt
-from approvals.gate.revisions import insert_authors, insert_revision
-from approvals.gate.rules.policy import leave_from, refusal_by_lists
-from approvals.gate.standing import Standing, read_standing
+from approvals.gate.revisions import insert_authors
+from approvals.gate.rules.policy import leave_from, policy_of, refusal_by_lists
+from approvals.gate.twins import has_doubtful
 from approvals.models import ApprovalPolicy, IdempotencyRecord, PendingAction, Revision
 
 TWIN_IN_DOUBT = translatable("An earlier proposal of the same may have been carried out.")
@@ -66,13 +67,11 @@ def propose(
     request_digest: str,
     replaces: str | None = None,
     remarks: Remarks | None = None,
-    standing: Standing | None = None,
     authors: Collection[int] = (),
 ) -> tuple[PendingAction, bool]:
     """Store a proposal for a person to decide, and supersede the action that it replaces, if any.
 
-    `remarks` is what the proposer says about it, `standing` what was read for its preview.
-    `authors` are people who wrote its content, besides the proposer.
+    `remarks` is what the proposer says about it. `authors` are people who wrote its content, besides the proposer.
 
     Returns the action, and True if the key had led to it before. Raises `policy_blocked` if the
     caller may not propose, or if the rules of the mailbox refuse one of its targets. Raises
@@ -85,14 +84,13 @@ def propose(
             "This changes something, which the mode of the chat does not allow. Tell the person; do"
             " not try another way.",
         )
-    if standing is None:
-        standing, _ = read_standing(caller, mailbox, proposal.preview.fingerprint)
+    policy = policy_of(mailbox)
     targets = [target.address for target in proposal.preview.targets]
-    if refusal := refusal_by_lists(standing.policy, targets):
+    if refusal := refusal_by_lists(policy, targets):
         raise refusal
     if replaces is None:
-        _refuse_when_full(caller, mailbox, standing.waiting)
-    if standing.has_doubtful_twin:
+        _refuse_when_full(caller, mailbox)
+    if has_doubtful(mailbox, proposal.preview.fingerprint):
         proposal = _warn_of_twin(proposal)
     prepared = blobs.prepare(proposal.blobs)
     try:
@@ -102,7 +100,7 @@ def propose(
             tool,
             proposal,
             prepared,
-            standing,
+            policy,
             key,
             request_digest,
             replaces,
@@ -134,7 +132,7 @@ def _store(
     tool: str,
     proposal: Proposal,
     prepared: blobs.Prepared,
-    standing: Standing,
+    policy: ApprovalPolicy,
     key: str | None,
     request_digest: str,
     replaces: str | None,
@@ -147,10 +145,8 @@ def _store(
         if replaces is None
         else replaceable(caller=caller, mailbox=mailbox, action_id=replaces)
     )
-    now, actor = standing.now(), caller.actor
-    action = _insert(
-        prepared.action_id, caller, mailbox, tool, proposal, standing.policy, now, replaced
-    )
+    now, actor = database_now(), caller.actor
+    action = _insert(prepared.action_id, caller, mailbox, tool, proposal, policy, now, replaced)
     _remember(action, caller, key, request_digest)
     insert_authors(action, replaced, authors)
     _store_content(action, proposal, author=caller.user, at=now)
@@ -218,7 +214,7 @@ def _remember(action: PendingAction, caller: Caller, key: str | None, request_di
 def _store_content(
     action: PendingAction, proposal: Proposal, *, author: User, at: datetime
 ) -> None:
-    revision = Revision(
+    revision = Revision.objects.create(
         action=action,
         number=1,
         author=author,
@@ -227,7 +223,6 @@ def _store_content(
         digest=action.digest,
         created_at=at,
     )
-    insert_revision(revision)
     action.current = revision
 
 
@@ -243,10 +238,10 @@ def _supersede(replaced: PendingAction, action: PendingAction, *, actor: str, at
     )
 
 
-def _refuse_when_full(caller: Caller, mailbox: Mailbox, of_person: int) -> None:
+def _refuse_when_full(caller: Caller, mailbox: Mailbox) -> None:
     """Raise `rate_limited` if too many proposals of a token or its owner wait in a mailbox.
 
-    `of_person` counts those of the owner. Proposals that arrive in the same moment may exceed the
+    Proposals that arrive in the same moment may exceed the
     limit by their number.
     """
     if caller.token is None:
@@ -255,10 +250,8 @@ def _refuse_when_full(caller: Caller, mailbox: Mailbox, of_person: int) -> None:
     waiting = PendingAction.objects.filter(
         mailbox=mailbox, status=Status.PENDING, proposer=caller.user
     ).order_by()
-    if of_person < most:
-        return
     if (
-        of_person >= most * TOKENS_OF_A_PERSON
+        waiting[: most * TOKENS_OF_A_PERSON].count() >= most * TOKENS_OF_A_PERSON
         or waiting.filter(proposer_name=caller.name)[:most].count() >= most
     ):
         raise Problem(

@@ -1,14 +1,10 @@
 """Actions of a reviewer other than a decision: edit the content, or ask the proposer back."""
 
-from collections.abc import Sequence
-from typing import Any
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import BooleanField, Exists, ExpressionWrapper, OuterRef, Q
-from django.db.models.functions import Now
 
-from accounts.infra.compiled_sql import Select, database_now, slot
+from accounts.infra.database import database_now
 from accounts.infra.problems import FieldError, Problem
 from accounts.infra.texts import join, translatable
 from accounts.infra.transactions import retry_if_rolled_back
@@ -20,15 +16,14 @@ from approvals.core.types import Changes, EditField, PreviewWarning, Proposal, R
 from approvals.gate import blobs, edited
 from approvals.gate import differences as comparing
 from approvals.gate.decide import STALE
-from approvals.gate.find import blob_of
-from approvals.gate.lock import lock_action
+from approvals.gate.find import blob_of, lock_action
 from approvals.gate.news import add_news
 from approvals.gate.reconcile import is_unproven
 from approvals.gate.records import record_decision
 from approvals.gate.revisions import add_revision
 from approvals.gate.rights import may_decide
 from approvals.gate.rules.policy import judge, leave_from, policy_of
-from approvals.models import Attempt, Decision, PendingAction, Revision
+from approvals.models import Decision, PendingAction, Revision
 
 READ_NOTE = translatable("Read the note before you decide.")
 
@@ -122,14 +117,10 @@ def edit_fields(action: PendingAction) -> tuple[EditField, ...]:
     return edited.fields_of(action, action.revision)
 
 
-def may_be_edited(action: PendingAction, found: Sequence[tuple[Any, ...]] | None = None) -> bool:
-    """Return True if a person who may decide may edit the action now.
-
-    A page that has just read the rows of `editable_rows` gives them.
-    """
-    return _refusal_of_state(
-        action, action.digest, action.revision, found=found
-    ) is None and isinstance(get_kind(action.kind), Revises)
+def may_be_edited(action: PendingAction) -> bool:
+    """Return True if a person who may decide may edit the action now."""
+    refusal = _refusal_of_state(action, action.digest, action.revision)
+    return refusal is None and isinstance(get_kind(action.kind), Revises)
 
 
 @retry_if_rolled_back
@@ -191,20 +182,6 @@ def ask_back(
     return action
 
 
-# The time by the database's clock, and two signs that the action may have left already.
-editable_rows = Select(
-    lambda: (
-        PendingAction.objects.filter(pk=slot(PendingAction, "id", "action"))
-        .order_by()
-        .values_list(
-            Now(),
-            Exists(Attempt.objects.filter(is_unproven(), action=OuterRef("pk"))),
-            ExpressionWrapper(Q(restored_at__isnull=False), BooleanField()),
-        )
-    )
-)
-
-
 def changes_since(action: PendingAction, revision: int) -> tuple[comparing.FieldChange, ...]:
     """Return how the present content differs from an earlier revision; 1 is the proposal."""
     return edited.find_changes(action, revision, action.revision)
@@ -232,26 +209,19 @@ def _refusal(action: PendingAction, person: User, digest: str, revision: int) ->
     return _refusal_of_state(action, digest, revision)
 
 
-def _refusal_of_state(
-    action: PendingAction,
-    digest: str,
-    revision: int,
-    *,
-    found: Sequence[tuple[Any, ...]] | None = None,
-) -> Problem | None:
+def _refusal_of_state(action: PendingAction, digest: str, revision: int) -> Problem | None:
     if action.status != Status.PENDING:
         return Problem(
             "conflict",
             join(translatable("It cannot be changed any more."), SENTENCES[Status(action.status)]),
         )
-    ((now, *doubts),) = editable_rows(action=action.pk) if found is None else found
-    if action.expires_at <= now:
+    if action.expires_at <= database_now():
         return Problem("conflict", "It has expired.")
     if action.digest != digest or action.revision != revision:
         return Problem("conflict", STALE)
     # The first content could still be found under its id and be taken for the edited one, and the
     # page of another proposal would not show the doubt.
-    if any(doubts):
+    if action.restored_at or action.attempts.filter(is_unproven()).exists():
         return Problem(
             "conflict",
             "This may have been sent already, so it cannot be changed. Look in Sent, then approve it as it is or"

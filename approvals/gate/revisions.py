@@ -5,20 +5,13 @@ from itertools import pairwise
 from typing import Any
 from uuid import UUID
 
-from accounts.infra.compiled_sql import Insert, database_now
+from accounts.infra.database import database_now
 from accounts.models import User
-from approvals.core import at_rest
 from approvals.core.digest import digest_of
 from approvals.core.risk import rank_risk
 from approvals.core.types import PreviewWarning
 from approvals.gate.blobs import Prepared
 from approvals.models import Author, Decision, PendingAction, Revision
-
-_insert = Insert(
-    Revision,
-    "action number author payload preview sealed_payload sealed_preview changed digest created_at",
-)
-_insert_author = Insert(Author, "action person")
 
 
 def insert_authors(
@@ -30,27 +23,7 @@ def insert_authors(
         asked = replaced.decisions.filter(verdict=Decision.Verdict.CHANGES_REQUESTED)
         people.update(replaced.authors.values_list("person", flat=True))
         people.update(asked.values_list("person", flat=True))
-    for person in sorted(people):
-        _insert_author(action=action.pk, person=person)
-
-
-def insert_revision(revision: Revision) -> None:
-    """Add the row, encrypted; without its id in the answer, nothing waits for it."""
-    payload, preview = revision.payload, revision.preview
-    at_rest.encrypt_revision(revision)
-    _insert(
-        action=revision.action_id,
-        number=revision.number,
-        author=revision.author_id,
-        payload=revision.payload,
-        preview=revision.preview,
-        sealed_payload=revision.sealed_payload,
-        sealed_preview=revision.sealed_preview,
-        changed=revision.changed,
-        digest=revision.digest,
-        created_at=revision.created_at,
-    )
-    revision.payload, revision.preview = payload, preview
+    Author.objects.bulk_create(Author(action=action, person_id=each) for each in sorted(people))
 
 
 def add_revision(

@@ -55,27 +55,22 @@ def find_remaining_approvers(action: PendingAction, policy: ApprovalPolicy) -> l
     return sorted(people, key=str)
 
 
-def check_approver(
-    person: User, action: PendingAction, policy: ApprovalPolicy, *, has_role: bool | None = None
-) -> None:
+def check_approver(person: User, action: PendingAction, policy: ApprovalPolicy) -> None:
     """Raise `forbidden` for a person who may not approve the action now.
 
     Every approval that is stored passes this. `FactorMissing` leads to the set-up of a factor.
     """
-    if refusal := refusal_to_approve(person, action, policy, has_role=has_role):
+    if refusal := refusal_to_approve(person, action, policy):
         raise refusal
     if lacks_factor(person):
         raise FactorMissing
 
 
 def refusal_to_approve(
-    person: User, action: PendingAction, policy: ApprovalPolicy, *, has_role: bool | None = None
+    person: User, action: PendingAction, policy: ApprovalPolicy
 ) -> Problem | None:
-    """Return why this person has no right to approve the action, or None if they have it.
-
-    `has_role` says if the person has the role, if the caller has read that already.
-    """
-    if not (may_approve_at_all(person, policy) if has_role is None else has_role):
+    """Return why this person has no right to approve the action, or None if they have it."""
+    if not may_approve_at_all(person, policy):
         return Problem("forbidden", "You may not approve for this mailbox.")
     if asks_for_staff(action) and not person.is_staff:
         return Problem(

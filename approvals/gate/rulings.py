@@ -7,7 +7,6 @@ from django.db import transaction
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from accounts.infra.compiled_sql import database_now
 from accounts.infra.problems import Problem
 from accounts.infra.texts import join, translatable
 from accounts.infra.transactions import retry_if_rolled_back
@@ -18,7 +17,7 @@ from approvals.core.states import SENTENCES, Status
 from approvals.core.types import Outcome, PreviewWarning, Speaks
 from approvals.gate.content import refuse_unseen
 from approvals.gate.decide import STALE, count_approval, refusal_of_unfit, refusal_of_unopened
-from approvals.gate.lock import lock_action
+from approvals.gate.find import lock_action
 from approvals.gate.news import add_news
 from approvals.gate.outcome import record_outcome
 from approvals.gate.rights import check_approver, may_decide, refusal_to_approve
@@ -116,7 +115,7 @@ def _refusal(
         return None
     return (
         refusal_to_approve(person, action, policy)
-        or refusal_of_unfit(action, policy, database_now())
+        or refusal_of_unfit(action, policy)
         or refusal_of_unopened(action, policy, person)
     )
 
@@ -164,7 +163,7 @@ def _order_again(action: PendingAction, person: User, policy: ApprovalPolicy, me
     told = add_news(action, [_may_have_left(action, attempt)])
     # The round has just begun, so nobody has approved it. Other news was on no page yet.
     if len(told) == 1:
-        count_approval(action, person, policy, given=1, method=method, at=database_now())
+        count_approval(action, person, policy, given=1, method=method)
 
 
 def _may_have_left(action: PendingAction, attempt: Attempt) -> PreviewWarning:

@@ -1,10 +1,7 @@
 """The revisions and files that each person has looked at, as open pages reported them."""
 
-from collections.abc import Sequence
-from typing import Any
 from uuid import UUID
 
-from accounts.infra.compiled_sql import Select, slot
 from accounts.models import User
 from approvals.audit import chain
 from approvals.models import AuditEvent, PendingAction, Seen
@@ -22,19 +19,8 @@ def record_seen(*, action: PendingAction, person: User, revision: int) -> None:
 
 def last_seen(action: PendingAction, person: User) -> int | None:
     """Return the revision that this person saw last; None before the first."""
-    return seen_from(seen_rows(action=action.pk, person=person.pk))
-
-
-def seen_from(found: Sequence[tuple[Any, ...]]) -> int | None:
-    """Return the same for the rows of `seen_rows`."""
-    return found[0][0] if found else None
-
-
-seen_rows = Select(
-    lambda: Seen.objects.filter(
-        action=slot(Seen, "action"), person=slot(Seen, "person")
-    ).values_list("revision")
-)
+    mine = Seen.objects.filter(action=action, person=person)
+    return mine.values_list("revision", flat=True).first()
 
 
 def was_opened(action_id: UUID | str) -> bool:

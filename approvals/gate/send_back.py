@@ -8,10 +8,10 @@ from uuid import UUID
 
 import structlog
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
-from accounts.infra.compiled_sql import Select, database_now, slot
+from accounts.infra.database import database_now
 from accounts.infra.texts import dump_texts, translatable
 from approvals.audit import anchors, chain
 from approvals.core.states import Status
@@ -36,23 +36,16 @@ UNDECIDED: dict[str, Any] = {
 }
 
 
-_is_void = Select(
-    lambda: PendingAction.objects.filter(
-        is_void(), pk=slot(PendingAction, "id", "pk"), status=Status.APPROVED
-    ).values_list("pk")
-)
-
-
 def return_if_void(action_id: UUID) -> bool:
     """Send an approved action back if its approval is void; return True if it was sent back."""
     # Most actions that cannot be claimed are only held back, so the first query takes no lock.
-    return bool(_is_void(pk=action_id)) and _return_if_void(action_id)
+    void = PendingAction.objects.filter(is_void(), pk=action_id, status=Status.APPROVED)
+    return void.exists() and _return_void(void)
 
 
 @transaction.atomic
-def _return_if_void(action_id: UUID) -> bool:
-    approved = PendingAction.objects.filter(is_void(), pk=action_id, status=Status.APPROVED)
-    action = approved.select_for_update(no_key=True, skip_locked=True).first()
+def _return_void(void: QuerySet[PendingAction]) -> bool:
+    action = void.select_for_update(no_key=True, skip_locked=True).first()
     if action is None:
         return False
     for code, (condition, detail) in VOID.items():

@@ -10,16 +10,18 @@ from uuid import UUID
 import structlog
 from django.conf import settings
 from django.db import transaction
-from django.db.models import F, Q
+from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Now
 
-from accounts.infra.compiled_sql import Update, commit_soon, slot
+from accounts.infra.database import commit_soon
 from approvals.audit import chain
 from approvals.core.kinds import get_kind
+from approvals.core.states import Status
 from approvals.core.types import Compares, Followed, LeaseLost, NotYet
 from approvals.gate import preparation, watches
 from approvals.gate.backoff import retry_wait
-from approvals.gate.load import read_from, with_content
+from approvals.gate.load import read_action
+from approvals.gate.rules.conditions import is_in_mailbox_that_may_look
 from approvals.models import PendingAction
 
 log = structlog.get_logger(__name__)
@@ -37,23 +39,20 @@ def _lease_seconds() -> float:
     return 3 * float(settings.MAILHUB_REQUEST_SECONDS) + 2 * UPLOAD_SECONDS
 
 
-_take = Update(
-    lambda: PendingAction.objects.filter(
-        Q(settling_until=None) | Q(settling_until__lte=Now()),
-        pk=slot(PendingAction, "id", "pk"),
-        settle_at__lte=Now(),
-    ),
-    lambda: {
-        "settle_tries": F("settle_tries") + 1,
-        "settle_at": Now() + timedelta(seconds=_lease_seconds()),
-        "settling_until": Now() + timedelta(seconds=_lease_seconds()),
-    },
-    returning="settle_tries",
-)
-_mark_settled = Update(
-    lambda: PendingAction.objects.filter(pk=slot(PendingAction, "id", "pk")),
-    lambda: {"settle_at": None, "settling_until": None},
-)
+def find_to_settle() -> QuerySet[PendingAction]:
+    """Return the work after sends. A mailbox that must be reconnected uses up no attempt."""
+    due = PendingAction.objects.filter(status=Status.SUCCEEDED, settle_at__lte=Now())
+    return due.filter(is_in_mailbox_that_may_look()).order_by("settle_at")
+
+
+def _take(action_id: UUID) -> bool:
+    """Begin a try, if it is time and nobody else has; the lease lasts for the largest upload."""
+    free = Q(settling_until=None) | Q(settling_until__lte=Now())
+    ends = Now() + timedelta(seconds=_lease_seconds())
+    mine = PendingAction.objects.filter(free, pk=action_id, settle_at__lte=Now())
+    return bool(
+        mine.update(settle_tries=F("settle_tries") + 1, settle_at=ends, settling_until=ends)
+    )
 
 
 def _check_lease(began: float) -> None:
@@ -71,12 +70,11 @@ def settle_one(action_id: UUID) -> None:
     began = time.clock_gettime(time.CLOCK_BOOTTIME)  # before the lease does
     with transaction.atomic():
         commit_soon()
-        taken, found = _take(pk=action_id), with_content(pk=action_id)
-    read = read_from(found)
+        if not _take(action_id):
+            return
+        read = read_action(action_id)
     assert read is not None, "an action is never deleted"
-    if not taken:
-        return
-    ((tries,),) = taken
+    tries = read.action.settle_tries
     kind = get_kind(read.action.kind)
     approved = read.to_approved(wire_started=partial(_check_lease, began))
     approved = replace(approved, blob=cache(approved.blob))  # for both steps
@@ -102,7 +100,8 @@ def settle_one(action_id: UUID) -> None:
     preparation.forget(read)
     with transaction.atomic():
         commit_soon()
-        _mark_settled(pk=action_id)
+        mine = PendingAction.objects.filter(pk=action_id)
+        mine.update(settle_at=None, settling_until=None)
 
 
 @transaction.atomic

@@ -6,7 +6,6 @@ from uuid import UUID
 
 from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
 
-from accounts.infra.compiled_sql import Select, slot
 from approvals.core.states import Status
 from approvals.gate import dead_letters
 from approvals.gate.rules import conditions
@@ -41,20 +40,18 @@ def find_due() -> QuerySet[PendingAction]:
     return PendingAction.objects.filter(conditions.due(), status=Status.APPROVED)
 
 
-def _next_slice() -> QuerySet[PendingAction]:
-    """Return the next few of the actions that are due, by keyset."""
-    since, last = slot(PendingAction, "not_before", "since"), slot(PendingAction, "id", "last")
+def _judge(since: datetime, last: UUID) -> list[Any]:
+    """Return the next few of the actions that are due, each with True if its approval is void."""
     after = Q(not_before__gte=since) & (Q(not_before__gt=since) | Q(pk__gt=last))
-    return find_due().filter(after).order_by("not_before", "pk")[:SLICE]
-
-
-_judge = Select(
-    lambda: (
-        PendingAction.objects.filter(pk__in=_next_slice().values("pk"))
+    following = find_due().filter(after).order_by("not_before", "pk")[:SLICE]
+    judged = (
+        PendingAction.objects.filter(pk__in=following.values("pk"))
         .annotate(is_void=ExpressionWrapper(conditions.is_void(), BooleanField()))
         .order_by("not_before", "pk")
         .values_list("pk", "not_before", "is_void")
     )
-)
+    return list(judged)
+
+
 BEGINNING: dict[str, Any] = {"since": datetime(1970, 1, 1, tzinfo=UTC), "last": UUID(int=0)}
 _slice = dict(BEGINNING)  # the last action that this process has judged

@@ -9,13 +9,11 @@ import time
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
 from uuid import UUID
 
 from django.db.models import F
 from django.utils import timezone
 
-from accounts.infra.compiled_sql import Asked, Rows, slot
 from accounts.infra.credentials import CannotDecrypt, decrypt_text, encrypt_text
 from accounts.models import Mailbox, User
 from approvals.audit.feed import BATCH, rows_after
@@ -107,30 +105,6 @@ def find_present(
     # Few people look at the same time, but a statement with all mailboxes can be long.
     mine = {each.pk for each in mailboxes}
     return _names_from(row for row in rows if row.mailbox in mine)
-
-
-def reads_of_present(action_id: UUID, *, but: User) -> Asked:
-    """Return what `present_from` needs to be read about one action."""
-    since = timezone.now() - PRESENT
-    return _present, {"action": action_id, "person": but.pk, "seen_at": since}
-
-
-def present_from(found: Iterable[tuple[Any, ...]]) -> list[str]:
-    """Return the names of others who have the action open."""
-    return next(iter(_names_from(_present.load(found)).values()), [])
-
-
-_present = Rows(
-    Presence,
-    lambda: (
-        Presence.objects.filter(
-            action=slot(Presence, "action"), seen_at__gt=slot(Presence, "seen_at")
-        )
-        .exclude(person=slot(Presence, "person"))
-        .order_by("person__email")
-    ),
-    "person",
-)
 
 
 def _names_from(rows: Iterable[Presence]) -> dict[UUID, list[str]]:

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 from django.conf import settings
-from django.db import models
+from django.db import models, transaction
 from django.db.models import F, Q
 
-from accounts.infra.compiled_sql import update_row
 from accounts.infra.credentials import CannotDecrypt
 from accounts.infra.fields import EncryptedBinaryField
 from accounts.models import Mailbox
@@ -205,9 +204,12 @@ class PendingAction(models.Model):
             changes.setdefault("lease_until", None)
         if target is Status.APPROVED:
             changes["order_seal"] = sign_order(self)
-        return update_row(
-            self, *conditions, where={"status": source}, changes={"status": target, **changes}
-        )
+        mine = type(self).objects.filter(*conditions, pk=self.pk, status=source)
+        with transaction.atomic(savepoint=False):  # nobody moves it on before it is read
+            moved = mine.update(status=target, **changes) > 0
+            if moved:
+                self.refresh_from_db(fields=["status", *changes])
+        return moved
 
     @property
     def current(self) -> Revision:

@@ -136,7 +136,6 @@ def approve(request: AuthenticatedRequest) -> HttpResponse:
                 digest=each.digest,
                 revision=each.revision,
                 method=method,
-                seen=each.action,
             )
             results.append((each, None))
         except FactorMissing:

@@ -18,7 +18,6 @@ from approvals.pages.forms import ApproveForm, CancelForm, RejectForm, ResolveFo
 from approvals.pages.orders import order_of
 from approvals.pages.queue import Asked
 from approvals.pages.review import (
-    action_with_content,
     is_risky,
     render_refusal,
     render_review,
@@ -29,7 +28,7 @@ from approvals.pages.review import (
 
 @signed_in_action
 def approve(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse:
-    action = action_with_content(request, action_id)
+    action = visible_action(request, action_id)
     form = ApproveForm(request.POST)
     if not form.is_valid():
         return render_stale(request, action)
@@ -47,7 +46,6 @@ def approve(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse:
             digest=digest,
             revision=revision,
             method=sign_in_method(request),
-            seen=action,
         )
     except Problem as problem:
         return render_refusal(request, action, problem, shown=(digest, revision))

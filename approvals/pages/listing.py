@@ -13,14 +13,12 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-from django.db import connection
 from django.db.models import CharField, Exists, F, OuterRef, Q, QuerySet, Subquery, Value
 from django.db.models.functions import Coalesce, Greatest, NullIf
 
 from accounts.access.roles import held_mailboxes
-from accounts.infra.compiled_sql import Select, columns_of, slot
 from accounts.infra.first_rows import count_first, first_rows
-from accounts.models import Mailbox, Membership, User
+from accounts.models import Mailbox, User
 from approvals.core.cursors import foreign_cursor
 from approvals.core.states import Status
 from approvals.gate.find import open_preview, open_shown, with_preview
@@ -85,23 +83,12 @@ def parse_search(text: str, *, warned: bool = False) -> Wanted:
 
 
 SHOWN_OF_MAILBOX = ("id", "address", "name", "status", "provider")
-seen = Select(
-    lambda: (
-        held_mailboxes(slot(Membership, "user", "person"))
-        .order_by("address", "id")
-        .values_list(*SHOWN_OF_MAILBOX)
-    )
-)
 
 
 def mailboxes_of(person: User) -> list[Mailbox]:
-    """Return the mailboxes whose actions this person may see."""
-    return load_mailboxes(seen(person=person.pk))
-
-
-def load_mailboxes(found: Iterable[tuple[Any, ...]]) -> list[Mailbox]:
-    """Return the mailboxes in the rows of `seen`; their other columns are read when needed."""
-    return [Mailbox.from_db(connection.alias, SHOWN_OF_MAILBOX, row) for row in found]
+    """Return the mailboxes whose actions this person may see, by address."""
+    found = held_mailboxes(person).order_by("address", "id")
+    return list(found.only(*SHOWN_OF_MAILBOX))
 
 
 def page(
@@ -234,49 +221,15 @@ def _annotate_rows(actions: QuerySet[PendingAction]) -> QuerySet[PendingAction]:
     )
 
 
-# The columns of a row: of the action, of its proposer for their name, and the annotations.
-OF_ACTION = columns_of(PendingAction)
-OF_PROPOSER = ("id", "first_name", "last_name", "email")
-ADDED = ("shown", "sealed_shown", "needed", "doubtful", "reason", "assigned", "commented")
-# A statement for so many actions is compiled once; its last slots repeat the last action.
-SIZES = (64, 256)
-
-
-def _select_rows(size: int) -> Select:
-    def rows() -> QuerySet[PendingAction, Any]:
-        slots: list[Any] = [slot(PendingAction, "id", f"id {number}") for number in range(size)]
-        columns = (*OF_ACTION, *(f"proposer__{name}" for name in OF_PROPOSER), *ADDED)
-        chosen = PendingAction.objects.filter(pk__in=slots).order_by()
-        return _annotate_rows(chosen).values_list(*columns)
-
-    return Select(rows)
-
-
-_rows = {size: _select_rows(size) for size in SIZES}
-
-
 def _read_rows(ids: Sequence[UUID], mailboxes: Iterable[Mailbox]) -> list[PendingAction]:
     """Return the actions of these mailboxes in the order of the ids, with what lists show."""
     if not ids:
         return []
-    size = next(each for each in SIZES if each >= len(ids))
-    last = len(ids) - 1
-    found = _rows[size](**{f"id {number}": ids[min(number, last)] for number in range(size)})
     mine = {each.pk: each for each in mailboxes}
-    people: dict[int, User] = {}
-    rows = dict[UUID, PendingAction]()
-    first, second = len(OF_ACTION), len(OF_ACTION) + len(OF_PROPOSER)
-    for values in found:
-        row = PendingAction.from_db(connection.alias, OF_ACTION, values[:first])
-        if row.mailbox_id not in mine:
-            continue
+    chosen = PendingAction.objects.filter(pk__in=ids).order_by().select_related("proposer")
+    rows = {row.pk: row for row in _annotate_rows(chosen) if row.mailbox_id in mine}
+    for row in rows.values():
         row.mailbox = mine[row.mailbox_id]
-        if row.proposer_id not in people:
-            known = User.from_db(connection.alias, OF_PROPOSER, values[first:second])
-            people[row.proposer_id] = known
-        row.proposer = people[row.proposer_id]
-        row.__dict__.update(zip(ADDED, values[second:], strict=True))
-        rows[row.pk] = row
     opened = open_shown(rows[each] for each in ids if each in rows)
     for row in opened:
         stored = row.reason or ""  # type: ignore[attr-defined]

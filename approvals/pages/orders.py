@@ -9,7 +9,6 @@ from uuid import UUID
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
-from accounts.infra.compiled_sql import Select, slot
 from accounts.models import User
 from approvals.core.cursors import foreign_cursor, read_cursor, write_cursor
 from approvals.models import QueueOrder
@@ -78,19 +77,10 @@ LABELS = {
 }
 
 
-chosen_order = Select(
-    lambda: QueueOrder.objects.filter(person=slot(QueueOrder, "person")).values_list("name")
-)
-
-
 def order_of(person: User) -> Order:
     """Return the order in which this person works through the waiting actions."""
-    return named_order(chosen_order(person=person.pk))
-
-
-def named_order(found: Sequence[tuple[Any, ...]]) -> Order:
-    """Return the order that the rows of `chosen_order` name."""
-    return CHOICES.get(found[0][0] if found else "", OLDEST)
+    chosen = QueueOrder.objects.filter(person=person).values_list("name", flat=True).first()
+    return CHOICES.get(chosen or "", OLDEST)
 
 
 def save_order(person: User, name: str) -> None:

@@ -17,7 +17,7 @@ from approvals.core.states import Status
 from approvals.gate.rules.quorum import waits_for_others
 from approvals.live import events as live
 from approvals.pages import listing
-from approvals.pages.frame import keys_are_on, leaving_from, read_frame
+from approvals.pages.frame import find_leaving, keys_are_on, read_frame
 from approvals.pages.orders import LABELS, NEWEST, OLDEST, Order
 
 PAGE = 30
@@ -166,7 +166,7 @@ def index(request: AuthenticatedRequest) -> HttpResponse:
         "own_pause": frame.own_pause,
         "event": live.write_mark(frame.event),
         "keys_on": keys_are_on(request),
-        "toast": leaving_from(frame.held),
+        "toast": find_leaving(person),
     }
     return render(request, "approvals/queue.html", context)
 

@@ -1,6 +1,6 @@
 """The review page: exactly the content that will leave, and the possible decisions."""
 
-from typing import Any, Literal, cast
+from typing import Any, Literal
 from uuid import UUID
 
 from allauth.mfa.models import Authenticator
@@ -11,23 +11,22 @@ from django.template.loader import get_template
 
 from accounts.access.signed_in import AuthenticatedRequest, ask_for_factor, signed_in_page
 from accounts.infra.problems import Problem
-from accounts.models import Role
 from accounts.people.second_factor import FactorMissing
 from accounts.people.step_up import factors_that_count
 from approvals.core.states import Status
-from approvals.gate import decide, find, reconcile, revise, rights, rulings, seen
+from approvals.gate import decide, find, notes, reconcile, revise, rights, rulings, seen
 from approvals.gate.blobs import ContentUnavailable
 from approvals.gate.content import UNSEEN, render_content
 from approvals.gate.differences import FieldChange
 from approvals.gate.pauses import switch
 from approvals.gate.records import approving_people
-from approvals.gate.rules.policy import count_needed, own_counts, undo_of
+from approvals.gate.rules.policy import count_needed, own_counts, policy_of, undo_of
 from approvals.live import events
 from approvals.models import PendingAction, ReviewText
 from approvals.pages import history, listing
-from approvals.pages.discussion import review_texts
-from approvals.pages.frame import Frame, leaving_from, seconds_left
-from approvals.pages.review_reads import ReviewReads, read_review, read_visible
+from approvals.pages.discussion import assignments, comments, review_texts
+from approvals.pages.frame import find_leaving, read_frame, seconds_left
+from approvals.pages.track_record import track_record_of
 
 VIEWS = ("preview", "text", "source", "changes", "history")
 # A longer text or source has its own address, so the page stays quick.
@@ -36,7 +35,7 @@ SHOWN_CHARACTERS = 40_000
 
 @signed_in_page
 def page(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse:
-    action = action_with_content(request, action_id)
+    action = visible_action(request, action_id)
     picked = review_texts.find_text(action.mailbox, request.GET.get("text", ""))
     return render_review(request, action, opened=True, picked=picked)
 
@@ -44,23 +43,14 @@ def page(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse:
 @signed_in_page
 def peek(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse:
     """Show only the message and its decision, beside the queue."""
-    action = action_with_content(request, action_id)
-    reads = read_review(request.user, action, framed=False)
-    context = {**_about(request, action, reads), "beside_queue": True, "view": "preview"}
+    action = visible_action(request, action_id)
+    context = {**_about(request, action), "beside_queue": True, "view": "preview"}
     return render(request, "approvals/peek.html", context)
 
 
 def visible_action(request: AuthenticatedRequest, action_id: UUID) -> PendingAction:
     """Return an action of this person's mailboxes; raises 404 for foreign and missing ones."""
     action = find.find(find.visible_to(request.user), action_id)
-    if action is None:
-        raise Http404
-    return action
-
-
-def action_with_content(request: AuthenticatedRequest, action_id: UUID) -> PendingAction:
-    """Return the same action with its present revision."""
-    action = read_visible(request.user, action_id)
     if action is None:
         raise Http404
     return action
@@ -85,24 +75,25 @@ def render_review(
     comment that was refused. `in_line` makes its forms lead to the next mail, as a form that was
     posted from there does.
     """
-    reads = read_review(request.user, action, framed=True)
-    frame = cast("Frame", reads.frame)
+    person = request.user
+    frame = read_frame(person)
     mailboxes = frame.mailboxes
+    about = _about(request, action)
     changed_meanwhile = shown is not None and shown[0] != action.digest
-    known = reads.seen if opened else None
+    known = about["last_seen"] if opened else None
     if shown is not None and changed_meanwhile:
         known = shown[1]
     context = {
-        **_about(request, action, reads),
-        "waiting": listing.count_pending(mailboxes, listing.mine(request.user)),
+        **about,
+        "waiting": listing.count_pending(mailboxes, listing.mine(person)),
         "several": len(mailboxes) > 1,
-        "place": listing.place_of(
-            mailboxes, action, order=frame.order, where=listing.mine(request.user)
-        )
+        "place": listing.place_of(mailboxes, action, order=frame.order, where=listing.mine(person))
         if action.status == Status.PENDING
         else None,
-        "others": reads.others,
-        "toast": leaving_from(frame.held, but=action),
+        "others": events.find_present([action.pk], mailboxes=[action.mailbox], but=person).get(
+            action.pk, []
+        ),
+        "toast": find_leaving(person, but=action),
         "problem": problem,
         "picked": picked,
         "typed_comment": typed_comment,
@@ -141,27 +132,25 @@ def render_refusal(
     return render_review(request, action, problem=problem, shown=shown)
 
 
-def _about(
-    request: AuthenticatedRequest, action: PendingAction, reads: ReviewReads
-) -> dict[str, Any]:
+def _about(request: AuthenticatedRequest, action: PendingAction) -> dict[str, Any]:
     """Return the context for the message part of a page."""
     person = request.user
     view = request.GET.get("view")
     current = action.current
-    policy = reads.policy
+    policy = policy_of(action.mailbox)
+    last_seen = seen.last_seen(action, person)
     content, unavailable = None, None
     try:
         content = render_content(action)
     except ContentUnavailable as error:
         unavailable = error
-    may_decide = reads.has_role(Role.APPROVER)
-    refusal = rights.refusal_to_approve(
-        person, action, policy, has_role=reads.has_role(Role(policy.approver_role))
-    )
+    may_decide = rights.may_decide(person, action.mailbox)
+    refusal = rights.refusal_to_approve(person, action, policy)
     if refusal is None and (content is None or current.sealed_preview is None):
         refusal = Problem("conflict", UNSEEN)
     needed = count_needed(action, policy)
-    has_approved = any(each.person_id == person.pk for each in reads.decisions) and (
+    decisions = list(action.decisions.select_related("person"))
+    has_approved = any(each.person_id == person.pk for each in decisions) and (
         person.pk in approving_people(action)
     )
     files = {file["sha256"] for file in (current.payload or {}).get("attachments", ())}
@@ -178,12 +167,14 @@ def _about(
         "cut_slice": f":{SHOWN_CHARACTERS}",
         "opened": opened,
         "unopened": len(files - opened),
-        "remarks": reads.remarks,
-        "track_record": reads.track_record,
+        "remarks": notes.remarks_of(action),
+        "track_record": track_record_of(action)
+        if action.status == Status.PENDING and action.proposer_name
+        else None,
         "kind_template": f"approvals/previews/{action.kind}.html",
         "aside_template": template_of(action, "aside") if content else None,
         "later_template": template_of(action, "later") if content else None,
-        **_discussion(action, reads, may_decide=may_decide),
+        **_discussion(action, may_decide=may_decide),
         "view": view if view in VIEWS else "preview",
         "views": VIEWS,
         "domains": _domains(current.preview),
@@ -194,17 +185,16 @@ def _about(
         "remaining": remaining,
         "refusal": refusal,
         "is_risky": is_risky(action),
-        "is_seen": reads.seen == action.revision,
+        "last_seen": last_seen,
+        "is_seen": last_seen == action.revision,
         "by_passkey": refusal is None
         and is_risky(action)
         and Authenticator.Type.WEBAUTHN in factors_that_count(request),
-        "may_edit": content is not None
-        and may_decide
-        and revise.may_be_edited(action, reads.editable),
+        "may_edit": content is not None and may_decide and revise.may_be_edited(action),
         "changes": _difference(action, 1) if view == "changes" else (),
         "past": history.load_history(action) if view == "history" or not content else (),
-        "decisions": reads.decisions,
-        "attempts": reads.attempts,
+        "decisions": decisions,
+        "attempts": list(action.attempts.all()),
         "may_have_left": reconcile.may_have_left(action),
         "also_left": reconcile.find_unshown_send(action),
         "restored": rulings.mark_of_restore(action),
@@ -221,16 +211,18 @@ def _about(
     }
 
 
-def _discussion(action: PendingAction, reads: ReviewReads, *, may_decide: bool) -> dict[str, Any]:
+def _discussion(action: PendingAction, *, may_decide: bool) -> dict[str, Any]:
     """Return the context for comments, assignment and texts for the notes."""
     may_assign = may_decide and not action.is_final
     return {
-        "comments": reads.comments,
+        "comments": comments.list_comments(action),
         "may_comment": may_decide and action.purged_at is None,
-        "assigned": reads.assigned,
+        "assigned": assignments.find_assigned(action),
         "may_assign": may_assign,
-        "assignable": reads.assignable if may_assign else (),
-        "texts": reads.texts if may_decide and action.status == Status.PENDING else {},
+        "assignable": assignments.find_assignable(action) if may_assign else (),
+        "texts": review_texts.texts_by_purpose(action.mailbox)
+        if may_decide and action.status == Status.PENDING
+        else {},
     }
 
 

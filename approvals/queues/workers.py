@@ -9,7 +9,6 @@ from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, DatabaseError, close_old_connections, connections
 from django.utils.module_loading import import_string
 
-from accounts.infra import compiled_sql
 from accounts.models import Mailbox
 from approvals.core.kinds import get_kind
 from approvals.gate import settle as settling
@@ -53,7 +52,6 @@ def prepare() -> None:
         # A mailbox of a provider that is not in the settings must not stop the others.
         for provider in used & settings.MAILHUB_PROVIDERS.keys():
             import_string(settings.MAILHUB_PROVIDERS[provider])
-        compiled_sql.make_all()
         # here, so that forked processes need not compare everything again
         restored.compare()
     except DatabaseError:  # the missing parts are made when they are needed

@@ -10,7 +10,7 @@ from django.conf import settings
 from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery, Window
 from django.db.models.functions import Coalesce, Greatest, Least, RowNumber
 
-from accounts.infra.compiled_sql import Select, database_now, slot
+from accounts.infra.database import database_now
 from accounts.models import Membership, Role
 from approvals.core.states import Status
 from approvals.gate.rules import conditions
@@ -65,33 +65,28 @@ def find_free(unpaused: QuerySet[PendingAction]) -> QuerySet[PendingAction]:
     return PendingAction.objects.filter(~conditions.must_wait(), pk__in=unpaused.values("pk"))
 
 
-# Only the longest waiting of each mailbox: more cannot leave at once, and a long queue must not
-# hide the other mailboxes.
-_heads = Select(
-    lambda: _rows(
-        find_free(
-            find_unpaused()
-            .annotate(
-                place=Window(RowNumber(), partition_by=F("mailbox"), order_by=F("not_before").asc())
-            )
-            .filter(place=1)
-        ).order_by("not_before")[:HEADS]
-    )
-)
-_place = Select(
-    lambda: _rows(PendingAction.objects.filter(pk=slot(PendingAction, "id", "pk")).order_by())
-)
-
-
 def heads() -> list[Due]:
-    """Return the longest waiting action of each mailbox that may leave now, longest first."""
-    return [Due(action=action, mailbox=mailbox, owner=owner) for action, mailbox, owner in _heads()]
+    """Return the longest waiting action of each mailbox that may leave now, longest first.
+
+    Only one of each mailbox: more cannot leave at once, and a long queue must not hide the other
+    mailboxes.
+    """
+    place = Window(RowNumber(), partition_by=F("mailbox"), order_by=F("not_before").asc())
+    first = find_unpaused().annotate(place=place).filter(place=1)
+    return _load(find_free(first).order_by("not_before")[:HEADS])
 
 
 def load_due(action_ids: Sequence[UUID]) -> list[Due]:
     """Return the mailboxes and owners of these actions; it does not check if they may leave."""
-    rows = [row for action_id in action_ids for row in _place(pk=action_id)]
-    return [Due(action=action, mailbox=mailbox, owner=owner) for action, mailbox, owner in rows]
+    found = {due.action: due for due in _load(PendingAction.objects.filter(pk__in=action_ids))}
+    return [found[action_id] for action_id in action_ids if action_id in found]
+
+
+def _load(actions: QuerySet[PendingAction]) -> list[Due]:
+    return [
+        Due(action=action, mailbox=mailbox, owner=owner)
+        for action, mailbox, owner in _rows(actions)
+    ]
 
 
 @dataclass(frozen=True, kw_only=True)

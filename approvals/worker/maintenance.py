@@ -1,13 +1,9 @@
-"""The sweeper: repairs the state after a crash or the passing of time. Any number may run at once.
-
-Each task lists its possible work without a lock, and takes one row at a time: with a lock if nobody
-else has it, and only while the reason still holds.
-"""
+"""The sweeper: repairs the state after a crash or the passing of time. Any number may run at once."""
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
-from datetime import datetime, timedelta
+from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -15,31 +11,25 @@ from uuid import UUID
 import structlog
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, close_old_connections
-from django.db.models import DurationField, ExpressionWrapper, F, OuterRef, Q, QuerySet
+from django.db.models import QuerySet
 from django.db.models.functions import Now
 from django.utils.module_loading import import_string
 
 from accounts.access import request_log
-from accounts.infra.compiled_sql import Questions, Select, Slot, database_now
-from accounts.infra.texts import translatable
-from accounts.models import Mailbox
-from approvals.audit import anchors, chain
-from approvals.core.kinds import get_kind
+from accounts.infra.database import database_now
+from approvals.audit import anchors
 from approvals.core.queue import queue
-from approvals.core.states import FINAL, Status
-from approvals.core.types import Outcome
-from approvals.gate import dead_letters, notes, preparation, void
-from approvals.gate import settle as settling
-from approvals.gate.backoff import PROBES, lookup_wait
-from approvals.gate.load import load_approved
-from approvals.gate.outcome import record_outcome
-from approvals.gate.reconcile import is_named_by
+from approvals.core.states import Status
+from approvals.gate import lookup, overdue, preparation, void
 from approvals.gate.rules import conditions
 from approvals.gate.rules.policy import advance_windows, find_closed
-from approvals.models import Attempt, Blob, Decision, PendingAction, Preparation, Revision, Watch
+from approvals.gate.settle import find_to_settle, settle_one
+from approvals.models import PendingAction
+from approvals.outbound.notifications import courier as people_courier
+from approvals.outbound.notifications import digest, gather, reminders
+from approvals.outbound.notifications import outbox as notifications
 from approvals.outbound.webhooks import courier, outbox
-from approvals.pages.discussion import comments
-from approvals.worker import dispatch, notification_chores, watch
+from approvals.worker import dispatch, watch
 from approvals.worker.background import Background
 from approvals.worker.steady_clock import SteadyClock
 
@@ -47,41 +37,47 @@ log = structlog.get_logger(__name__)
 
 BATCH = 100
 CLOCK = SteadyClock(database_now)
-FINAL_CHORES = ("late", "old", "to_forget")  # they end or delete something because of its age
-LISTED = (
-    1000  # of the work that waits for providers: a mailbox with much of it must not hide others
-)
+LISTED = 1000  # of the work for providers: a mailbox with much of it must not hide others
 OTHERS_SECONDS = 3600.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chore:
+    """A task of the sweep: `find` lists its possible work in the order of an index, `act` does it.
+
+    One that `ends` something because of its age waits while the database's clock is not steady.
+    """
+
+    name: str
+    find: Callable[[], QuerySet[Any, Any]]
+    act: Callable[[], object] | Background
+    ends: bool = False
 
 
 def sweep(*, resident: bool = False) -> datetime | None:
     """Run one round of all tasks, and return when the next waiting approved action may leave.
 
-    The tasks: expire, end dead leases, open the next send windows, send back void approvals,
-    reconcile, settle, tidy, look for answers and reports, purge, notify workers, deliver webhooks,
-    notify people. One statement asks which work exists, and asks again after each task. One failing
-    task does not stop the others.
-
-    A `resident` process only begins the work that waits for providers, and does not wait for its
-    end. It leaves FINAL_CHORES while the database's clock is not steady.
+    One failing task does not stop the others. A `resident` process only begins the work that waits
+    for providers, and does not wait for its end.
     """
     if resident and CLOCK.is_new:
         CLOCK.is_steady()
-    kept = timedelta(days=settings.MAILHUB_RETENTION_DAYS)
-    next_due: datetime | None
-    there_is, next_due = _questions(kept=kept)
-    for name, chore in CHORES.items():
-        if not there_is[name] or (name in FINAL_CHORES and not _may_end(resident)):
-            continue
-        if isinstance(chore, Background):
-            _run(chore.start if resident else chore.finish)
-            continue
-        _run(chore)
-        there_is, next_due = _questions(kept=kept)
-    _run(_anchor)
-    if time.monotonic() >= _others_due() and _may_end(resident):
-        _run(purge_others)
-    return next_due
+    for chore in CHORES:
+        _run(chore.name, partial(_do, chore, resident))
+    _run("anchor", _anchor)
+    if time.monotonic() >= _others_due():
+        _run("others", partial(_purge_others, resident))
+    return next_due()
+
+
+def _do(chore: Chore, resident: bool) -> None:
+    # Not `exists()`: it drops the order, and then PostgreSQL may read the whole table.
+    if not chore.find().values_list("pk")[:1] or (chore.ends and not _may_end(resident)):
+        return
+    if isinstance(chore.act, Background):
+        (chore.act.start if resident else chore.act.finish)()
+    else:
+        chore.act()
 
 
 def _may_end(resident: bool) -> bool:
@@ -89,14 +85,19 @@ def _may_end(resident: bool) -> bool:
     return not resident or CLOCK.is_steady()
 
 
-def _run(chore: Callable[[], object]) -> None:
+def _run(name: str, act: Callable[[], object]) -> None:
     try:
-        chore()
+        act()
     except (OperationalError, InterfaceError):
         raise  # the database is away: the worker waits and begins again on another connection
     except Exception:  # a failure of one mailbox must not stop the mail of all others
-        log.exception("chore_failed", process=chore.__name__)
+        log.exception("chore_failed", process=name)
         close_old_connections()
+
+
+def _purge_others(resident: bool) -> None:
+    if _may_end(resident):
+        purge_others()
 
 
 def purge_others() -> None:
@@ -133,9 +134,9 @@ def measure_overdue() -> dict[str, float]:
     Threads and connections can look healthy while the work is not done; this shows the work.
     """
     firsts = {
-        "lookup": _find_to_look_up().order_by("next_probe_at").values_list("next_probe_at"),
-        "settle": _find_to_settle().order_by("settle_at").values_list("settle_at"),
-        "tidy": preparation.preparations_to_tidy().order_by("tidy_at").values_list("tidy_at"),
+        "lookup": lookup.find_due().values_list("next_probe_at"),
+        "settle": find_to_settle().values_list("settle_at"),
+        "tidy": preparation.preparations_to_tidy().values_list("tidy_at"),
     }
     now = database_now()
     return {
@@ -146,229 +147,57 @@ def measure_overdue() -> dict[str, float]:
 
 def due(limit: int = BATCH) -> list[UUID]:
     """Return the approved actions that may leave now, the longest waiting first; at most BATCH."""
-    return [action_id for (action_id,) in _due()[:limit]]
+    found = dispatch.find_free(dispatch.find_unpaused()).filter(conditions.still_holds())
+    return list(found.order_by("not_before").values_list("pk", flat=True)[: min(limit, BATCH)])
 
 
 def next_due() -> datetime | None:
     """Return when the next approved action may leave that may not leave yet."""
-    return next((not_before for (not_before,) in _waiting()), None)
-
-
-def _find_late() -> QuerySet[PendingAction]:
-    # In the order of its index: nearly all actions have expired once, but few in these states.
-    return PendingAction.objects.filter(
-        status__in=(Status.PENDING, Status.APPROVED), expires_at__lte=Now()
-    ).order_by("expires_at")
-
-
-def _dead() -> QuerySet[PendingAction]:
-    return PendingAction.objects.filter(status=Status.EXECUTING, lease_until__lt=Now())
-
-
-def _find_to_look_up() -> QuerySet[PendingAction]:
-    return PendingAction.objects.filter(
-        conditions.has_any(_mailbox_that_may_look()),
-        status=Status.UNKNOWN,
-        next_probe_at__lte=Now(),
-    )
-
-
-def _find_to_settle() -> QuerySet[PendingAction]:
-    """Return the work after sends. A mailbox that must be reconnected uses up no attempt."""
-    return PendingAction.objects.filter(
-        conditions.has_any(_mailbox_that_may_look()),
-        status=Status.SUCCEEDED,
-        settle_at__lte=Now(),
-    )
-
-
-def _mailbox_that_may_look() -> QuerySet[Mailbox]:
-    return Mailbox.objects.filter(pk=OuterRef("mailbox"), status__in=conditions.MAY_LOOK)
-
-
-def _find_not_yet_due() -> QuerySet[PendingAction, Any]:
     waiting = PendingAction.objects.filter(status=Status.APPROVED, not_before__gt=Now())
-    return waiting.order_by("not_before").values_list("not_before")
+    return waiting.order_by("not_before").values_list("not_before", flat=True).first()
 
 
-def _find_old(kept: timedelta | Slot) -> QuerySet[PendingAction]:
-    return PendingAction.objects.filter(
-        status__in=FINAL,
-        finished_at__isnull=False,
-        finished_at__lt=Now() - kept,
-        purged_at__isnull=True,
-    )
-
-
-def expire() -> None:
-    """Close actions that nobody decided in time, or that could not leave in time."""
-    dead_letters.process_each("late", _find_late(), _expire, limit=BATCH)
-
-
-def _expire(action_id: UUID) -> None:
-    action = (
-        _find_late().select_for_update(no_key=True, skip_locked=True).filter(pk=action_id).first()
-    )
-    if action is None:
-        return
-    source = Status(action.status)
-    error = {
-        "code": "expired_approval",
-        "detail": translatable("It could not leave before it expired."),
-    }
-    action.move(
-        source,
-        Status.EXPIRED,
-        finished_at=Now(),
-        error=error if source is Status.APPROVED else action.error,
-    )
-    chain.record(mailbox=action.mailbox_id, event="expired", actor="worker", action_id=action.pk)
-
-
-def end_dead_leases() -> None:
-    """End the leases of workers that died or froze.
-
-    An action that never reached the wire is approved again; otherwise its outcome is unknown.
-    """
-    dead_letters.process_each("dead", _dead(), _end_dead_lease, limit=BATCH)
-
-
-def _end_dead_lease(action_id: UUID) -> None:
-    action = _dead().select_for_update(no_key=True, skip_locked=True).filter(pk=action_id).first()
-    if action is None:
-        return
-    attempt = Attempt.objects.get(action=action, fence=action.fence)
-    on_wire = attempt.phase == Attempt.Phase.WIRE_STARTED
-    outcome = Outcome.broken_off(on_wire=on_wire, code="worker_lost")
-    record_outcome(action.pk, action.fence, outcome, evidence="lease_expired")
-    log.warning("lease_expired", action=str(action.pk), fence=action.fence, phase=attempt.phase)
-
-
-def _probe(action_id: UUID) -> None:
-    """Ask the provider whether the handed over mail was sent; without evidence it stays unknown.
-
-    1. Take the action: move the time of the next lookup on, as if this one had failed. After a
-       crash the lookups go on.
-    2. Look it up.
-    3. Evidence moves the action; a lookup that found nothing may have been the last.
-    """
-    action = PendingAction.objects.get(pk=action_id)
-    if action.status != Status.UNKNOWN:
-        return
-    made = action.probes + 1
-    mine = PendingAction.objects.filter(
-        pk=action.pk, status=Status.UNKNOWN, probes=action.probes, fence=action.fence
-    )
-    lost_for = ExpressionWrapper(Now() - F("ended_at"), DurationField())
-    since_lost = action.attempts.filter(fence=action.fence).values_list(lost_for, flat=True).get()
-    again = lookup_wait(made, since_lost=since_lost, failed=True)
-    if not mine.filter(next_probe_at__lte=Now()).update(
-        probes=min(made, len(PROBES)), next_probe_at=Now() + again
-    ):
-        return
-    try:
-        still_unknown = Q(status=Status.UNKNOWN, fence=action.fence)
-        approved = load_approved(
-            action.pk, keep=partial(preparation.keep, action, held=still_unknown)
-        )
-        order = action.attempts.values_list("notes", flat=True).get(fence=action.fence)
-        if not is_named_by(order, approved.prepared):  # it proves nothing about this attempt
-            approved = replace(approved, prepared={})
-        outcome = get_kind(action.kind).reconcile(approved)
-    except Exception:  # a failed lookup is no evidence; the next one follows
-        log.exception("probe_failed", action=str(action.pk), count=made)
-        return
-    if outcome is not None:
-        record_outcome(action.pk, action.fence, outcome, evidence="probe")
-    elif lookup_wait(made, since_lost=since_lost) is None:
-        mine_now = PendingAction.objects.filter(
-            pk=action.pk, status=Status.UNKNOWN, fence=action.fence
-        )
-        mine_now.update(next_probe_at=None)
-
-
-def purge() -> None:
-    """Delete the content of actions that ended long ago.
-
-    The row, its state and its idempotency key are kept, and so are the decisions without their
-    notes.
-    """
-    old = _find_old(timedelta(days=settings.MAILHUB_RETENTION_DAYS))
-    dead_letters.process_each("old", old.order_by("finished_at"), purge_one, limit=BATCH)
-
-
-def purge_one(action_id: UUID) -> None:
-    """Delete the content of one action that has ended."""
-    mine = PendingAction.objects.filter(pk=action_id, purged_at__isnull=True)
-    if mine.select_for_update(no_key=True, skip_locked=True).first() is None:
-        return
-    Revision.objects.filter(action=action_id).update(
-        payload={}, preview={}, sealed_payload=None, sealed_preview=None
-    )
-    Blob.objects.filter(action=action_id).delete()
-    Preparation.objects.filter(action=action_id).delete()
-    Decision.objects.filter(action=action_id).exclude(note="", passage="").update(
-        note="", passage=""
-    )
-    notes.delete(action_id)
-    comments.delete(action_id)
-    Watch.objects.filter(action=action_id).update(ends_at=None, answered_by="", note="", reports="")
-    mine.update(purged_at=Now(), settle_at=None, returned=None)
-
-
-_due = Select(
-    lambda: (
-        dispatch.find_free(dispatch.find_unpaused())
-        .filter(conditions.still_holds())
-        .order_by("not_before")
-        .values_list("pk")[:BATCH]
-    )
-)
 LOOKS = Background(
     "looks",
-    lambda: _find_to_look_up().order_by("next_probe_at").values_list("mailbox", "pk")[:LISTED],
-    _probe,
+    lambda: lookup.find_due().values_list("mailbox", "pk")[:LISTED],
+    lookup.look_up,
 )
 SENT_COPIES = Background(
     "sent-copies",
-    lambda: _find_to_settle().order_by("settle_at").values_list("mailbox", "pk")[:LISTED],
-    settling.settle_one,
+    lambda: find_to_settle().values_list("mailbox", "pk")[:LISTED],
+    settle_one,
 )
 CLEAN_UP = Background(
     "clean-up",
-    lambda: (
-        preparation.preparations_to_tidy()
-        .order_by("tidy_at")
-        .values_list("action__mailbox", "pk")[:LISTED]
-    ),
+    lambda: preparation.preparations_to_tidy().values_list("action__mailbox", "pk")[:LISTED],
     preparation.tidy,
 )
+# Threads of their own: a slow channel delays neither the sweep nor other channels.
+NOTIFICATIONS = Background("notifications", people_courier.find_waiting, people_courier.deliver)
 reconcile, settle, tidy = LOOKS.finish, SENT_COPIES.finish, CLEAN_UP.finish
 # In this order, because a later task may find work that an earlier one made.
-CHORES: dict[str, Callable[[], object] | Background] = {
-    "late": expire, "dead": end_dead_leases, "closed": advance_windows, "void": void.send_back, "to_probe": LOOKS,
-    "to_settle": SENT_COPIES, "to_tidy": CLEAN_UP, "to_watch": watch.LOOKS, "old": purge,
-    "to_forget": request_log.forget_old, "due": _notify, "to_tell": outbox.gather, "to_deliver": courier.deliver_beside,
-    **notification_chores.CHORES,
-}  # fmt: skip
-_questions = Questions(
-    lambda: {
-        "late": _find_late(),
-        "dead": _dead(),
-        "closed": find_closed(),
-        "void": void.find_due(),
-        "to_probe": _find_to_look_up(),
-        "to_settle": _find_to_settle(),
-        "to_tidy": preparation.preparations_to_tidy(),
-        "to_watch": watch.find_due().order_by("look_at"),
-        # In the order of their indexes, as the questions of notification_chores.
-        "old": _find_old(Slot("kept", DurationField())).order_by("finished_at"),
-        "to_forget": request_log.find_old(Slot("kept", DurationField())).order_by("at"),
-        "due": dispatch.find_free(dispatch.find_unpaused()),
-        "to_tell": outbox.find_behind(),
-        "to_deliver": courier.due(),
-        **notification_chores.questions(),
-    },
-    _find_not_yet_due,
-)
-_waiting = Select(lambda: _find_not_yet_due()[:1])
+CHORES = (
+    Chore(name="late", find=overdue.find_late, act=overdue.expire, ends=True),
+    Chore(name="dead", find=overdue.find_dead, act=overdue.end_dead_leases),
+    Chore(name="closed", find=find_closed, act=advance_windows),
+    Chore(name="void", find=void.find_due, act=void.send_back),
+    Chore(name="to_probe", find=lookup.find_due, act=LOOKS),
+    Chore(name="to_settle", find=find_to_settle, act=SENT_COPIES),
+    Chore(name="to_tidy", find=preparation.preparations_to_tidy, act=CLEAN_UP),
+    Chore(name="to_watch", find=lambda: watch.find_due().order_by("look_at"), act=watch.LOOKS),
+    Chore(name="old", find=overdue.find_old, act=overdue.purge, ends=True),
+    Chore(name="to_forget", find=request_log.find_old, act=request_log.forget_old, ends=True),
+    Chore(name="due", find=lambda: dispatch.find_free(dispatch.find_unpaused()), act=_notify),
+    Chore(name="to_tell", find=outbox.find_behind, act=outbox.gather),
+    Chore(name="to_deliver", find=courier.due, act=courier.deliver_beside),
+    Chore(name="unread", find=lambda: gather.find_unread().order_by("pk"), act=gather.gather_all),
+    Chore(name="to_remind", find=lambda: reminders.find_due(Now()).order_by("due_at"), act=reminders.remind),
+    Chore(name="digests", find=lambda: digest.find_due(Now()).order_by("digest_due_at"), act=digest.add_due),
+    Chore(name="lost", find=lambda: notifications.find_lost(Now()).order_by("due_at"), act=people_courier.end_lost),
+    Chore(name="to_notify", find=lambda: notifications.find_due(Now()).order_by("due_at"), act=NOTIFICATIONS),
+    Chore(
+        name="to_withdraw",
+        find=lambda: notifications.find_withdrawn(Now()).order_by("withdraw_at"),
+        act=NOTIFICATIONS,
+    ),
+)  # fmt: skip

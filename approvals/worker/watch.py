@@ -11,7 +11,7 @@ import structlog
 from django.db.models import OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 
-from accounts.infra.compiled_sql import database_now
+from accounts.infra.database import database_now
 from accounts.models import Mailbox
 from approvals.core.kinds import get_kind
 from approvals.core.types import Followed

@@ -7,8 +7,8 @@ import pytest
 from django.utils import timezone
 
 from accounts.models import Mailbox, User
+from approvals.gate import overdue
 from approvals.models import AuditEvent, IdempotencyRecord, PendingAction
-from approvals.worker import maintenance
 from tests.conftest import HELLO, Api, Reviewer, make_api, make_mailbox, problem_of
 from tests.support.concurrently import all_at_once
 from tests.support.servers.memory import MemoryServer
@@ -119,13 +119,13 @@ def test_key_answers_with_the_current_state(
             reviewer.decide(action_id, "reject")
         case "expired":
             PendingAction.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
-            maintenance.expire()
+            overdue.expire()
         case "sent" | "purged":
             reviewer.decide(action_id, "approve")
             work()
     if ending == "purged":
         PendingAction.objects.update(finished_at=timezone.now() - timedelta(days=400))
-        maintenance.purge()
+        overdue.purge()
         assert PendingAction.objects.get().current.payload == {}
 
     answer = api.tool("send_email", key="k", **ASK)

@@ -9,9 +9,9 @@ from django.core.management import call_command
 from django.db.models.functions import Now
 from django.utils import timezone
 
+from approvals.gate import overdue
 from approvals.gate.execute import execute
 from approvals.models import PendingAction
-from approvals.worker import maintenance
 from tests.conftest import HELLO, Api, Reviewer
 from tests.support.servers.memory import MemoryServer
 from tests.support.work import work
@@ -191,7 +191,7 @@ def test_scheduled_mail_waits_and_does_not_expire_early(
     action = PendingAction.objects.get()
     work()
     assert not execute(action.pk, worker="test")  # as after a notification that is too early
-    maintenance.expire()
+    overdue.expire()
     assert server.ledger == []
 
     action.refresh_from_db()

@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from accounts.models import Mailbox, User
 from approvals.audit import chain
-from approvals.gate import decide
+from approvals.gate import decide, overdue
 from approvals.models import (
     Attempt,
     AuditChain,
@@ -18,7 +18,6 @@ from approvals.models import (
     PendingAction,
     Revision,
 )
-from approvals.worker import maintenance
 from tests.approvals.conftest import approve
 from tests.approvals.guarded import claimed, only, pending, refused, sql, succeeded
 from tests.conftest import Api
@@ -169,7 +168,7 @@ def test_purge_empties_only_ended_actions(
     still_open = api.propose()
     PendingAction.objects.update(finished_at=timezone.now() - timedelta(days=400))
 
-    maintenance.purge()
+    overdue.purge()
 
     assert set(
         Revision.objects.filter(payload={}, preview={}).values_list("action", flat=True)

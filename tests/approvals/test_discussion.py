@@ -8,9 +8,9 @@ from django.db import connection
 from django.utils import timezone
 
 from accounts.models import Mailbox, Membership, Role, User
+from approvals.gate import overdue
 from approvals.models import Assignment, AuditEvent, Comment, Notification, PendingAction
 from approvals.outbound.notifications import outbox
-from approvals.worker import maintenance
 from tests.approvals.review_pages import text_of
 from tests.conftest import Api, Reviewer
 
@@ -157,7 +157,7 @@ def test_comments_are_removed_with_the_content(api: Api, reviewer: Reviewer, set
     reviewer.decide(action, "reject")
     old = timezone.now() - timedelta(days=settings.MAILHUB_RETENTION_DAYS + 1)
     PendingAction.objects.update(created_at=old, finished_at=old)
-    maintenance.purge()
+    overdue.purge()
     assert not Comment.objects.exists()
     assert not Assignment.objects.exists()
     assert reviewer.decide(action, "comments", text="Too late").status_code == 409

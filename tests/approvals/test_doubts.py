@@ -13,7 +13,7 @@ from accounts.access.auth import find_caller
 from accounts.infra.problems import Problem
 from accounts.models import Mailbox, Membership, User
 from approvals.core.types import BEFORE_WIRE, ApprovedAction, LeaseLost, Outcome
-from approvals.gate import decide, rulings
+from approvals.gate import decide, overdue, rulings
 from approvals.gate.execute import execute
 from approvals.gate.outcome import record_outcome
 from approvals.models import ApprovalPolicy, Attempt, PendingAction, Webhook, WebhookDelivery
@@ -116,7 +116,7 @@ def test_webhook_says_that_it_may_have_been_sent(
     assert api.post("/webhooks", {"url": "http://127.0.0.1:9/hook"}).status_code == 201
     order_again(lost, bob)
     PendingAction.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
-    maintenance.expire()
+    overdue.expire()
     outbox.gather()
 
     delivery = WebhookDelivery.objects.get(event="action.expired")

@@ -12,7 +12,6 @@ from django.db import connection
 from psycopg.pq import Trace
 
 from accounts.access import request_log
-from accounts.infra.compiled_sql import make_all
 from approvals.gate import settle
 from approvals.gate.execute import execute
 from approvals.models import PendingAction
@@ -91,7 +90,6 @@ def _no_log(settings: Any) -> Iterator[None]:
 
 @pytest.mark.goal("N2")
 def test_steps_make_few_durable_commits(api: Api, reviewer: Reviewer) -> None:
-    make_all()
     ids: list[str] = []
 
     def propose() -> None:

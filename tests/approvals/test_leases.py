@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from accounts.models import User
 from approvals.core.types import BEFORE_WIRE, ApprovedAction, LeaseLost, Outcome
-from approvals.gate import rulings
+from approvals.gate import overdue, rulings
 from approvals.gate.execute import execute
 from approvals.gate.outcome import record_outcome
 from approvals.models import Attempt, AuditEvent, PendingAction
@@ -37,7 +37,7 @@ def lease_ends(*_: object) -> None:
     PendingAction.objects.filter(status="executing").update(
         lease_until=timezone.now() - timedelta(seconds=1)
     )
-    maintenance.end_dead_leases()
+    overdue.end_dead_leases()
 
 
 def state_of(action: PendingAction) -> str:
@@ -334,7 +334,7 @@ def test_clock_jump_on_the_worker_ends_no_lease(
 
     def jumped(approved: ApprovedAction) -> None:
         with time_machine.travel(timezone.now() + timedelta(hours=hours)):
-            maintenance.end_dead_leases()
+            overdue.end_dead_leases()
             seen.append(state_of(action))
             assert execute(action.pk, worker="another") is False
 
@@ -378,7 +378,7 @@ def test_dead_lease_ends_by_the_database_clock(
     def dies(approved: ApprovedAction) -> Outcome:
         PendingAction.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
         with time_machine.travel(timezone.now() - timedelta(hours=1)):
-            maintenance.end_dead_leases()
+            overdue.end_dead_leases()
         assert state_of(action) == "approved"
         return Outcome(verdict="not_sent", proof=BEFORE_WIRE)
 

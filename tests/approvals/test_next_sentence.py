@@ -18,7 +18,7 @@ from approvals.core.types import (
     PreviewWarning,
     Response,
 )
-from approvals.gate import decide, rulings, settle, void, watches
+from approvals.gate import decide, overdue, rulings, settle, void, watches
 from approvals.gate.execute import execute
 from approvals.gate.outcome import record_outcome
 from approvals.models import PendingAction, Watch
@@ -67,7 +67,7 @@ class Stage:
 
     def late(self) -> "Stage":
         PendingAction.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
-        maintenance.expire()
+        overdue.expire()
         return self
 
     def rule(self, ruling: Any) -> "Stage":

@@ -8,9 +8,8 @@ from django.db import DatabaseError, connection, transaction
 from django.utils import timezone
 
 from accounts.models import User
-from approvals.gate import notes
+from approvals.gate import notes, overdue
 from approvals.models import AuditEvent, MetadataPair, PendingAction, ProposerNote, Revision
-from approvals.worker import maintenance
 from tests.conftest import HELLO, Api, Reviewer, problem_of
 from tests.support.servers.memory import MemoryServer
 from tests.support.work import work
@@ -129,7 +128,7 @@ def test_words_go_with_the_content(api: Api, alice: User, reviewer: Reviewer) ->
     action = api.propose(reason=WHY, metadata=PAIRS)
     reviewer.decide(action, "reject")
     PendingAction.objects.filter(pk=action).update(finished_at=timezone.now() - timedelta(days=999))
-    maintenance.purge()
+    overdue.purge()
     assert not ProposerNote.objects.exists()
     assert not MetadataPair.objects.exists()
     assert reviewer.page(action).status_code == 200

@@ -9,8 +9,8 @@ import pytest
 from django.utils import timezone
 
 from accounts.models import User
+from approvals.gate import overdue
 from approvals.models import PendingAction
-from approvals.worker import maintenance
 from tests.approvals.review_pages import seal_of, text_of
 from tests.conftest import Api, Reviewer
 from tests.support.people.office import letter
@@ -89,6 +89,6 @@ def test_removed_content_has_no_line(api: Api, reviewer: Reviewer, settings: Any
     reviewer.decide(action, "reject")
     old = timezone.now() - timedelta(days=settings.MAILHUB_RETENTION_DAYS + 1)
     PendingAction.objects.update(created_at=old, finished_at=old)
-    maintenance.purge()
+    overdue.purge()
     for address in (f"/actions/{action}/", f"/actions/{action}/peek/", "/?tab=rejected"):
         assert lines(text_of(reviewer.client.get(address))) == []

@@ -11,10 +11,11 @@ from django.db import InternalError, ProgrammingError, close_old_connections, co
 from django.db.backends.signals import connection_created
 
 from approvals.core.types import ApprovedAction, Outcome
+from approvals.gate import overdue
 from approvals.gate.execute import execute
 from approvals.models import PendingAction
 from approvals.queues.workers import carry_out
-from approvals.worker import heartbeats, maintenance
+from approvals.worker import heartbeats
 from tests.approvals.kinds import NOT_NOW, Script
 from tests.conftest import Api
 from tests.support.processes.programs import until
@@ -102,7 +103,7 @@ def test_task_of_the_sweep_that_failed_does_not_stop_the_next(
     late, action = api.propose(), approved()
     PendingAction.objects.filter(pk=late).update(expires_at="2020-01-01T00:00Z")
     become_read_only()
-    maintenance.expire()
+    overdue.expire()
     assert carry_out(action.pk, settle=False)
 
 

@@ -9,7 +9,6 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from accounts.infra.compiled_sql import make_all
 from accounts.models import User
 from approvals.gate import decide, settle
 from approvals.gate.execute import execute
@@ -27,7 +26,6 @@ def asked(call: Callable[[], Any]) -> int:
 
 
 def test_few_statements_run_from_approval_to_the_end(api: Api, alice: User) -> None:
-    make_all()
     first, second = (
         PendingAction.objects.get(pk=api.propose(subject=subject))
         for subject in ("First", "Second")

@@ -16,6 +16,7 @@ from django.utils import timezone
 
 from accounts.models import ApiToken, Mailbox, User
 from approvals.core.types import BEFORE_WIRE, ApprovedAction, Outcome
+from approvals.gate import overdue
 from approvals.models import AuditEvent, Blob, IdempotencyRecord, PendingAction, Revision
 from approvals.queues import sweeper
 from approvals.worker import heartbeats, maintenance
@@ -52,7 +53,7 @@ def test_dead_lease_is_ended_once(approved: Callable[..., PendingAction], script
 
     def dies(approved: ApprovedAction) -> Outcome:
         PendingAction.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
-        all_at_once([maintenance.end_dead_leases] * 8)
+        all_at_once([overdue.end_dead_leases] * 8)
         return Outcome(verdict="not_sent", proof=BEFORE_WIRE, code="worker_lost")
 
     script.instead = dies
@@ -71,11 +72,11 @@ def test_locked_row_stops_no_sweeper(api: Api) -> None:
 
     with transaction.atomic():
         PendingAction.objects.select_for_update().get(pk=held)
-        all_at_once([maintenance.expire], seconds=20)
+        all_at_once([overdue.expire], seconds=20)
         assert PendingAction.objects.get(pk=free).status == "expired"
 
     assert PendingAction.objects.get(pk=held).status == "pending"
-    maintenance.expire()
+    overdue.expire()
     assert PendingAction.objects.get(pk=held).status == "expired"
 
 
@@ -111,7 +112,7 @@ def test_ended_action_is_purged_and_its_key_still_answers(
 
     maintenance.sweep()
     with CaptureQueriesContext(connection) as queries:
-        maintenance.purge()
+        overdue.purge()
 
     assert len(queries) == 1
     assert Revision.objects.get(action=action).payload == {}
@@ -136,7 +137,7 @@ def test_unknown_action_is_never_purged(
     )
     PendingAction.objects.update(finished_at=timezone.now() - timedelta(days=4000))
 
-    maintenance.purge()
+    overdue.purge()
 
     assert Revision.objects.get().payload != {}
 

@@ -10,6 +10,7 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
+from approvals.gate import overdue
 from approvals.gate.execute import execute
 from approvals.models import Attempt, Blob, Heartbeat, PendingAction, Rest
 from approvals.worker import maintenance
@@ -273,7 +274,7 @@ def test_draft_and_sent_decide_after_a_kill_during_the_send(
         until(lambda: worker.process is not None and worker.process.poll() is not None)
     del gmail.before["drafts.send"]
     PendingAction.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
-    maintenance.end_dead_leases()
+    overdue.end_dead_leases()
     assert state(api, action)[0] == "unknown"
     for _ in range(3):
         look_again()
@@ -291,7 +292,7 @@ def test_unwritten_outcome_is_found_again(
     def takes_the_lease(call: Call) -> None:
         # End the lease as the sweeper does for a worker that could not record the outcome.
         PendingAction.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
-        maintenance.end_dead_leases()
+        overdue.end_dead_leases()
         connection.close()
 
     gmail.before["drafts.send"] = takes_the_lease

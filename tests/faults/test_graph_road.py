@@ -13,8 +13,8 @@ from django.db import OperationalError, connection
 from django.utils import timezone
 
 from accounts.models import Mailbox
+from approvals.gate import overdue
 from approvals.models import Heartbeat, PendingAction, Preparation, Rest
-from approvals.worker import maintenance
 from tests.conftest import Api, Reviewer
 from tests.faults.graph_road import (
     HIDDEN,
@@ -251,7 +251,7 @@ def test_mail_leaves_once_if_a_worker_dies_at_the_send(
     PendingAction.objects.filter(status="executing").update(
         lease_until=timezone.now() - timedelta(seconds=1)
     )
-    maintenance.end_dead_leases()
+    overdue.end_dead_leases()
     assert state(approved) == ("unknown", "worker_lost")
     probe()
     if not after_effect:

@@ -17,8 +17,8 @@ from django.utils import timezone
 from accounts.infra.keys import first_key_id, is_encrypted
 from accounts.models import User
 from approvals import guards
+from approvals.gate import overdue
 from approvals.models import Blob, Decision, PendingAction, Revision, Webhook
-from approvals.worker import maintenance
 from tests.approvals.conftest import approve, approved
 from tests.conftest import Api, Reviewer
 from tests.support.servers.memory import MemoryServer
@@ -224,7 +224,7 @@ def test_purged_content_is_gone_in_every_form(api: Api, reviewer: Reviewer) -> N
     action_id = api.propose(body=f"The {CANARY}.")
     reviewer.decide(action_id, "reject", note=f"No {CANARY}.")
     PendingAction.objects.update(finished_at=timezone.now() - timedelta(days=9999))
-    maintenance.purge()
+    overdue.purge()
     assert Revision.objects.filter(
         payload={}, preview={}, sealed_payload=None, sealed_preview=None
     ).exists()

@@ -11,11 +11,10 @@ import pytest
 from django.db import transaction
 
 from accounts.access.caller import Caller
-from accounts.infra.compiled_sql import database_now
 from accounts.models import Mailbox, User
 from approvals.core.digest import digest_of
 from approvals.gate import decide
-from approvals.gate.lock import lock_action
+from approvals.gate.find import lock_action
 from approvals.gate.rules.policy import policy_of
 from approvals.models import PendingAction
 from tests.conftest import Reviewer
@@ -124,14 +123,7 @@ def test_approved_mail_of_a_newer_version_waits_with_the_reason(
     action = store_mail(Caller(user=alice, surface="web"), mailbox, version=2)
     # A process of the newer version, which can read it, takes the approval.
     with transaction.atomic():
-        decide.count_approval(
-            lock_action(action.pk),
-            alice,
-            policy_of(mailbox),
-            given=1,
-            method="",
-            at=database_now(),
-        )
+        decide.count_approval(lock_action(action.pk), alice, policy_of(mailbox), given=1, method="")
 
     work()
 

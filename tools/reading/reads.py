@@ -9,7 +9,7 @@ from accounts.access.caller import Caller
 from accounts.infra.problems import Problem
 from accounts.infra.texts import translatable
 from accounts.models import Mailbox
-from approvals.gate.pauses.switch import pauses_of
+from approvals.gate.pauses.switch import find_paused
 from tools.mail.message.compose import MAX_TOTAL_BYTES
 from tools.mail.message.extract import CannotExtract, text_from
 from tools.mail.message.markup import page_for_reader
@@ -37,14 +37,9 @@ THREAD_SECONDS = 5.0  # for all its HTML; a message that has begun may take one 
 
 
 def list_mailboxes(caller: Caller, parameters: ListMailboxes) -> dict[str, Any]:
-    found, pauses = roles.load_mailboxes(caller, (pauses_of, {"user": caller.user.pk}))
-    paused = {mailbox for (mailbox,) in pauses}  # with None if everything is
-    return {
-        "mailboxes": [
-            describe_mailbox(mailbox, paused=not paused.isdisjoint({None, mailbox.pk}))
-            for mailbox in found
-        ]
-    }
+    found = list(roles.mailboxes(caller))
+    paused = find_paused(found)
+    return {"mailboxes": [describe_mailbox(each, paused=each.pk in paused) for each in found]}
 
 
 def describe_mailbox(mailbox: Mailbox, *, paused: bool) -> dict[str, Any]:

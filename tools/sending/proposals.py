@@ -3,7 +3,7 @@
 No mail leaves here.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -16,8 +16,8 @@ from accounts.models import Mailbox
 from approvals.core.digest import digest_of
 from approvals.core.types import Proposal
 from approvals.gate import propose as proposals
-from approvals.gate.rules.policy import refusal_by_lists
-from approvals.gate.standing import Standing, read_standing
+from approvals.gate import twins
+from approvals.gate.rules.policy import policy_of, refusal_by_lists
 from tools.mail.message.compose import (
     OutgoingMessage,
     Request,
@@ -64,7 +64,7 @@ from tools.sending.purpose import describe_original
 from tools.sending.remarks import check_callback, read_remarks
 from tools.sending.send_time import check_send_time
 from tools.sending.snapshot import request_of_draft
-from tools.sending.surroundings import all_text, find_later, lies_in_sent, questions, surroundings
+from tools.sending.surroundings import all_text, find_later, lies_in_sent, surroundings
 from tools.sending.uploads import load_attachments
 from tools.warnings import Context, Later
 
@@ -260,7 +260,8 @@ def _propose(
     send_at = check_send_time(parameters.send_at)
     composed = compose()
     message = encode(composed.request)
-    context, standing = _look_around(caller, mailbox, composed, parameters)
+    policy = policy_of(mailbox)
+    context = _look_around(mailbox, composed, parameters, policy.confirmed_domains)
     preview = previews.of_message(
         message,
         context,
@@ -278,7 +279,7 @@ def _propose(
     )
     if not parameters.confirm:
         # as `propose` does
-        if refusal := refusal_by_lists(standing.policy, message.recipients):
+        if refusal := refusal_by_lists(policy, message.recipients):
             raise refusal
         return previews.as_result(
             message,
@@ -298,7 +299,6 @@ def _propose(
         proposal=proposal,
         replaces=parameters.replaces,
         remarks=read_remarks(parameters),
-        standing=standing,
         authors=composed.authors,
     )
     return build_proposed(action, caller, replayed=replayed)
@@ -390,9 +390,9 @@ def _check_copy(mailbox: Mailbox, is_wanted: bool) -> None:
 
 
 def _look_around(
-    caller: Caller, mailbox: Mailbox, composed: Composed, parameters: SendingParameters
-) -> tuple[Context, Standing]:
-    """Return the facts around the message, and what its proposal is judged by.
+    mailbox: Mailbox, composed: Composed, parameters: SendingParameters, confirmed: Iterable[str]
+) -> Context:
+    """Return the facts around the message.
 
     Only a preview without a key says that the same mail is already waiting, because there it may
     prevent a second proposal.
@@ -401,17 +401,16 @@ def _look_around(
     asking = not parameters.confirm and parameters.idempotency_key is None
     fingerprint = previews.fingerprint(request.to, request.subject, request.content.body)
     recipients = (*request.to, *request.cc, *request.bcc)
-    standing, known = read_standing(caller, mailbox, fingerprint, *questions(mailbox, recipients))
-    context = replace(
+    return replace(
         surroundings(
             mailbox,
             recipients,
-            known,
-            confirmed=standing.policy.confirmed_domains,
+            confirmed=confirmed,
             elsewhere=composed.original.reply_to if composed.original else (),
         ),
-        recent_duplicate=standing.has_recent_twin or standing.has_doubtful_twin,
-        open_twin=asking and standing.has_open_twin,
+        recent_duplicate=twins.has_recent(mailbox, fingerprint)
+        or twins.has_doubtful(mailbox, fingerprint),
+        open_twin=asking and twins.has_open(mailbox, fingerprint),
         draft_was_sent=composed.draft is not None
         and DraftInTransit.of(mailbox, composed.draft.id).exists(),
         original_is_signed=composed.original is not None and composed.original.is_signed,
@@ -424,7 +423,6 @@ def _look_around(
         later=composed.later,
         original_is_forged=composed.is_forged,
     )
-    return context, standing
 
 
 def request_digest(tool: str, parameters: SendingParameters) -> str:

@@ -8,13 +8,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from hashlib import sha256
-from typing import Any
 
 from django.db.models import Count, Min, Q
 from django.utils import timezone
 
 from accounts.connect import mailbox_status
-from accounts.infra.compiled_sql import Asked, Select, read_all, slot
 from accounts.models import Mailbox
 from tools.mail.message.content import Original
 from tools.mail.message.markup import whole_text
@@ -34,33 +32,22 @@ LOOKED_AT = 5  # of the results for one: a search may find other addresses that 
 
 Known = dict[str, KnownDomain]
 
-_domains = Select(
-    lambda: (
-        Acquaintance.objects.filter(mailbox=slot(Acquaintance, "mailbox"))
-        .order_by()
-        .values_list("domain")
-        .annotate(first=Min("since"), answers=Count("pk", filter=Q(answered=True)))
-    )
-)
-
 
 def surroundings(
     mailbox: Mailbox,
     recipients: Iterable[str],
-    found: Sequence[Sequence[tuple[Any, ...]]] | None = None,
     *,
     confirmed: Iterable[str],
     elsewhere: Iterable[str] = (),
 ) -> Context:
     """Return the recipients that are new to this mailbox, and the domains that it knows.
 
-    `found` are the answers to `questions`, if they were read with something else. `confirmed` are
-    the domains that a manager calls right, and `elsewhere` the addresses that another person asks to
-    answer to. A mailbox that does not answer delays no proposal; `unasked` then has the recipients
-    that were not looked up.
+    `confirmed` are the domains that a manager calls right, and `elsewhere` the addresses that
+    another person asks to answer to. A mailbox that does not answer delays no proposal; `unasked`
+    then has the recipients that were not looked up.
     """
     everybody = _fold(recipients)
-    unknown, domains = _look_up(mailbox, everybody, found)
+    unknown, domains = _look_up(mailbox, everybody)
     strangers: list[str] = []
     context = Context(
         own_domains=frozenset({mailbox.domain}), confirmed_domains=frozenset(confirmed)
@@ -222,23 +209,18 @@ def all_text(original: Original) -> str:
     return f"{original.subject}\n{original.text}\n{whole_text(original.html or '')}"
 
 
-def questions(mailbox: Mailbox, recipients: Iterable[str]) -> tuple[Asked, Asked]:
-    """Return what to ask the database for `surroundings`."""
-    # With its own address the list is never empty, which would be no SQL.
-    digests = [digest_of_address(address) for address in (mailbox.address, *_fold(recipients))]
-    known = Acquaintance.objects.filter(mailbox=mailbox, digest__in=digests).order_by()
-    return (known.values_list("digest"), {}), (_domains, {"mailbox": mailbox.pk})
-
-
-def _look_up(
-    mailbox: Mailbox,
-    addresses: tuple[str, ...],
-    found: Sequence[Sequence[tuple[Any, ...]]] | None = None,
-) -> tuple[tuple[str, ...], Known]:
+def _look_up(mailbox: Mailbox, addresses: tuple[str, ...]) -> tuple[tuple[str, ...], Known]:
     """Return those of the addresses that the mailbox does not know, and all domains that it knows."""
-    digests, domains = found or read_all(*questions(mailbox, addresses))
-    known = {digest_of_address(mailbox.address), *(digest for (digest,) in digests)}
+    mine = Acquaintance.objects.filter(mailbox=mailbox).order_by()
+    digests = [digest_of_address(address) for address in addresses]
+    known = {
+        digest_of_address(mailbox.address),
+        *mine.filter(digest__in=digests).values_list("digest", flat=True),
+    }
     unknown = tuple(address for address in addresses if digest_of_address(address) not in known)
+    domains = mine.values_list("domain").annotate(
+        first=Min("since"), answers=Count("pk", filter=Q(answered=True))
+    )
     return unknown, {
         domain: KnownDomain(since=since, answered=count > 0) for domain, since, count in domains
     }

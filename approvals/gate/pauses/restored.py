@@ -16,10 +16,10 @@ Three things outside the database show it:
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 from uuid import UUID, uuid4
 
 import structlog
@@ -29,7 +29,7 @@ from django.db.models import Exists, Q
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from accounts.infra.compiled_sql import Select, database_now, slot
+from accounts.infra.database import database_now
 from accounts.infra.durable_files import sync_folder
 from accounts.infra.texts import translatable
 from approvals.audit import anchors, chain, given_up, proof, verified
@@ -56,9 +56,6 @@ REASONS = {
     "operator": translatable("An operator has restored an older copy of the database."),
     BEGUN: translatable("mailhub looks up what may have been sent since the restored copy."),
 }
-own_pause = Select(
-    lambda: Pause.objects.filter(mailbox=None).order_by("-reason").values_list("reason")[:1]
-)
 _compared: set[UUID] = set()  # the generations that were compared with the anchors
 _began: list[datetime] = []  # one value, once it is known
 
@@ -67,23 +64,15 @@ class Leaving(Exception):
     """Raised if an action is being sent now."""
 
 
-def knows_newest() -> Q:
-    """Return the condition that the database is of the generation of the newest line and knows it.
-
-    Its slots are `generation`, `newest` and `newest_fence`.
-    """
-    subject = slot(Instance, "identity", "newest")
+def knows(newest: journal.Entry) -> Q:
+    """Return the condition that the database is of the generation of the newest line and knows it."""
     handed_over = Attempt.objects.filter(
-        action=slot(Attempt, "action", "newest"),
-        fence=slot(Attempt, "fence", "newest_fence"),
-        phase=Attempt.Phase.WIRE_STARTED,
+        action=newest.subject, fence=newest.fence, phase=Attempt.Phase.WIRE_STARTED
     )
-    return Q(Exists(Instance.objects.filter(identity=slot(Instance, "identity", "generation")))) & (
-        Q(Exists(handed_over)) | Q(Exists(Instance.objects.filter(identity=subject)))
+    assert newest.generation is not None, "a line of an earlier version was given one"
+    return Q(Exists(Instance.objects.filter(identity=newest.generation))) & (
+        Q(Exists(handed_over)) | Q(Exists(Instance.objects.filter(identity=newest.subject)))
     )
-
-
-_known = Select(lambda: Instance.objects.filter(knows_newest()).values_list("pk"))
 
 
 def begin_journal() -> None:
@@ -114,7 +103,7 @@ def find_difference() -> str | None:
     if not _began:
         _began.append(database_now())
     newest = journal.read_newest()
-    if newest is not None and newest.generation and _knows(newest, newest.generation):
+    if newest is not None and newest.generation and _is_known(newest):
         return _find_difference_to_home(newest.generation)
     generation = _read_generation()
     if generation is None or newest is None:
@@ -124,15 +113,15 @@ def find_difference() -> str | None:
         generation = _begin_first()
     elif newest.generation is not None:
         return "journal" if newest.generation == generation else "instance"
-    elif not _knows(newest, generation):
+    elif not _is_known(replace(newest, generation=generation)):
         return "journal"
     else:  # a line of an earlier version
         _write_line(generation)
     return _find_difference_to_home(generation)
 
 
-def _knows(newest: journal.Entry, generation: UUID) -> bool:
-    return bool(_known(generation=generation, newest=newest.subject, newest_fence=newest.fence))
+def _is_known(newest: journal.Entry) -> bool:
+    return Instance.objects.filter(knows(newest)).exists()
 
 
 def _find_difference_to_home(generation: UUID) -> str | None:
@@ -185,12 +174,8 @@ def pause_for(code: str, *, again: Callable[[], str | None] | None = None) -> bo
 
 def reason() -> str:
     """Return why mailhub paused everything, as a sentence; an empty string if it did not."""
-    return say_reason(own_pause())
-
-
-def say_reason(found: Sequence[tuple[Any, ...]]) -> str:
-    """Return the same for the rows of `own_pause`."""
-    code = found[0][0] if found else ""
+    pauses = Pause.objects.filter(mailbox=None).order_by("-reason")
+    code = pauses.values_list("reason", flat=True).first() or ""
     return REASONS.get(code, code)
 
 

@@ -7,12 +7,10 @@ from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from accounts.access.roles import held_mailboxes
-from accounts.infra.compiled_sql import Select, slot
 from accounts.infra.problems import Problem
 from accounts.infra.texts import join, translatable
 from accounts.infra.transactions import retry_if_rolled_back
-from accounts.models import Mailbox, Membership
+from accounts.models import Mailbox
 from approvals.audit import anchors, chain
 from approvals.core.states import Status
 from approvals.gate.pauses import restored
@@ -53,17 +51,6 @@ def resume(*, mailbox: Mailbox | None, actor: str) -> bool:
 def is_paused(mailbox: Mailbox) -> bool:
     """Return True if the kill switch holds this mailbox back, by its own or the general pause."""
     return Pause.objects.filter(Q(mailbox=None) | Q(mailbox=mailbox)).exists()
-
-
-pauses_of = Select(
-    lambda: (
-        Pause.objects.filter(
-            Q(mailbox=None) | Q(mailbox__in=held_mailboxes(slot(Membership, "user")).values("pk"))
-        )
-        .order_by()
-        .values_list("mailbox_id")
-    )
-)
 
 
 def own_pause_reason() -> str:

@@ -8,7 +8,7 @@ from django.db import transaction
 from django.db.models import F
 
 from accounts.access.roles import has_role
-from accounts.infra.compiled_sql import database_now
+from accounts.infra.database import database_now
 from accounts.infra.problems import Problem
 from accounts.infra.transactions import retry_if_rolled_back
 from accounts.models import Mailbox, Role, User

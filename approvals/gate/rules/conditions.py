@@ -28,6 +28,11 @@ REACHABLE = (Mailbox.Status.ACTIVE, Mailbox.Status.ERROR)
 MAY_LOOK = (*REACHABLE, Mailbox.Status.PAUSED)
 
 
+def is_in_mailbox_that_may_look() -> Q:
+    """Return the condition for an action whose mailbox can be asked."""
+    return has_any(Mailbox.objects.filter(pk=OuterRef("mailbox"), status__in=MAY_LOOK))
+
+
 def may_execute() -> Q:
     """Return the condition for a claim.
 

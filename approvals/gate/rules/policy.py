@@ -4,16 +4,14 @@ A rule only holds back or sends back. The rules judged here at proposal and appr
 again inside the claim's UPDATE (`approvals.gate.rules.conditions`).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import datetime, time, timedelta
-from typing import Any
 from zoneinfo import ZoneInfo
 
 from django.conf import settings
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
-from accounts.infra.compiled_sql import Select, columns_of, instance, slot
 from accounts.infra.idn import comparable
 from accounts.infra.problems import Problem
 from accounts.infra.texts import join, ntranslatable, translatable
@@ -23,20 +21,10 @@ from approvals.models import ApprovalPolicy, PendingAction
 DAYS = "1234567"  # ISO: Monday is 1
 
 
-policy_rows = Select(
-    lambda: ApprovalPolicy.objects.filter(mailbox=slot(ApprovalPolicy, "mailbox")).values_list(
-        *columns_of(ApprovalPolicy)
-    )
-)
-
-
 def policy_of(mailbox: Mailbox) -> ApprovalPolicy:
-    return policy_from(policy_rows(mailbox=mailbox.pk), mailbox)
-
-
-def policy_from(rows: Sequence[tuple[Any, ...]], mailbox: Mailbox) -> ApprovalPolicy:
-    """Return the rules in these rows of `policy_rows`, or the rules of a mailbox without any."""
-    return instance(ApprovalPolicy, rows[0]) if rows else ApprovalPolicy(mailbox=mailbox)
+    """Return the rules of a mailbox; the usual ones if it has none of its own."""
+    found = ApprovalPolicy.objects.filter(mailbox=mailbox).first()
+    return found or ApprovalPolicy(mailbox=mailbox)
 
 
 def lifetime_of(policy: ApprovalPolicy) -> timedelta:

@@ -5,10 +5,9 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from approvals.core.states import OPEN
-from approvals.gate import restore
+from approvals.gate import overdue, restore
 from approvals.gate.pauses import restored
 from approvals.models import PendingAction
-from approvals.worker import maintenance
 
 WORDS = {
     "closed": "found in Sent, closed as sent",
@@ -71,7 +70,7 @@ class Command(BaseCommand):
 
     def _begin_generation(self) -> None:
         restored.pause_for("operator")
-        maintenance.end_dead_leases()
+        overdue.end_dead_leases()
         try:
             restored.begin_generation()
         except restored.Leaving:

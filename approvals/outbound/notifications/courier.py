@@ -14,7 +14,7 @@ from django.conf import settings
 from django.db.models import F, Q
 
 from accounts.access.quotas import Quota, count
-from accounts.infra.compiled_sql import database_now
+from accounts.infra.database import database_now
 from accounts.infra.texts import translatable
 from approvals.models import (
     Notification,

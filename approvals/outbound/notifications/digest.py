@@ -8,7 +8,7 @@ from django.db.models import Count, Q, QuerySet
 from django.db.models.functions import Now
 from django.utils.translation import gettext as _
 
-from accounts.infra.compiled_sql import database_now
+from accounts.infra.database import database_now
 from accounts.models import Membership
 from approvals.core.states import Status
 from approvals.models import (

@@ -14,7 +14,7 @@ from django.db import transaction
 from django.db.models import OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
-from accounts.infra.compiled_sql import database_now
+from accounts.infra.database import database_now
 from accounts.models import Role
 from approvals.core.states import Status
 from approvals.gate.rules.approvers import find_approvers, find_first, find_with_role

@@ -8,7 +8,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 
-from accounts.infra.compiled_sql import database_now
+from accounts.infra.database import database_now
 from approvals.audit import chain
 from approvals.core.states import Status
 from approvals.gate.rules.approvers import People, find_approvers, find_first, find_next

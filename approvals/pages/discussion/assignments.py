@@ -1,17 +1,14 @@
 """The person who takes care of an action. An assignment does not change who may decide."""
 
-from collections.abc import Sequence
-from typing import Any
-
 from django.db import transaction
 from django.db.models import Exists, OuterRef, QuerySet
 
-from accounts.infra.compiled_sql import Rows, database_now, slot
+from accounts.infra.database import database_now
 from accounts.infra.problems import Problem
 from accounts.models import Membership, Role, User
 from approvals.audit import chain
 from approvals.core.states import FINAL
-from approvals.gate.lock import lock_action
+from approvals.gate.find import lock_action
 from approvals.gate.rights import may_decide
 from approvals.models import Assignment, PendingAction
 from approvals.outbound.notifications import outbox
@@ -57,12 +54,8 @@ def assign(*, action: PendingAction, person: User, to: User | None) -> None:
 
 def find_assigned(action: PendingAction) -> User | None:
     """Return the person who takes care of an action; None if that person may no longer decide."""
-    return assigned_from(assigned_rows(action=action.pk))
-
-
-def assigned_from(found: Sequence[tuple[Any, ...]]) -> User | None:
-    """Return the same for the rows of `assigned_rows`."""
-    return next((each.person for each in assigned_rows.load(found)), None)
+    found = current_assignments().filter(action=action).select_related("person").first()
+    return found.person if found else None
 
 
 def current_assignments() -> QuerySet[Assignment]:
@@ -75,22 +68,10 @@ def current_assignments() -> QuerySet[Assignment]:
     return Assignment.objects.filter(Exists(may_decide))
 
 
-assigned_rows = Rows(
-    Assignment,
-    lambda: current_assignments().filter(action=slot(Assignment, "action")),
-    "person",
-)
-
-
 def find_assignable(action: PendingAction) -> list[User]:
     """Return the people to whom an action can be assigned."""
-    return assignable_rows.load(assignable_rows(mailbox=action.mailbox_id))
-
-
-def _may_be_assigned() -> QuerySet[User]:
-    mailbox = slot(Membership, "mailbox")
-    own = Membership.objects.filter(mailbox=mailbox, role__in=Role.at_least(Role.APPROVER))
-    return User.objects.filter(pk__in=own.values("user"), is_active=True).order_by("email")
-
-
-assignable_rows = Rows(User, _may_be_assigned)
+    own = Membership.objects.filter(
+        mailbox=action.mailbox_id, role__in=Role.at_least(Role.APPROVER)
+    )
+    people = User.objects.filter(pk__in=own.values("user"), is_active=True)
+    return list(people.order_by("email"))

@@ -1,17 +1,15 @@
 """Comments of reviewers on an action: for the members of its mailbox, never for anybody else."""
 
-from uuid import UUID
-
 from django.db import transaction
 
-from accounts.infra.compiled_sql import Rows, database_now, slot
+from accounts.infra.database import database_now
 from accounts.infra.problems import FieldError, Problem
 from accounts.infra.texts import translatable
 from accounts.models import Membership, User
 from approvals.audit import chain
-from approvals.gate.lock import lock_action
+from approvals.gate.find import lock_action
 from approvals.gate.rights import may_decide
-from approvals.models import Assignment, Comment, PendingAction
+from approvals.models import Comment, PendingAction
 from approvals.outbound.notifications import outbox
 from approvals.pages.discussion.mentions import find_mentioned
 
@@ -61,20 +59,9 @@ def add_comment(*, action: PendingAction, person: User, text: str) -> Comment:
     return comment
 
 
-comment_rows = Rows(
-    Comment, lambda: Comment.objects.filter(action=slot(Comment, "action")), "person"
-)
-
-
 def list_comments(action: PendingAction) -> list[Comment]:
     """Return the comments on an action with their authors, the oldest first."""
-    return comment_rows.load(comment_rows(action=action.pk))
-
-
-def delete(action_id: UUID) -> None:
-    """Delete the comments on an action whose content is removed, and its assignment."""
-    Comment.objects.filter(action=action_id).delete()
-    Assignment.objects.filter(action=action_id).delete()
+    return list(Comment.objects.filter(action=action).select_related("person"))
 
 
 def _check_text(text: str) -> str:

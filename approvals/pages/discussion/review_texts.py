@@ -1,14 +1,11 @@
 """Texts for reviewers: usual notes of a rejection or a request for changes, by mailbox."""
 
 from collections import defaultdict
-from collections.abc import Iterable
-from typing import Any
 
 from django.db import transaction
 from django.db.models import QuerySet
 
 from accounts.access.roles import has_role
-from accounts.infra.compiled_sql import Rows, Slot, slot
 from accounts.infra.problems import Problem
 from accounts.infra.texts import translatable
 from accounts.models import Mailbox, Role, User
@@ -18,18 +15,15 @@ from approvals.models import ReviewText
 MOST = 20  # of each purpose
 
 
-def texts_of(mailbox: Mailbox | Slot) -> QuerySet[ReviewText]:
+def texts_of(mailbox: Mailbox) -> QuerySet[ReviewText]:
     return ReviewText.objects.filter(mailbox=mailbox)
 
 
-text_rows = Rows(ReviewText, lambda: texts_of(slot(ReviewText, "mailbox")))
-
-
-def group_by_purpose(rows: Iterable[tuple[Any, ...]]) -> dict[str, list[ReviewText]]:
-    """Return the texts in the rows of `text_rows` by the decision that they are for."""
+def texts_by_purpose(mailbox: Mailbox) -> dict[str, list[ReviewText]]:
+    """Return the texts by the decision that they are for."""
     found: dict[str, list[ReviewText]] = defaultdict(list)
-    for each in text_rows.load(rows):
-        found[each.purpose].append(each)
+    for text in texts_of(mailbox):
+        found[text.purpose].append(text)
     return dict(found)
 
 

@@ -16,6 +16,7 @@ from approvals.audit.log import actors_of
 from approvals.core.states import FINAL
 from approvals.gate.blobs import ContentUnavailable
 from approvals.gate.content import render_content
+from approvals.gate.overdue import purge_one
 from approvals.models import (
     ApprovalPolicy,
     AuditEvent,
@@ -31,7 +32,6 @@ from approvals.models import (
     Seen,
 )
 from approvals.pages.mailboxes.members import remove_member
-from approvals.worker.maintenance import purge_one
 
 # Rows that only serve the person and prove nothing.
 OWN_ROWS = (

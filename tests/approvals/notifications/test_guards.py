@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from accounts.infra.compiled_sql import database_now
+from accounts.infra.database import database_now
 from accounts.models import Mailbox, Membership, Role, User
 from approvals.gate.rights import may_approve
 from approvals.gate.rules.approvers import find_approvers

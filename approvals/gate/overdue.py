@@ -1,0 +1,132 @@
+"""What the passing of time does to an action: it expires, its lease ends, its content is deleted.
+
+Each task lists its possible work without a lock, and takes one row at a time: with a lock if nobody
+else has it, and only while the reason still holds.
+"""
+
+from datetime import timedelta
+from uuid import UUID
+
+import structlog
+from django.conf import settings
+from django.db.models import QuerySet
+from django.db.models.functions import Now
+
+from accounts.infra.texts import translatable
+from approvals.audit import chain
+from approvals.core.states import FINAL, Status
+from approvals.core.types import Outcome
+from approvals.gate import notes
+from approvals.gate.dead_letters import process_each
+from approvals.gate.outcome import record_outcome
+from approvals.models import (
+    Assignment,
+    Attempt,
+    Blob,
+    Comment,
+    Decision,
+    PendingAction,
+    Preparation,
+    Revision,
+    Watch,
+)
+
+log = structlog.get_logger(__name__)
+
+BATCH = 100
+
+
+def find_late() -> QuerySet[PendingAction]:
+    # In the order of its index: nearly all actions have expired once, but few in these states.
+    return PendingAction.objects.filter(
+        status__in=(Status.PENDING, Status.APPROVED), expires_at__lte=Now()
+    ).order_by("expires_at")
+
+
+def find_dead() -> QuerySet[PendingAction]:
+    return PendingAction.objects.filter(status=Status.EXECUTING, lease_until__lt=Now())
+
+
+def find_old() -> QuerySet[PendingAction]:
+    kept = timedelta(days=settings.MAILHUB_RETENTION_DAYS)
+    return PendingAction.objects.filter(
+        status__in=FINAL,
+        finished_at__isnull=False,
+        finished_at__lt=Now() - kept,
+        purged_at__isnull=True,
+    ).order_by("finished_at")
+
+
+def expire() -> None:
+    """Close actions that nobody decided in time, or that could not leave in time."""
+    process_each("late", find_late(), _expire, limit=BATCH)
+
+
+def _expire(action_id: UUID) -> None:
+    action = (
+        find_late().select_for_update(no_key=True, skip_locked=True).filter(pk=action_id).first()
+    )
+    if action is None:
+        return
+    source = Status(action.status)
+    error = {
+        "code": "expired_approval",
+        "detail": translatable("It could not leave before it expired."),
+    }
+    action.move(
+        source,
+        Status.EXPIRED,
+        finished_at=Now(),
+        error=error if source is Status.APPROVED else action.error,
+    )
+    chain.record(mailbox=action.mailbox_id, event="expired", actor="worker", action_id=action.pk)
+
+
+def end_dead_leases() -> None:
+    """End the leases of workers that died or froze.
+
+    An action that never reached the wire is approved again; otherwise its outcome is unknown.
+    """
+    process_each("dead", find_dead(), _end_dead_lease, limit=BATCH)
+
+
+def _end_dead_lease(action_id: UUID) -> None:
+    action = (
+        find_dead().select_for_update(no_key=True, skip_locked=True).filter(pk=action_id).first()
+    )
+    if action is None:
+        return
+    attempt = Attempt.objects.get(action=action, fence=action.fence)
+    on_wire = attempt.phase == Attempt.Phase.WIRE_STARTED
+    outcome = Outcome.broken_off(on_wire=on_wire, code="worker_lost")
+    record_outcome(action.pk, action.fence, outcome, evidence="lease_expired")
+    log.warning("lease_expired", action=str(action.pk), fence=action.fence, phase=attempt.phase)
+
+
+def purge() -> None:
+    """Delete the content of actions that ended long ago.
+
+    The row, its state and its idempotency key are kept, and so are the decisions without their
+    notes.
+    """
+    process_each("old", find_old(), purge_one, limit=BATCH)
+
+
+def purge_one(action_id: UUID) -> None:
+    """Delete the content of one action that has ended."""
+    mine = PendingAction.objects.filter(pk=action_id, purged_at__isnull=True)
+    if mine.select_for_update(no_key=True, skip_locked=True).first() is None:
+        return
+    Revision.objects.filter(action=action_id).update(
+        payload={}, preview={}, sealed_payload=None, sealed_preview=None
+    )
+    Blob.objects.filter(action=action_id).delete()
+    Preparation.objects.filter(action=action_id).delete()
+    Decision.objects.filter(action=action_id).exclude(note="", passage="").update(
+        note="", passage=""
+    )
+    notes.delete(action_id)
+    Comment.objects.filter(action=action_id).delete()
+    Assignment.objects.filter(action=action_id).delete()
+    Watch.objects.filter(action=action_id).update(ends_at=None, answered_by="", note="", reports="")
+    mine.update(purged_at=Now(), settle_at=None, returned=None)
