@@ -16,7 +16,7 @@ from approvals.core.signatures import verify_order
 from approvals.core.states import Status
 from approvals.gate.pauses import restored
 from approvals.gate.records import approvals_of
-from approvals.gate.rules.conditions import may_execute
+from approvals.gate.rules.conditions import may_execute_now
 from approvals.gate.send_back import return_unproven
 from approvals.models import Attempt, AuditChain, PendingAction
 from approvals.models.audit import NO_MAILBOX
@@ -62,7 +62,7 @@ def _claim(action: PendingAction) -> bool:
     """
     free = PendingAction.objects.select_for_update(no_key=True, skip_locked=True)
     mine = PendingAction.objects.filter(
-        may_execute(),
+        may_execute_now(),
         digest=action.digest,
         approval_round=action.approval_round,
         fence=action.fence,

@@ -50,7 +50,7 @@ from approvals.gate.reconcile import (
     settle_doubts,
 )
 from approvals.gate.revisions import filter_new_warnings
-from approvals.gate.rules.conditions import due, may_execute
+from approvals.gate.rules.conditions import due, may_execute_now
 from approvals.gate.send_back import return_if_void, return_with_warnings, withdraw_answered
 from approvals.models import Attempt, PendingAction
 
@@ -116,7 +116,7 @@ def execute(action_id: UUID, *, worker: str) -> bool:
     if read is None or read.action.status != Status.APPROVED:
         return False
     # The checks below are for mail that may leave. Other mail must not leave without them.
-    if not PendingAction.objects.filter(may_execute(), pk=action_id).exists():
+    if not PendingAction.objects.filter(may_execute_now(), pk=action_id).exists():
         return_if_void(action_id)
         return False
     if not (_is_still_right(read) and _is_still_unsent(read, worker)):

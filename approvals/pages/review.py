@@ -9,8 +9,10 @@ from django.shortcuts import render
 from django.template import TemplateDoesNotExist
 from django.template.loader import get_template
 
+from accounts.access.roles import has_role
 from accounts.access.signed_in import AuthenticatedRequest, ask_for_factor, signed_in_page
 from accounts.infra.problems import Problem
+from accounts.models import Role
 from accounts.people.second_factor import FactorMissing
 from accounts.people.step_up import factors_that_count
 from approvals.core.states import Status
@@ -179,7 +181,8 @@ def _about(request: AuthenticatedRequest, action: PendingAction) -> dict[str, An
         "views": VIEWS,
         "domains": _domains(current.preview),
         "may_decide": may_decide,
-        "may_read_story": person.is_staff or reads.has_role(Role.MANAGER),
+        "may_read_story": person.is_staff
+        or has_role(person, action.mailbox, Role.MANAGER),
         "may_approve": refusal is None and not has_approved,
         "has_approved": has_approved,
         "remaining": remaining,

@@ -77,6 +77,7 @@ def test_offered_actions_are_those_that_a_claim_takes(seed: int) -> None:
 
     free = PendingAction.objects.filter(conditions.may_execute())
     found = list(free.order_by("not_before").values_list("pk", flat=True))
+    assert set(free) == set(PendingAction.objects.filter(conditions.may_execute_now()))
     waiting = PendingAction.objects.filter(
         conditions.due(), ~conditions.must_wait(), status=Status.APPROVED
     ).order_by("mailbox", "not_before")

@@ -182,7 +182,7 @@ MUTATIONS = {
     ),
     "the claim does not look at the state": Mutation(
         edits=(
-            (CLAIM, "        may_execute(),\n        digest=", "        digest="),
+            (CLAIM, "        may_execute_now(),\n        digest=", "        digest="),
             (CLAIM, "if not verify_order(action):", "if False:"),
             (EXECUTION, " or read.action.status != Status.APPROVED", ""),
         ),
