@@ -1,12 +1,15 @@
 """Storage of decisions, each with its keyed signature, and reading of the approvals."""
 
 from typing import Any
+from uuid import UUID
 
 from django.db.models import F
 
 from accounts.infra.database import database_now
-from accounts.models import Membership, User
+from accounts.models import Mailbox, Membership, User
+from approvals.audit import chain
 from approvals.core.signatures import sign_decision, verify_decision
+from approvals.core.states import Status
 from approvals.gate.rules.quorum import find_counted, stored_approvals
 from approvals.models import Decision, PendingAction
 
@@ -70,3 +73,43 @@ def approving_people(action: PendingAction) -> set[int]:
     """Return the people whose approval counts."""
     proven = {person for person, holds in approvals_of(action).items() if holds}
     return find_counted(action) & proven if proven else set()
+
+
+def recount_approvals(mailbox: Mailbox, user_id: int) -> list[UUID]:
+    """Recount the approvals of pending actions that they approved; return those that lost one.
+
+    The audit is written later: an approval locks the action first and then the chain, so the same
+    order here avoids a deadlock.
+    """
+    lost = []
+    waiting = (
+        PendingAction.objects.select_for_update(no_key=True, of=("self",))
+        .filter(
+            mailbox=mailbox,
+            status=Status.PENDING,
+            pk__in=Decision.objects.filter(
+                person=user_id, verdict=Decision.Verdict.APPROVED
+            ).values("action"),
+        )
+        .order_by("pk")
+    )
+    for action in waiting:
+        given = len(find_counted(action))
+        if given != action.approvals_given:
+            PendingAction.objects.filter(pk=action.pk, status=Status.PENDING).update(
+                approvals_given=given
+            )
+            lost.append(action.pk)
+    return lost
+
+
+def record_lost(mailbox: Mailbox, user_id: int, actions: list[UUID]) -> None:
+    """Record in the history of each action that an approval was lost."""
+    for action_id in actions:
+        chain.record(
+            mailbox=mailbox,
+            event="approval_lost",
+            actor="worker",
+            action_id=action_id,
+            member=user_id,
+        )

@@ -7,7 +7,6 @@ import hashlib
 import secrets
 from datetime import date, timedelta
 from typing import Any
-from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
@@ -23,9 +22,7 @@ from accounts.models import Invitation, Mailbox, Membership, Role, User, digest_
 from accounts.people.address_proof import prove_account
 from approvals.audit import anchors, chain
 from approvals.audit.form import day_after, midnight
-from approvals.core.states import Status
-from approvals.gate.rules.quorum import find_counted
-from approvals.models import Decision, PendingAction
+from approvals.gate.records import record_lost, recount_approvals
 
 INVITATION_LIFETIME = timedelta(days=7)
 HOUR = 3600  # seconds
@@ -288,46 +285,6 @@ def remove_member(*, mailbox: Mailbox, person: User, user_id: int) -> None:
         chain.record(mailbox=mailbox, event=event, actor=f"user:{person.pk}", member=user_id)
     )
     record_lost(mailbox, user_id, lost)
-
-
-def recount_approvals(mailbox: Mailbox, user_id: int) -> list[UUID]:
-    """Recount the approvals of pending actions that they approved; return those that lost one.
-
-    The audit is written later: an approval locks the action first and then the chain, so the same
-    order here avoids a deadlock.
-    """
-    lost = []
-    waiting = (
-        PendingAction.objects.select_for_update(no_key=True, of=("self",))
-        .filter(
-            mailbox=mailbox,
-            status=Status.PENDING,
-            pk__in=Decision.objects.filter(
-                person=user_id, verdict=Decision.Verdict.APPROVED
-            ).values("action"),
-        )
-        .order_by("pk")
-    )
-    for action in waiting:
-        given = len(find_counted(action))
-        if given != action.approvals_given:
-            PendingAction.objects.filter(pk=action.pk, status=Status.PENDING).update(
-                approvals_given=given
-            )
-            lost.append(action.pk)
-    return lost
-
-
-def record_lost(mailbox: Mailbox, user_id: int, actions: list[UUID]) -> None:
-    """Record in the history of each action that an approval was lost."""
-    for action_id in actions:
-        chain.record(
-            mailbox=mailbox,
-            event="approval_lost",
-            actor="worker",
-            action_id=action_id,
-            member=user_id,
-        )
 
 
 def _lock_mailbox(mailbox: Mailbox, person: User | None) -> None:
