@@ -6,13 +6,13 @@ from typing import cast
 from django.conf import settings
 from django.utils.module_loading import import_string
 
-from approvals.core.types import Kind
+from approvals.core.types import ActionKind
 
 
 @cache
-def get_kind(name: str) -> Kind:
+def get_kind(name: str) -> ActionKind:
     """Return the kind that settings.MAILHUB_KINDS names.
 
     A system check proves at start that each path resolves.
     """
-    return cast(Kind, import_string(settings.MAILHUB_KINDS[name])())
+    return cast(ActionKind, import_string(settings.MAILHUB_KINDS[name])())

@@ -1,8 +1,10 @@
 """Types that pass between approvals and a kind of action. Approvals knows no mail."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, runtime_checkable
 from uuid import UUID
 
@@ -278,70 +280,12 @@ class Rendered:
     unseen: tuple[str, ...] = ()
 
 
-class Kind(Protocol):
-    """A kind of action, with the methods that each kind must have.
-
-    The template `templates/approvals/previews/<kind>.html` shows it.
-    """
-
-    def render(self, payload: Mapping[str, Any], blob: Callable[[str], bytes]) -> Rendered:
-        """Return the content of a revision for the review page."""
-        ...
-
-    def execute(self, approved: ApprovedAction) -> Outcome:
-        """Execute the action, once.
-
-        An exception counts as `unknown` after `wire_started`, and as `not_sent` before.
-        """
-        ...
-
-    def reconcile(self, approved: ApprovedAction) -> Outcome | None:
-        """Look for evidence of a lost answer; return None if there is no evidence yet."""
-        ...
-
-    def can_look(self, approved: ApprovedAction) -> bool:
-        """Return False if `reconcile` cannot find evidence in this mailbox; asks no server."""
-        ...
-
-    def settle(self, approved: ApprovedAction) -> None:
-        """Do idempotent work after success, such as the copy in Sent; raises to be called again,
-        and NotYet to be called again at a time of its own.
-        """
-        ...
-
-
 class NotYet(Exception):
     """Nothing failed, but a part of the work after a send can only be done later."""
 
     def __init__(self, wait: timedelta) -> None:
         super().__init__(wait)
         self.wait = wait
-
-
-@runtime_checkable
-class Compares(Protocol):
-    """A kind whose effect can be read again, to compare it with what was approved."""
-
-    def compare_effect(self, approved: ApprovedAction) -> tuple[str, ...] | None:
-        """Return the names of the differences; None if the effect cannot be seen yet.
-
-        It may call the provider, outside any transaction; raises to be called again.
-        """
-        ...
-
-
-@runtime_checkable
-class Rechecks(Protocol):
-    """A kind that rechecks before the claim: has the thread moved on, is the draft unchanged?"""
-
-    def recheck(self, approved: ApprovedAction) -> tuple[PreviewWarning, ...]:
-        """Return warnings for a person; any warning sends the action back to them, except
-        AnsweredFirst, which withdraws an approved action.
-
-        It may call the provider, outside any transaction. After an exception nothing is known, and
-        the action waits.
-        """
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -383,6 +327,108 @@ class Arrivals:
     seen_until: datetime | None = None
 
 
+class ActionKind(ABC):
+    """A kind of action. The template `templates/approvals/previews/<kind>.html` shows it.
+
+    A kind that is not mail has `words`, which the pages use instead of their own. They may name each
+    state and each verdict of an attempt, `question`, `approve`, `sealed` and `returned` of the review
+    page, and `sort`, the word for one of them. `may_have_happened`, `did_happen`, `did_happen_twice`
+    and `twice` are sentences about an attempt whose answer was lost. `look_first` is the sentence for
+    a person who may approve it again. The other words are the sentences of
+    `templates/approvals/state.html`.
+
+    A reviewer may edit its actions if it `is_editable`; it then has `fields` and `revise`.
+    """
+
+    words: Mapping[str, Any] = MappingProxyType({})
+    is_editable = False
+
+    @abstractmethod
+    def render(self, payload: Mapping[str, Any], blob: Callable[[str], bytes]) -> Rendered:
+        """Return the content of a revision for the review page."""
+
+    @abstractmethod
+    def execute(self, approved: ApprovedAction) -> Outcome:
+        """Execute the action, once.
+
+        An exception counts as `unknown` after `wire_started`, and as `not_sent` before.
+        """
+
+    @abstractmethod
+    def reconcile(self, approved: ApprovedAction) -> Outcome | None:
+        """Look for evidence of a lost answer; return None if there is no evidence yet."""
+
+    @abstractmethod
+    def can_look(self, approved: ApprovedAction) -> bool:
+        """Return False if `reconcile` cannot find evidence in this mailbox; asks no server."""
+
+    @abstractmethod
+    def settle(self, approved: ApprovedAction) -> None:
+        """Do idempotent work after success, such as the copy in Sent; raises to be called again,
+        and NotYet to be called again at a time of its own.
+        """
+
+    def compare_effect(self, approved: ApprovedAction) -> tuple[str, ...] | None:
+        """Return how the effect differs from what was approved; None if it cannot be seen yet.
+
+        It may call the provider, outside any transaction; raises to be called again.
+        """
+        return ()
+
+    def recheck(self, approved: ApprovedAction) -> tuple[PreviewWarning, ...]:
+        """Return warnings for a person, for example that the thread has moved on. Any warning sends
+        the action back to them, except AnsweredFirst, which withdraws an approved action.
+
+        It may call the provider, outside any transaction. After an exception nothing is known, and
+        the action waits.
+        """
+        return ()
+
+    def fields(self, payload: Mapping[str, Any]) -> tuple[EditField, ...]:
+        """Return the editable fields in the order of the form, with their present values. Pure."""
+        return ()
+
+    def revise(self, current: Revisable, changes: Changes) -> Proposal:
+        """Return the action with these changes, composed and checked like a proposal.
+
+        It keeps its `message_id`. It may call the provider, outside any transaction. Raises
+        Problem, with the names of the fields, for changes that are not possible and for names that
+        are not fields.
+        """
+        raise NotImplementedError
+
+    def result(self, action_id: UUID) -> Mapping[str, str] | None:
+        """Return the short answer that the proposer needs, such as the id of an object, as long as
+        content is kept; None without one.
+        """
+        return None
+
+    def explain(self, tool: str, preview: Mapping[str, Any], proposer: str) -> str:
+        """Return in one line of HTML why an action is here, from facts of the proposal; "" for the
+        usual line.
+
+        `proposer` is HTML. `preview` is not empty.
+        """
+        return ""
+
+    def discard(self, approved: ApprovedAction) -> bool:
+        """Remove only the objects at the provider that `approved.prepared` names.
+
+        Return False if such an object is gone: then somebody else may have carried the effect out.
+        Raises to be called again.
+        """
+        return True
+
+    def destroy(self, approved: ApprovedAction) -> bool:
+        """Destroy the objects that `approved.prepared` names, for good.
+
+        No order that names them can be carried out any more. Return True only if the provider has
+        confirmed that this call did it. An object that a person has changed is left in place:
+        return False. Raises to be called again.
+        """
+        return False
+
+
 @runtime_checkable
 class Followed(Protocol):
     """A kind to whose effect people may answer.
@@ -405,82 +451,4 @@ class Followed(Protocol):
 
     def find_answer(self, mailbox: "Mailbox", message_id: str) -> Response | None:
         """Return an answer to the action that is shown with this id, wherever it is."""
-        ...
-
-
-@runtime_checkable
-class Revises(Protocol):
-    """A kind whose actions a reviewer may edit."""
-
-    def fields(self, payload: Mapping[str, Any]) -> tuple[EditField, ...]:
-        """Return the editable fields in the order of the form, with their present values. Pure."""
-        ...
-
-    def revise(self, current: Revisable, changes: Changes) -> Proposal:
-        """Return the action with these changes, composed and checked like a proposal.
-
-        It keeps its `message_id`. It may call the provider, outside any transaction. Raises
-        Problem, with the names of the fields, for changes that are not possible and for names that
-        are not fields.
-        """
-        ...
-
-
-@runtime_checkable
-class Answers(Protocol):
-    """A kind whose effect gives an answer that the proposer needs, such as the id of an object."""
-
-    def result(self, action_id: UUID) -> Mapping[str, str] | None:
-        """Return the short answer as long as content is kept, or None."""
-        ...
-
-
-@runtime_checkable
-class Speaks(Protocol):
-    """A kind that is not mail, for which the pages use other words.
-
-    `words` may name each state and each verdict of an attempt, `question`, `approve`, `sealed` and
-    `returned` of the review page, and `sort`, the word for one of them. `may_have_happened`,
-    `did_happen`, `did_happen_twice` and `twice` are sentences about an attempt whose answer was
-    lost. `look_first` is the sentence for a person who may approve it again. The other words are the
-    sentences of `templates/approvals/state.html`.
-    """
-
-    words: Mapping[str, Any]
-
-
-@runtime_checkable
-class Explains(Protocol):
-    """A kind that says in one line why an action is here."""
-
-    def explain(self, tool: str, preview: Mapping[str, Any], proposer: str) -> str:
-        """Return the line as HTML, from facts of the proposal.
-
-        `proposer` is HTML. `preview` is empty after a purge.
-        """
-        ...
-
-
-@runtime_checkable
-class Prepares(Protocol):
-    """A kind that leaves an object at the provider before the effect.
-
-    The object is removed if the effect will not happen.
-    """
-
-    def discard(self, approved: ApprovedAction) -> bool:
-        """Remove only the objects that `approved.prepared` names.
-
-        Return False if such an object is gone: then somebody else may have carried the effect out.
-        Raises to be called again.
-        """
-        ...
-
-    def destroy(self, approved: ApprovedAction) -> bool:
-        """Destroy the objects that `approved.prepared` names, for good.
-
-        No order that names them can be carried out any more. Return True only if the provider has
-        confirmed that this call did it. An object that a person has changed is left in place:
-        return False. Raises to be called again.
-        """
         ...

@@ -21,7 +21,7 @@ from approvals.audit import anchors, chain
 from approvals.core.kinds import get_kind
 from approvals.core.queue import queue
 from approvals.core.states import SENTENCES, Status
-from approvals.core.types import PreviewWarning, Rechecks
+from approvals.core.types import PreviewWarning
 from approvals.gate.content import refuse_unseen
 from approvals.gate.find import lock_action
 from approvals.gate.load import Read, read_action
@@ -101,11 +101,8 @@ def _recheck(read: Read, person: User) -> None:
     A recheck that fails does not block the approval: the worker rechecks before the mail leaves.
     """
     action = read.action
-    kind = get_kind(action.kind)
-    if not isinstance(kind, Rechecks):
-        return
     try:
-        found = kind.recheck(read.to_approved())
+        found = get_kind(action.kind).recheck(read.to_approved())
     except Exception:  # a provider's library may raise anything; the worker rechecks later
         log.exception("recheck_failed", action=str(action.pk))
         return

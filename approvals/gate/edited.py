@@ -3,7 +3,7 @@
 from typing import Any
 
 from approvals.core.kinds import get_kind
-from approvals.core.types import EditField, Revises
+from approvals.core.types import EditField
 from approvals.gate.differences import FieldChange, compare_fields
 from approvals.models import PendingAction
 
@@ -17,11 +17,7 @@ def fields_of(action: PendingAction, number: int) -> tuple[EditField, ...]:
     """
     kind = get_kind(action.kind)
     revision = action.revisions.filter(number=number).first()
-    return (
-        kind.fields(revision.payload)
-        if revision and revision.payload and isinstance(kind, Revises)
-        else ()
-    )
+    return kind.fields(revision.payload) if revision and revision.payload else ()
 
 
 def find_changes(action: PendingAction, before: int, after: int) -> tuple[FieldChange, ...]:

@@ -1,6 +1,6 @@
 """The execution of an approved action: recheck, claim, run the kind, record.
 
-Nothing else calls Kind.execute.
+Nothing else calls ActionKind.execute.
 
 The promise: mail never leaves without a person's approval of that exact content. It is never sent
 again automatically unless it is proven that the first attempt sent nothing. If mailhub does not
@@ -35,7 +35,7 @@ from accounts.infra.texts import translatable
 from approvals.core.kinds import get_kind
 from approvals.core.queue import queue
 from approvals.core.states import Status
-from approvals.core.types import BEFORE_WIRE, AnsweredFirst, LeaseLost, Outcome, Rechecks
+from approvals.core.types import BEFORE_WIRE, AnsweredFirst, LeaseLost, Outcome
 from approvals.gate.blobs import ContentUnavailable
 from approvals.gate.claim import Claim, another_leaves, take_claim
 from approvals.gate.load import Read, read_action
@@ -163,11 +163,8 @@ def _notify_next(left: PendingAction) -> None:
 def _is_still_right(read: Read) -> bool:
     """Let the kind recheck the action; any warning sends it back, or withdraws it."""
     action = read.action
-    kind = get_kind(action.kind)
-    if not isinstance(kind, Rechecks):
-        return True
     try:
-        warnings = kind.recheck(read.to_approved())
+        warnings = get_kind(action.kind).recheck(read.to_approved())
         warnings = filter_new_warnings(action, warnings) if warnings else ()
     except Exception:  # without an answer nothing leaves; the recheck is repeated later
         log.exception("recheck_failed", action=str(action.pk))

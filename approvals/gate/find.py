@@ -22,7 +22,6 @@ from approvals.core.at_rest import open_part
 from approvals.core.cursors import foreign_cursor, read_cursor, write_cursor
 from approvals.core.kinds import get_kind
 from approvals.core.states import FINAL, Status
-from approvals.core.types import Answers
 from approvals.gate import blobs, notes, reconcile, watches
 from approvals.gate.rules import sentences
 from approvals.models import AuditEvent, Blob, Decision, PendingAction, Revision
@@ -132,8 +131,7 @@ def describe_action(action: PendingAction, *, reads: bool) -> dict[str, Any]:
         members["metadata"] = pairs
     if action.receipt:
         members["receipt"] = action.receipt
-        kind = get_kind(action.kind)
-        if isinstance(kind, Answers) and (result := kind.result(action.pk)):
+        if result := get_kind(action.kind).result(action.pk):
             members["result"] = result
     if action.differs_in_sent:
         members["differs_in_sent"] = action.differs_in_sent

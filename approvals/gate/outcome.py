@@ -13,7 +13,7 @@ from accounts.infra.texts import Translatable, dump_texts, join, translatable
 from approvals.audit import chain
 from approvals.core.kinds import get_kind
 from approvals.core.states import OPEN, Status
-from approvals.core.types import BEFORE_WIRE, Outcome, PreviewWarning, Speaks
+from approvals.core.types import BEFORE_WIRE, Outcome, PreviewWarning
 from approvals.gate import backoff
 from approvals.gate.send_back import return_with_warnings
 from approvals.models import Attempt, PendingAction, Rest
@@ -98,8 +98,7 @@ def record_outcome(
 
 def warn_of_doubt(kind_name: str, *said: Translatable) -> PreviewWarning:
     """Return the warning about an action that may have happened already, for these reasons."""
-    kind = get_kind(kind_name)
-    words = kind.words if isinstance(kind, Speaks) else {}
+    words = get_kind(kind_name).words
     return PreviewWarning(
         code=RESTORED,
         title=translatable("It may have happened already.")

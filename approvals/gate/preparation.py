@@ -17,7 +17,7 @@ from django.db.models.functions import Now
 from accounts.models import Mailbox
 from approvals.core.kinds import get_kind
 from approvals.core.states import FINAL, Status
-from approvals.core.types import ApprovedAction, Kind, LeaseLost, Prepares
+from approvals.core.types import ActionKind, ApprovedAction, LeaseLost
 from approvals.gate.load import Read, load_approved
 from approvals.gate.reconcile import destroy_order, doubtful_attempts, is_named_by, is_unproven
 from approvals.gate.rules import conditions
@@ -44,12 +44,12 @@ def keep(action: PendingAction, notes: Mapping[str, Any], *, held: Q) -> None:
     )
 
 
-def discard_outdated(kind: Kind, approved: ApprovedAction, notes: Mapping[str, Any]) -> bool:
+def discard_outdated(kind: ActionKind, approved: ApprovedAction, notes: Mapping[str, Any]) -> bool:
     """Discard the preparation for an earlier revision, before the new one overwrites its notes.
 
     Return False if its object is gone: the mailbox owner may have sent it.
     """
-    there = not isinstance(kind, Prepares) or kind.discard(replace(approved, prepared=notes))
+    there = kind.discard(replace(approved, prepared=notes))
     Preparation.objects.filter(action=approved.id).exclude(digest=approved.digest).delete()
     return there
 
@@ -89,15 +89,14 @@ def tidy(action_id: UUID) -> None:
     try:
         approved = load_approved(action_id)
         kind = get_kind(approved.kind)
-        if isinstance(kind, Prepares):
-            proven = [
-                destroy_order(kind, approved, attempt.fence, attempt.notes)
-                for attempt in doubtful_attempts(action_id)
-            ]
-            if not any(proven) and not kind.discard(replace(approved, prepared=notes)):
-                waiting = Preparation.objects.filter(pk=action_id, digest="")
-                if waiting.filter(action__status=Status.PENDING).update(tidy_at=Now() + GONE_AGAIN):
-                    return
+        proven = [
+            destroy_order(kind, approved, attempt.fence, attempt.notes)
+            for attempt in doubtful_attempts(action_id)
+        ]
+        if not any(proven) and not kind.discard(replace(approved, prepared=notes)):
+            waiting = Preparation.objects.filter(pk=action_id, digest="")
+            if waiting.filter(action__status=Status.PENDING).update(tidy_at=Now() + GONE_AGAIN):
+                return
     except Exception:  # it is kept a little longer; that sends nothing
         log.exception("tidy_failed", action=str(action_id))
         return
@@ -116,7 +115,7 @@ def forget(read: Read) -> None:
     in_vain = read.prepared and not any(
         is_named_by(order, read.prepared) for order in accepted.values_list("notes", flat=True)
     )
-    if in_vain and isinstance(kind, Prepares):
+    if in_vain:
         try:
             kind.discard(read.to_approved())
         except Exception:  # the draft is still unsent, and the mailbox owner can delete it

@@ -13,7 +13,7 @@ from django.db.models.functions import Now
 
 from approvals.audit import chain
 from approvals.core.states import Status
-from approvals.core.types import ApprovedAction, Kind, Outcome, Prepares
+from approvals.core.types import ActionKind, ApprovedAction, Outcome
 from approvals.gate.outcome import RESTORED, record_outcome
 from approvals.models import Attempt, AuditEvent, PendingAction
 
@@ -100,7 +100,7 @@ def find_unshown_send(action: PendingAction) -> datetime | None:
     return next(iter(times[action.status == Status.SUCCEEDED :]), None)
 
 
-def find_in_sent(kind: Kind, approved: ApprovedAction) -> Outcome | None:
+def find_in_sent(kind: ActionKind, approved: ApprovedAction) -> Outcome | None:
     """Look the mail up in Sent and change nothing; return evidence or None. Raises NotLookedAt."""
     try:
         found = kind.reconcile(replace(approved, prepared={}))
@@ -110,7 +110,7 @@ def find_in_sent(kind: Kind, approved: ApprovedAction) -> Outcome | None:
     return found if found is not None and found.verdict == "accepted" else None
 
 
-def settle_doubts(kind: Kind, approved: ApprovedAction, *, fence: int) -> ApprovedAction:
+def settle_doubts(kind: ActionKind, approved: ApprovedAction, *, fence: int) -> ApprovedAction:
     """Reconcile before a mail leaves again that may have left; return the action to execute.
 
     1. Look in Sent. A mail that is found there closes the action: raises SentAlready.
@@ -144,15 +144,13 @@ def is_named_by(order: Mapping[str, Any] | None, prepared: Mapping[str, Any]) ->
 
 
 def destroy_order(
-    kind: Kind, approved: ApprovedAction, fence: int, order: Mapping[str, Any] | None
+    kind: ActionKind, approved: ApprovedAction, fence: int, order: Mapping[str, Any] | None
 ) -> bool:
     """Destroy the object of an unproven order; return True if that proves that nothing was sent.
 
     Only the object that this very order names proves that. An order that names none proves nothing.
     """
-    if not (
-        order and isinstance(kind, Prepares) and kind.destroy(replace(approved, prepared=order))
-    ):
+    if not (order and kind.destroy(replace(approved, prepared=order))):
         return False
     return record_destroyed(approved.id, fence)
 

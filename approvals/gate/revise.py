@@ -12,7 +12,14 @@ from accounts.models import User
 from approvals.audit import anchors, chain
 from approvals.core.kinds import get_kind
 from approvals.core.states import SENTENCES, Status
-from approvals.core.types import Changes, EditField, PreviewWarning, Proposal, Revisable, Revises
+from approvals.core.types import (
+    ActionKind,
+    Changes,
+    EditField,
+    PreviewWarning,
+    Proposal,
+    Revisable,
+)
 from approvals.gate import blobs, edited
 from approvals.gate import differences as comparing
 from approvals.gate.decide import STALE
@@ -44,7 +51,7 @@ def edit(
     action = PendingAction.objects.select_related("mailbox").get(pk=action_id)
     _refuse(action, person, digest, revision, event="edit_refused")
     kind = get_kind(action.kind)
-    if not isinstance(kind, Revises):
+    if not kind.is_editable:
         raise Problem("invalid_input", "This cannot be edited. Ask for another proposal.")
     current = action.current
     # Outside any transaction: composing may call the provider.
@@ -65,7 +72,9 @@ def edit(
     return action
 
 
-def _compose(action: PendingAction, current: Revision, kind: Revises, changes: Changes) -> Proposal:
+def _compose(
+    action: PendingAction, current: Revision, kind: ActionKind, changes: Changes
+) -> Proposal:
     """Return the edited content; raises Problem if it is invalid or the rules refuse a target."""
     proposal = kind.revise(
         Revisable(
@@ -120,7 +129,7 @@ def edit_fields(action: PendingAction) -> tuple[EditField, ...]:
 def may_be_edited(action: PendingAction) -> bool:
     """Return True if a person who may decide may edit the action now."""
     refusal = _refusal_of_state(action, action.digest, action.revision)
-    return refusal is None and isinstance(get_kind(action.kind), Revises)
+    return refusal is None and get_kind(action.kind).is_editable
 
 
 @retry_if_rolled_back

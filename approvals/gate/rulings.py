@@ -14,7 +14,7 @@ from accounts.models import User
 from approvals.audit import chain
 from approvals.core.kinds import get_kind
 from approvals.core.states import SENTENCES, Status
-from approvals.core.types import Outcome, PreviewWarning, Speaks
+from approvals.core.types import Outcome, PreviewWarning
 from approvals.gate.content import refuse_unseen
 from approvals.gate.decide import STALE, count_approval, refusal_of_unfit, refusal_of_unopened
 from approvals.gate.find import lock_action
@@ -167,8 +167,7 @@ def _order_again(action: PendingAction, person: User, policy: ApprovalPolicy, me
 
 
 def _may_have_left(action: PendingAction, attempt: Attempt) -> PreviewWarning:
-    kind = get_kind(action.kind)
-    words = kind.words if isinstance(kind, Speaks) else {}
+    words = get_kind(action.kind).words
     at = attempt.wire_started_at or attempt.started_at
     handed_over = translatable(
         "It was handed over at %(time)s UTC and the answer was lost.", time=f"{at:%Y-%m-%d %H:%M}"

@@ -17,7 +17,7 @@ from accounts.infra.database import commit_soon
 from approvals.audit import chain
 from approvals.core.kinds import get_kind
 from approvals.core.states import Status
-from approvals.core.types import Compares, Followed, LeaseLost, NotYet
+from approvals.core.types import Followed, LeaseLost, NotYet
 from approvals.gate import preparation, watches
 from approvals.gate.backoff import retry_wait
 from approvals.gate.load import read_action
@@ -84,7 +84,7 @@ def settle_one(action_id: UUID) -> None:
                 commit_soon()
                 watches.begin(read.action, kind.follow_up(approved.payload))
         kind.settle(approved)
-        differs = kind.compare_effect(approved) if isinstance(kind, Compares) else ()
+        differs = kind.compare_effect(approved)
     except NotYet as later:
         _end_try(read.action, tries, wait=later.wait)
         return

@@ -181,8 +181,7 @@ def _about(request: AuthenticatedRequest, action: PendingAction) -> dict[str, An
         "views": VIEWS,
         "domains": _domains(current.preview),
         "may_decide": may_decide,
-        "may_read_story": person.is_staff
-        or has_role(person, action.mailbox, Role.MANAGER),
+        "may_read_story": person.is_staff or has_role(person, action.mailbox, Role.MANAGER),
         "may_approve": refusal is None and not has_approved,
         "has_approved": has_approved,
         "remaining": remaining,

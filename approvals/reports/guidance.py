@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from approvals.core.kinds import get_kind
 from approvals.core.states import Status
-from approvals.core.types import Speaks
 from approvals.gate.send_back import WITHDRAWN_ANSWERED
 from approvals.models import PendingAction
 from approvals.reports.steps import ORDERED_AGAIN, Step
@@ -77,7 +76,7 @@ def advise(
     address that has answered, if the reader may see it.
     """
     situation = situation_of(state, steps)
-    done = "carried out" if isinstance(get_kind(action.kind), Speaks) else "sent"
+    done = "carried out" if get_kind(action.kind).words else "sent"
     sentence = SENTENCES[situation] % {"done": done, "by": by or "Somebody"}
     return f"{sentence} {IN_DOUBT}" if in_doubt and state not in CERTAIN else sentence
 

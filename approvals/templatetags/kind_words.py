@@ -12,7 +12,6 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 
 from approvals.core.kinds import get_kind
-from approvals.core.types import Answers, Explains, Speaks
 from approvals.gate import watches
 from approvals.models import PendingAction
 
@@ -26,8 +25,7 @@ def words(action: PendingAction, what: str) -> str:
 
 def words_of(action: PendingAction) -> Mapping[str, Any]:
     """Return the words of its kind, in the language of the reader; none for mail."""
-    kind = get_kind(action.kind)
-    return kind.words if isinstance(kind, Speaks) else {}
+    return get_kind(action.kind).words
 
 
 @register.filter
@@ -39,9 +37,8 @@ def purpose(action: PendingAction, preview: Mapping[str, Any] | None) -> SafeStr
     if action.proposer_name:  # a person could have the same name
         said = conditional_escape(gettext("Agent %(name)s"))
         proposer = SafeString(said % {"name": proposer})
-    kind = get_kind(action.kind)
-    if isinstance(kind, Explains):
-        return SafeString(kind.explain(action.tool, preview, proposer))
+    if line := get_kind(action.kind).explain(action.tool, preview, proposer):
+        return SafeString(line)
     return SafeString(conditional_escape(gettext("%(name)s proposed this.")) % {"name": proposer})
 
 
@@ -57,5 +54,4 @@ def responses_of(action: PendingAction) -> Mapping[str, Any]:
 
 @register.filter
 def answer_of(action: PendingAction) -> Mapping[str, str] | None:
-    kind = get_kind(action.kind)
-    return kind.result(action.pk) if isinstance(kind, Answers) else None
+    return get_kind(action.kind).result(action.pk)

@@ -11,13 +11,13 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from accounts.infra.texts import translatable
-from approvals.core.types import BEFORE_WIRE, ApprovedAction, Outcome, Rendered
+from approvals.core.types import BEFORE_WIRE, ActionKind, ApprovedAction, Outcome, Rendered
 from tools.m365 import runs
 from tools.m365.reduce import reduce_output
 from tools.sending.purpose import fill
 
 
-class RunCommand:
+class RunCommand(ActionKind):
     """The kind m365.command.
 
     There is no evidence of the effect of a lost command, so it stays unknown until a person

@@ -23,6 +23,7 @@ from accounts.models import Mailbox
 from approvals.core.digest import digest_of
 from approvals.core.types import (
     BEFORE_WIRE,
+    ActionKind,
     ApprovedAction,
     Outcome,
     Preview,
@@ -191,7 +192,7 @@ def _preview(
     )
 
 
-class ChangeDraft:
+class ChangeDraft(ActionKind):
     """The kind draft.change: replaces or deletes one draft, if it is still the one that the
     approver saw.
     """

@@ -14,6 +14,7 @@ from accounts.infra.texts import translatable
 from accounts.models import Mailbox
 from approvals.core.types import (
     BEFORE_WIRE,
+    ActionKind,
     AnsweredFirst,
     ApprovedAction,
     Arrivals,
@@ -85,11 +86,12 @@ WITHOUT_QUOTE = Outcome(
 UNREADABLE = "unreadable"
 
 
-class SendMail:
+class SendMail(ActionKind):
     """The kind mail.send, and the base of the other kinds."""
 
     name: ClassVar[Kind] = "mail.send"
     marks: ClassVar[Literal["answered", "forwarded"] | None] = None
+    is_editable = True
 
     def explain(self, tool: str, preview: Mapping[str, Any], proposer: str) -> str:
         return explain_mail(self.name, tool, preview, proposer)
