@@ -14,10 +14,10 @@ from typing import Any
 from django.db import transaction
 from django.db.models import F, Q
 from django.db.models.functions import Now
-from django.utils import timezone
 
 from accounts.connect import mailbox_status
 from accounts.infra import credentials
+from accounts.infra.database import database_now
 from accounts.infra.credentials import Secrets
 from accounts.models import Mailbox, TokenRefresh
 
@@ -28,6 +28,7 @@ LEASE = timedelta(seconds=45)  # longer than one refresh may take
 WAIT_SECONDS = 50.0
 POLL_SECONDS = 0.1
 TRY_AGAIN = timedelta(seconds=60)  # after a refresh that failed
+LONGEST_WAIT = timedelta(hours=1)  # a longer one was set by a clock that was ahead
 
 Refreshing = Callable[[Secrets], dict[str, Any]]
 
@@ -107,13 +108,17 @@ def _begin(mailbox: Mailbox) -> int | None:
     a refresh failed a short time ago.
     """
     TokenRefresh.objects.bulk_create([TokenRefresh(mailbox=mailbox)], ignore_conflicts=True)
-    free = Q(lease_until=None) | Q(lease_until__lte=Now())
-    rested = Q(try_again_at=None) | Q(try_again_at__lte=Now())
     with transaction.atomic():
-        taken = TokenRefresh.objects.filter(free, rested, mailbox=mailbox).update(
+        over = (_is_over(name) for name in ("lease_until", "try_again_at"))
+        taken = TokenRefresh.objects.filter(*over, mailbox=mailbox).update(
             lease_until=Now() + LEASE, number=F("number") + 1
         )
         return TokenRefresh.objects.get(mailbox=mailbox).number if taken else None
+
+
+def _is_over(name: str) -> Q:
+    over = Q(**{f"{name}__lte": Now()}) | Q(**{f"{name}__gt": Now() + LONGEST_WAIT})
+    return over | Q(**{name: None})
 
 
 def _refresh(mailbox: Mailbox, read_before: Secrets, number: int, refresh: Refreshing) -> str:
@@ -179,7 +184,7 @@ def _check_last_failure(mailbox: Mailbox) -> None:
         return
     if failed.grant_ended:
         raise GrantEnded
-    raise NoToken(max(round((failed.try_again_at - timezone.now()).total_seconds()), 1))
+    raise NoToken(max(round((failed.try_again_at - database_now()).total_seconds()), 1))
 
 
 def _secrets(mailbox: Mailbox) -> Secrets:

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import structlog
 from django.conf import settings
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
 from accounts.infra.texts import translatable
@@ -34,6 +34,7 @@ from approvals.models import (
 log = structlog.get_logger(__name__)
 
 BATCH = 100
+LONGEST_LEASE = timedelta(hours=1)  # the most that MAILHUB_LEASE_SECONDS may be
 
 
 def find_late() -> QuerySet[PendingAction]:
@@ -44,7 +45,11 @@ def find_late() -> QuerySet[PendingAction]:
 
 
 def find_dead() -> QuerySet[PendingAction]:
-    return PendingAction.objects.filter(status=Status.EXECUTING, lease_until__lt=Now())
+    """Return the actions whose lease has ended, or was set by a clock that was ahead: it would block
+    the mailbox for as long.
+    """
+    ended = Q(lease_until__lt=Now()) | Q(lease_until__gt=Now() + LONGEST_LEASE)
+    return PendingAction.objects.filter(ended, status=Status.EXECUTING)
 
 
 def find_old() -> QuerySet[PendingAction]:

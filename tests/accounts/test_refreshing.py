@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+import time_machine
 from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.db import connection
@@ -126,6 +127,14 @@ def test_later_of_two_refreshes_is_kept(alice: User, first_to_come_back: int) ->
     assert TokenRefresh.objects.get().lease_until is None
 
 
+@pytest.mark.fault(29)
+@pytest.mark.parametrize("column", ["lease_until", "try_again_at"])
+def test_clock_that_was_ahead_delays_no_refresh(alice: User, column: str) -> None:
+    mailbox, provider = connected(alice), Provider()
+    TokenRefresh.objects.create(mailbox=mailbox, **{column: timezone.now() + timedelta(hours=6)})
+    assert access_token(mailbox, provider) == "token 1"
+
+
 @pytest.mark.fault(36)
 def test_ended_grant_is_asked_for_once(alice: User) -> None:
     mailbox = connected(alice)
@@ -156,8 +165,9 @@ def test_failed_refresh_is_not_retried_at_once(alice: User) -> None:
         raise NoToken(120)
 
     waits = []
-    for _ in range(3):
-        with pytest.raises(NoToken) as caught:
+    for ahead in (0, 0, 6):  # hours by which the worker's clock is wrong
+        wrong = timezone.now() + timedelta(hours=ahead)
+        with time_machine.travel(wrong), pytest.raises(NoToken) as caught:
             access_token(mailbox, not_now)
         waits.append(caught.value.retry_after or 0)
     assert len(asked) == 1

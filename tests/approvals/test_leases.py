@@ -387,3 +387,25 @@ def test_dead_lease_ends_by_the_database_clock(
 
     assert state_of(action) == "approved"
     assert Attempt.objects.get().evidence == "lease_expired"
+
+
+@pytest.mark.fault(29)
+@pytest.mark.parametrize(
+    ("ahead", "ends"), [(timedelta(hours=6), True), (timedelta(minutes=59), False)]
+)
+def test_lease_of_a_clock_that_was_ahead_is_ended(
+    approved: Callable[..., PendingAction], script: Script, ahead: timedelta, *, ends: bool
+) -> None:
+    """No worker takes a lease for longer than an hour, so another one blocks its mailbox by mistake."""
+    action = approved()
+
+    def dies(approved: ApprovedAction) -> Outcome:
+        PendingAction.objects.update(lease_until=Now() + ahead)
+        maintenance.end_dead_leases()
+        assert state_of(action) == ("approved" if ends else "executing")
+        return Outcome(verdict="not_sent", proof=BEFORE_WIRE)
+
+    script.instead = dies
+    execute(action.pk, worker="test")
+
+    assert Attempt.objects.get().evidence == ("lease_expired" if ends else "answer")

@@ -297,7 +297,7 @@ def test_purge_removes_addresses_and_ends_the_watch(
     server.deliver(ALICE, report(action.message_id, PEOPLE[1], to=ALICE))
     look()
     settings.MAILHUB_RETENTION_DAYS = 0
-    maintenance.purge()
+    overdue.purge()
     look()
 
     shown = told_of(api, action)
