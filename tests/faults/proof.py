@@ -22,7 +22,7 @@ from tests.faults.worlds import Restore
 
 LOOK_SECONDS = 0.5
 JOIN_SECONDS = 60
-# What waits for a time. The times may be hours away, if a wrong clock wrote them.
+# Each statement ends a wait. The times may be hours away, if a wrong clock wrote them.
 WAITS = (
     "UPDATE approvals_rest SET until = now() WHERE until > now()",
     "UPDATE approvals_pendingaction SET not_before = now(),"

@@ -218,7 +218,8 @@ MUTATIONS = {
     "an approval outlives its token": Mutation(
         edits=((CONDITIONS, '~Q(generation=OuterRef("token_generation"))', "Q(pk=None)"),),
         plan=trouble(blows={"token revoked": 1, "program's sign-in ended": 1}),
-        finds=frozenset({"sent_after_withdrawal"}),
+        # The worker tells the news of the token, but no longer gives the mail back.
+        finds=frozenset({"sent_after_withdrawal", "sent_without_approval"}),
         undo_seconds=5,
     ),
     "an approval outlives the connection of its mailbox": Mutation(
