@@ -17,8 +17,8 @@ from django.db.models.functions import Now
 
 from accounts.connect import mailbox_status
 from accounts.infra import credentials
-from accounts.infra.database import database_now
 from accounts.infra.credentials import Secrets
+from accounts.infra.database import database_now
 from accounts.models import Mailbox, TokenRefresh
 
 EARLY_SECONDS = (

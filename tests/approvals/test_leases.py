@@ -401,7 +401,7 @@ def test_lease_of_a_clock_that_was_ahead_is_ended(
 
     def dies(approved: ApprovedAction) -> Outcome:
         PendingAction.objects.update(lease_until=Now() + ahead)
-        maintenance.end_dead_leases()
+        overdue.end_dead_leases()
         assert state_of(action) == ("approved" if ends else "executing")
         return Outcome(verdict="not_sent", proof=BEFORE_WIRE)
 

@@ -8,9 +8,10 @@ import pytest
 from django.utils import timezone
 
 from accounts.models import User
+from approvals.gate import overdue
 from approvals.models import AuditEvent, PendingAction, Watch, WatchedMailbox
 from approvals.reports.steps import has_news
-from approvals.worker import maintenance, watch
+from approvals.worker import watch
 from tests.approvals.conftest import approve
 from tests.approvals.notifications.conftest import Post, post, prove
 from tests.approvals.webhook_listener import Listener, httpserver, listener, told

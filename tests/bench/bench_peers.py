@@ -30,7 +30,6 @@ from tests.bench.page import QUICK, write_section
 from tests.bench.served import cpu_of, pss_of
 from tests.support.people.office import Office, office
 from tests.support.processes.programs import MANAGE, environment, this_test
-from tests.support.servers.dovecot import Dovecot
 from tests.support.servers.imap_service import PASSWORD
 
 __all__ = ["office"]
@@ -140,7 +139,7 @@ def installed() -> tuple[Path, str]:
     return program, done.stdout.strip()
 
 
-def settings_of_peer(imap: Dovecot, address: str) -> dict[str, object]:
+def settings_of_peer(imap: ImapService, address: str) -> dict[str, object]:
     name = "MCP_EMAIL_SERVER_"
     return {
         f"{name}EMAIL_ADDRESS": address,

@@ -17,7 +17,8 @@ from typing import Any, Self
 from imapclient import IMAPClient
 
 from tests.faults.provider import Dice, Entry, Ledger
-from tests.support.servers.dovecot import PASSWORD, Dovecot
+from tests.support.servers.dovecot import Dovecot
+from tests.support.servers.imap_service import PASSWORD
 from tests.support.servers.smtp import Accepted, FaultySmtp, Point, SmtpFault
 
 SENT = "Sent Messages"
