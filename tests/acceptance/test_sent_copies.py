@@ -1,4 +1,4 @@
-"""One copy of each sent mail in Sent, whoever saves it; and the folders that a manager chose."""
+"""One copy of each sent mail in Sent, saved by mailhub or the provider; the folders that a manager chose."""
 
 from collections.abc import Callable
 from datetime import timedelta

@@ -15,7 +15,7 @@ import pytest
 from django.utils import timezone
 
 from accounts.connect.connecting import connect_mailbox
-from accounts.models import User
+from accounts.models import Mailbox, User
 from approvals.models import Heartbeat, PendingAction
 from tests.conftest import Api, Reviewer, make_api
 from tests.support.processes.programs import WorkerProcess, this_test, until
@@ -102,6 +102,7 @@ def scene(tmp_path: Path, sandbox: SandboxServer, alice: User, settings: Any) ->
             )
             for address in (ADA, CHARLES)
         ]
+        Mailbox.objects.update(provider_files_copies=False)  # as after the first mail
         yield Scene(
             home=tmp_path,
             smtp=smtp,

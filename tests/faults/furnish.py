@@ -38,6 +38,7 @@ def furnish(wanted: dict[str, Any]) -> dict[str, Any]:
         connect_mailbox(owner=ada, address=address, **access)
         for address, access in wanted["mailboxes"].items()
     ]
+    Mailbox.objects.update(provider_files_copies=False)  # as after the first mail
     for mailbox in mailboxes:
         Membership.objects.create(mailbox=mailbox, user=bob, role=Role.APPROVER)
         Membership.objects.create(mailbox=mailbox, user=carol, role=Role.PROPOSER)

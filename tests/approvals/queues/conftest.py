@@ -16,7 +16,7 @@ from django.test import Client
 from redis import Redis as RedisClient
 
 from accounts.connect.connecting import connect_mailbox
-from accounts.models import User
+from accounts.models import Mailbox, User
 from approvals.core.queue import queue
 from approvals.models import Heartbeat, PendingAction
 from tests.conftest import Api, Reviewer, make_api
@@ -215,4 +215,6 @@ def agent_of(person: User, sandbox: SandboxServer, smtp: FaultySmtp, address: st
         secrets=secrets,
         scopes=["read", "send"],
     )
+    # as after its first mail
+    Mailbox.objects.filter(pk=mailbox.pk).update(provider_files_copies=False)
     return make_api(person, mailbox, name=address or "agent")

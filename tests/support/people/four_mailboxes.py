@@ -91,6 +91,7 @@ def _on_imap(owner: User, access: Any) -> Mailbox:
         id=mailbox_id,
         address=access.username,
         provider="imap",
+        provider_files_copies=False,  # as after its first mail
         credentials=credentials.encrypt(access.as_secrets(), mailbox_id=mailbox_id),
     )
     Membership.objects.create(mailbox=mailbox, user=owner, role=Role.MANAGER)
