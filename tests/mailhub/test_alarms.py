@@ -56,7 +56,7 @@ def test_every_metric_of_alarms_and_dashboard_exists(settings: Any) -> None:
 
 
 @pytest.mark.static
-def test_each_part_of_statusz_has_an_alarm_and_each_alarm_a_remedy() -> None:
+def test_each_part_has_an_alarm_and_each_alarm_a_remedy() -> None:
     said = (django_settings.BASE_DIR / "docs" / "operate" / "alarms.md").read_text()
     sections = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", said, re.MULTILINE | re.DOTALL))
     alarms = {rule["alert"]: rule for rule in rules()}

@@ -58,9 +58,7 @@ def test_page_never_calls_content_removed_that_no_key_opens(
     assert "The content was removed" not in page
 
 
-def test_rotation_moves_the_check_and_lost_keys_are_accepted_in_words(
-    api: Api, settings: Any
-) -> None:
+def test_rotation_moves_the_check_and_lost_keys_are_accepted(api: Api, settings: Any) -> None:
     api.propose()
     sweep()
     settings.MAILHUB_ENCRYPTION_KEYS = [OTHER, *settings.MAILHUB_ENCRYPTION_KEYS]

@@ -215,7 +215,7 @@ def end_restore() -> None:
     generation = _read_generation()
     with transaction.atomic():
         Pause.objects.filter(mailbox=None).exclude(reason="").delete()
-        chain.record(mailbox=None, event=given_up.EVENT, actor="command", **said)
+        chain.record(mailbox=None, event="restore_reconciled", actor="command", **said)
     verified.forget()
     if generation is not None:
         _find_difference_to_home(generation)  # begins a file of anchors for this generation
