@@ -13,6 +13,7 @@ from django.db.models.functions import Coalesce, Greatest, Least, RowNumber
 from accounts.infra.database import database_now
 from accounts.models import Membership, Role
 from approvals.core.states import Status
+from approvals.gate.backoff import LONGEST_RETRY_SECONDS
 from approvals.gate.rules import conditions
 from approvals.models import ApprovalPolicy, PendingAction, Rest
 
@@ -51,10 +52,13 @@ def find_unpaused() -> QuerySet[PendingAction]:
     Pauses come first, because only they hold back thousands of actions for days. The index
     `action_due` has all columns that this reads.
     """
-    due = PendingAction.objects.filter(conditions.due(), status=Status.APPROVED)
+    return _leave_out_paused(PendingAction.objects.filter(conditions.due(), status=Status.APPROVED))
+
+
+def _leave_out_paused(actions: QuerySet[PendingAction]) -> QuerySet[PendingAction]:
     for rows in conditions.reasons_of_pauses():
-        due = due.filter(~Exists(rows))
-    return due
+        actions = actions.filter(~Exists(rows))
+    return actions
 
 
 def find_free(unpaused: QuerySet[PendingAction]) -> QuerySet[PendingAction]:
@@ -131,16 +135,21 @@ def measure_standstill() -> Standstill:
 def _find_overdue(now: datetime) -> QuerySet[PendingAction, Any]:
     """Return the mail that could have left, the longest waiting first: mailbox, owner, since, error.
 
-    An attempt that failed moves `not_before` on; the undo window and the time of the mail do not move.
+    An attempt that failed moves `not_before` on, by a quarter of an hour at most; the undo window and
+    the time of the mail do not move.
     """
+    soon = now + timedelta(seconds=LONGEST_RETRY_SECONDS)
+    unpaused = _leave_out_paused(
+        PendingAction.objects.filter(status=Status.APPROVED, not_before__lte=soon)
+    )
     since = Greatest(
         "approved_at", Coalesce("undo_until", "approved_at"), Coalesce("send_at", "approved_at")
     )
     mine = OuterRef("mailbox")
     lately = now - A_MINUTE
     return (
-        PendingAction.objects.filter(~conditions.must_wait(), conditions.still_holds())
-        .filter(status=Status.APPROVED)
+        find_free(unpaused)
+        .filter(conditions.still_holds())
         .exclude(
             Q(Exists(Rest.objects.filter(mailbox=mine, until__gt=lately)))
             | Q(Exists(ApprovalPolicy.objects.filter(mailbox=mine, opens_at__gt=lately)))
