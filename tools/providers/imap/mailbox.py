@@ -204,6 +204,10 @@ class ImapMailbox:
             uids.update(_search(session, ["UID", f"1:{low - 1}", *criteria]))
         return sorted(uids, reverse=True)[:count]
 
+    def find_all(self, session: Session, criteria: Sequence[Criterion]) -> list[int]:
+        """Return the UIDs in the selected folder that match, in the server's order."""
+        return _search(session, ["UNDELETED", *criteria])
+
     def find_naming(self, session: Session, message_ids: Sequence[str]) -> set[int]:
         """Return the UIDs of the messages in the selected folder that name one of these ids."""
         found: set[int] = set()

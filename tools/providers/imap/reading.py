@@ -27,7 +27,7 @@ from tools.providers.imap.mailbox import (
     ImapMailbox,
     body_of,
 )
-from tools.providers.imap.message_ids import MAX_UID
+from tools.providers.imap.newest import Place, find_newest, read_token, write_token
 from tools.providers.imap.search import Criterion, criteria
 from tools.providers.imap.sessions import Session
 from tools.providers.imap.trees import (
@@ -49,7 +49,6 @@ COUNTED_FOLDERS = 50
 USUAL = ("inbox", "sent", "archive")  # folders of a conversation, which are searched first
 MOST_FOLDERS = 50  # that are searched for a conversation, beside the usual ones
 SEARCHABLE = re.compile(r"<[!-~]{3,500}>")  # Message-IDs that a search may hold
-PAGE_TOKEN = re.compile(r"[0-9]{1,10}")
 
 
 class ImapReader:
@@ -185,37 +184,34 @@ class ImapReader:
         page_token: str | None,
         attached: bool | None = None,
     ) -> Page:
-        below = _below(page_token)
+        after = read_token(page_token)
         with self._mailbox.session() as session:
             self._mailbox.select(session, self._mailbox.find_folder(session, folder))
-            if attached is None:
-                uids = self._mailbox.find_newest(session, wanted, count=limit + 1, below=below)
-            else:
-                uids = self._with_attachments(
-                    session, wanted, attached, count=limit + 1, below=below
-                )
-            cards = self._cards(session, uids[:limit])
-        return Page(cards=cards, next_token=str(uids[limit - 1]) if len(uids) > limit else None)
+            found = self._newest(session, wanted, attached, count=limit + 1, after=after)
+            cards = self._cards(session, [uid for _, uid in found[:limit]])
+        more = len(found) > limit
+        return Page(cards=cards, next_token=write_token(found[limit - 1]) if more else None)
 
-    def _with_attachments(
+    def _newest(
         self,
         session: Session,
         wanted: list[Criterion],
-        attached: bool,
+        attached: bool | None,
         *,
         count: int,
-        below: int | None,
-    ) -> list[int]:
-        """Return the newest matches with or without attachments, by reading their structure.
+        after: Place | None,
+    ) -> list[Place]:
+        """Return the newest matches, if asked only those with or without attachments.
 
-        IMAP cannot search for attachments.
+        IMAP cannot search for attachments, so the structure of the newest matches is read.
         """
-        candidates = self._mailbox.find_newest(
-            session, wanted, count=SCANNED_FOR_ATTACHMENTS, below=below
-        )
-        rows = fetch_structures(session, candidates, [])
+        if attached is None:
+            return find_newest(self._mailbox, session, wanted, count=count, after=after)
+        scanned = SCANNED_FOR_ATTACHMENTS
+        found = find_newest(self._mailbox, session, wanted, count=scanned, after=after)
+        rows = fetch_structures(session, [uid for _, uid in found], [])
         has = {uid: count_files(_root(row)) > 0 for uid, row in rows.items()}
-        return [uid for uid in candidates if has.get(uid) is attached][:count]
+        return [place for place in found if has.get(place[1]) is attached][:count]
 
     def _whole(self, session: Session, uid: int) -> Message:
         tree, arrived = fetch_tree(session, uid)
@@ -319,15 +315,6 @@ class ImapReader:
             number=uid,
             own_mark=lenient.own_mark(block),
         )
-
-
-def _below(page_token: str | None) -> int | None:
-    """Return the UID that a page token names; the page contains older messages."""
-    if not page_token:
-        return None
-    if not PAGE_TOKEN.fullmatch(page_token) or int(page_token) > MAX_UID:
-        raise Refused("invalid_page_token", "This page token is not from this list.")
-    return int(page_token)
 
 
 def _root(row: dict[bytes, Any]) -> Part:
