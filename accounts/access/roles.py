@@ -1,6 +1,5 @@
 """The only ownership check: which mailboxes a caller may use, and in which role."""
 
-from difflib import get_close_matches
 from typing import Any
 from uuid import UUID
 
@@ -8,6 +7,7 @@ from django.db.models import Exists, OuterRef, QuerySet, Subquery, Value
 from django.db.models.functions import Lower
 
 from accounts.access.caller import Caller
+from accounts.infra.nearest import find_nearest
 from accounts.infra.own_sender import own_sender
 from accounts.infra.problems import FieldError, Problem, not_found
 from accounts.infra.texts import join, translatable
@@ -76,11 +76,11 @@ def get_mailbox(caller: Caller, ref: str | None, *, need: Role) -> Mailbox:
 def _unknown_mailbox(caller: Caller, ref: str) -> Problem:
     """Return the refusal, with the nearest address among those that the caller may see."""
     mine = mailboxes(caller).values_list("address", flat=True)[:MANY]
-    near = get_close_matches(ref.lower(), mine, n=1, cutoff=0.8)
+    near = find_nearest(ref.lower(), mine, cutoff=0.8)
     return not_found(
         join(
             translatable("The mailbox does not exist, or you may not see it."),
-            translatable("Did you mean %(near)s?", near=near[0]) if near else "",
+            translatable("Did you mean %(near)s?", near=near) if near else "",
             translatable("list_mailboxes names yours."),
         )
     )

@@ -6,10 +6,11 @@ The library's own words are about its types. A text follows the name of the fiel
 import json
 import re
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from typing import Any
 
 from pydantic import BaseModel
+
+from accounts.infra.nearest import find_nearest
 
 # By type of error: the text, with values of the error.
 LIMITS = {
@@ -45,7 +46,6 @@ EXAMPLES = {
     "datetime": "2026-11-26T09:00:00+01:00",
     "timezone": "2026-11-26T09:00:00+01:00",
 }
-LONGEST = 64  # of what is compared with the names that are allowed
 
 
 def explain(item: Mapping[str, Any], wanted: type[BaseModel]) -> str:
@@ -72,7 +72,5 @@ def explain(item: Mapping[str, Any], wanted: type[BaseModel]) -> str:
 
 
 def _near(given: object, allowed: Iterable[str]) -> str:
-    if not isinstance(given, str) or len(given) > LONGEST:
-        return ""
-    found = get_close_matches(given, list(allowed), n=1)
-    return f" (did you mean {found[0]}?)" if found else ""
+    found = find_nearest(given, allowed)
+    return f" (did you mean {found}?)" if found else ""

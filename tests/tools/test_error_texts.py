@@ -1,15 +1,19 @@
 """Errors name what is wrong, what is allowed, the nearest match, and an example; no given value."""
 
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
 from django.test import Client
 
+from accounts.access.auth import caller_of_token
+from accounts.infra.problems import Problem
 from accounts.models import Mailbox
 from tests.conformance.served import Door
 from tests.conftest import HELLO, Api, problem_of
 from tests.tools.mcp_door import call, url
+from tools.catalog.calls import call_tool
 
 __all__ = ["url"]
 pytestmark = pytest.mark.django_db
@@ -122,3 +126,14 @@ def test_call_without_a_good_token_says_how_to_send_one(
 def test_many_mistakes_get_a_short_answer(api: Api) -> None:
     answer = api.post("/tools/list_mailboxes", {f"field_{n}": n for n in range(1000)})
     assert len(problem_of(answer)["errors"]) == 20
+
+
+def test_long_name_of_a_tool_is_compared_with_nothing(api: Api) -> None:
+    caller = caller_of_token(api.secret, surface="mcp")
+    name = "abcdefghijklmnopqrstuvwxyz012345" * 30_000  # MCP takes 32 MB
+    tracemalloc.start()
+    with pytest.raises(Problem, match="not_found"):
+        call_tool(caller, name, {})
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2 * len(name)

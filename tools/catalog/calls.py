@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import partial
 from typing import Any
 
@@ -15,6 +14,7 @@ from accounts.access.audience import lacks_scope
 from accounts.access.auth import find_again
 from accounts.access.caller import Caller
 from accounts.infra.json_bodies import check_texts
+from accounts.infra.nearest import find_nearest
 from accounts.infra.problems import Problem, invalid
 from accounts.infra.texts import translatable
 from tools.catalog.entries import TOOLS, AnyTool, MailboxTool, P, Result, Tool
@@ -102,14 +102,14 @@ def tools_for(caller: Caller) -> list[Tool]:
 
 def unknown_tool(name: str) -> Problem:
     """Return the answer to the name of no tool, with the nearest that exists."""
-    near = get_close_matches(name, TOOLS, n=1)
+    near = find_nearest(name, TOOLS)
     if near:
         return Problem(
             "not_found",
             translatable(
                 "There is no such tool. Did you mean %(near)s? GET /api/v1/tools lists all, "
                 "and so does tools/list over MCP.",
-                near=near[0],
+                near=near,
             ),
         )
     return Problem(
