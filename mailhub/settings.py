@@ -131,6 +131,7 @@ MAILHUB_CHORES = [
     "approvals.outbound.notifications.outbox.forget_old",
     "accounts.access.quotas.forget_old",
     "accounts.access.keyed_calls.forget_old",
+    "accounts.infra.cache.forget_expired",
     "accounts.people.guessing.record_counted",
     "accounts.people.sessions.forget_ended",
     "accounts.oauth.cleanup.forget_old",

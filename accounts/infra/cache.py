@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
+from django.core.cache import caches
 from django.core.cache.backends.base import DEFAULT_TIMEOUT
 from django.core.cache.backends.db import DatabaseCache
 from django.db import connection
@@ -22,7 +23,9 @@ FOREVER = datetime(9999, 12, 31, tzinfo=UTC)
 class JsonDatabaseCache(DatabaseCache):
     """A cache of JSON values; a row that is not JSON counts as missing.
 
-    A value that JSON cannot represent raises TypeError.
+    A value that JSON cannot represent raises TypeError. Django's backend deletes live rows when
+    there are many, so strangers could make the limits of wrong codes forget their counts. Here a
+    row stays until it expires, and `forget_expired` deletes it.
     """
 
     def get_many(self, keys: Iterable[Any], version: int | None = None) -> dict[Any, Any]:
@@ -59,10 +62,6 @@ class JsonDatabaseCache(DatabaseCache):
                     [expires, key],
                 )
                 return bool(cursor.rowcount)
-            cursor.execute(f"SELECT COUNT(*) FROM {self._quoted_table}")  # noqa: S608
-            (count,) = cursor.fetchone()
-            if count > self._max_entries:
-                self._cull(connection.alias, cursor, now, count)  # type: ignore[attr-defined]
             only_expired = f" WHERE {self._quoted_table}.expires < %s" if mode == "add" else ""
             cursor.execute(
                 f"INSERT INTO {self._quoted_table} (cache_key, value, expires) VALUES (%s, %s, %s)"  # noqa: S608
@@ -72,6 +71,13 @@ class JsonDatabaseCache(DatabaseCache):
             )
             return bool(cursor.rowcount)
 
+    def delete_expired(self) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute(
+                f"DELETE FROM {self._quoted_table} WHERE expires < %s",  # noqa: S608
+                [_adapt_time(timezone.now())],
+            )
+
     @property
     def _quoted_table(self) -> str:
         return connection.ops.quote_name(self._table)  # type: ignore[attr-defined]
@@ -79,3 +85,10 @@ class JsonDatabaseCache(DatabaseCache):
 
 def _adapt_time(at: datetime) -> Any:
     return connection.ops.adapt_datetimefield_value(at)
+
+
+def forget_expired() -> None:
+    """Delete the rows that have expired. The sweeper calls it."""
+    for cache in caches.all():
+        if isinstance(cache, JsonDatabaseCache):
+            cache.delete_expired()

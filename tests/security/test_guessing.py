@@ -8,15 +8,21 @@ from typing import Any
 import pytest
 import time_machine
 from allauth.account.adapter import get_adapter
+from django.core.cache import cache
 from django.core.exceptions import ValidationError
+from django.db import connection
 from django.test import Client, RequestFactory
 from django.utils import timezone
 
+from accounts.infra.cache import forget_expired
 from accounts.models import User
 from accounts.people import guessing
 from approvals.models import AuditEvent
 from approvals.models.audit import PEOPLE
+from mailhub import settings as production
 from mailhub.environment import mail_settings
+from tests.support.people.authenticator import code_of
+from tests.support.people.browser import browser
 from tests.support.processes.programs import SECONDS
 from tests.support.servers.smtp import FaultySmtp
 
@@ -161,3 +167,31 @@ def test_stalled_mail_server_does_not_reveal_known_people(
         hold.release()
         assert accepted.wait(SECONDS)
         assert [each.recipients for each in smtp.ledger] == [(alice.email,)]
+
+
+@pytest.mark.both
+def test_strangers_do_not_delete_the_count_of_wrong_codes(alice: User, settings: Any) -> None:
+    settings.CACHES = production.CACHES
+    own = browser(alice)
+    key = own.get("/account/factors/totp/activate/").context["form"].secret
+    own.post("/account/factors/totp/activate/", {"code": code_of(key)})
+    thief = Client(REMOTE_ADDR=ELSEWHERE)
+    assert attempt(PASSWORD, ELSEWHERE, client=thief) == "in"  # up to the code
+
+    def wrong_codes() -> list[bool]:
+        answers = [
+            thief.post("/account/factors/authenticate/", {"code": "000000"}) for _ in range(6)
+        ]
+        return ["Too many" in each.content.decode() for each in answers]
+
+    assert wrong_codes() == [*[False] * 5, True]
+    for number in range(400):  # what each stranger leaves who asks for a new password
+        cache.set(f"allauth:rl:allauth.account:reset_password:20/m/ip:ip:{number}", [1], 60)
+    assert wrong_codes() == [True] * 6
+
+    cache.set("over", 1, -1)
+    forget_expired()
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT COUNT(*) FROM accounts_cache WHERE expires < %s", [timezone.now()])
+        assert cursor.fetchone() == (0,)
+    assert wrong_codes()[0]
