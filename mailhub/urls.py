@@ -3,6 +3,7 @@
 from allauth.account.decorators import secure_admin_login
 from django.contrib import admin
 from django.urls import include, path
+from django.views.generic import RedirectView
 
 from mailhub import health, metrics, shell
 from mailhub.second_factor import second_factor
@@ -12,6 +13,8 @@ from tools.surfaces.rest import download, make_api, reference
 admin.autodiscover()
 # The admin uses the same sign-in as all pages, second factor included.
 admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-assign,no-untyped-call]
+# Its own form counts no wrong passwords, records and mails nothing, and loses the session.
+admin.site.password_change = RedirectView.as_view(pattern_name="account_change_password")  # type: ignore[method-assign,assignment]
 
 urlpatterns = [
     path("", include("approvals.urls")),

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from django.db import transaction
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 from django.urls.resolvers import RoutePattern
@@ -15,6 +16,7 @@ from mailhub import step_up
 from tests.support.people.browser import browser
 
 pytestmark = pytest.mark.django_db(transaction=True)
+OLD, NEW = "a long and quiet word", "quite another long password"
 SAMPLES = {
     "uuid": "6f2d7d4e-1b7f-4c0e-9d55-7a4a5f6e2b10",
     "int": "7",
@@ -142,3 +144,26 @@ def test_unclassified_form_asks_for_a_sign_in(
     monkeypatch.delitem(step_up.HARMLESS, "save_view")
     assert browser(operator, fresh=False).post("/views/")["Location"].startswith("/sign-in/again/")
     assert browser(operator).post("/views/")["Location"].startswith("/?")
+
+
+def test_only_the_librarys_pages_change_a_password_or_a_session(operator: User) -> None:
+    """Post the words of each password form that is known, to every address."""
+    operator.set_password(OLD)
+    operator.save()
+    old = dict.fromkeys(("oldpassword", "old_password", "password"), OLD)
+    new = dict.fromkeys(("password1", "password2", "new_password1", "new_password2"), NEW)
+    changing = set()
+    for name, path in ALL.items():
+        if name.startswith("admin:"):
+            path = path.replace("sample", str(operator.pk))
+        window = browser(operator)
+        window.raise_request_exception = False
+        with transaction.atomic():
+            before = window.cookies["sessionid"].value
+            window.post(path, old | new | {"is_active": "on", "login": operator.email})
+            now = User.objects.get(pk=operator.pk)
+            if now.password != operator.password or window.cookies["sessionid"].value != before:
+                changing.add(name)
+            transaction.set_rollback(True)
+    signs_out = {"sign_out", "account_logout"}
+    assert changing == {"account_change_password"} | signs_out
