@@ -30,8 +30,6 @@ from accounts.people.step_up import BEGAN
 RENEW_EVERY = timedelta(minutes=10)
 KEY = re.compile(r"[a-z0-9]{32}")
 STORED = re.compile(r"[0-9a-f]{40}")
-# An open page requests these by itself, so they do not show that a person is there.
-BACKGROUND = frozenset({"live", "changes", "presence"})
 
 
 def stored_key(key: str) -> str:
@@ -140,9 +138,18 @@ class SessionMiddleware(DjangosMiddleware):
 
     def process_response(self, request: HttpRequest, response: HttpResponse) -> HttpResponse:
         session = request.session
-        match = request.resolver_match
-        by_a_person = match is not None and match.url_name not in BACKGROUND
-        if by_a_person and session.accessed and SESSION_KEY in session:
+        if _by_a_person(request) and session.accessed and SESSION_KEY in session:
             cast(SessionStore, session).renew()
         write_cookie(request, response)
         return super().process_response(request, response)
+
+
+def _by_a_person(request: HttpRequest) -> bool:
+    """Return True if a person did this: pressed a link or a button, or typed the address.
+
+    An open page requests other addresses, or itself again, without anybody there. A browser that
+    does not say who navigates still posts its forms as a request for a page, and a script does not.
+    """
+    if request.headers.get("Sec-Fetch-User") == "?1":
+        return True
+    return request.method == "POST" and "text/html" in request.headers.get("Accept", "")
