@@ -8,6 +8,7 @@ from io import StringIO
 from typing import Any
 from uuid import UUID
 
+from django.contrib import messages
 from django.core.handlers.asgi import ASGIRequest
 from django.http import Http404, HttpResponse, HttpResponseBase, StreamingHttpResponse
 from django.shortcuts import redirect, render
@@ -18,7 +19,7 @@ from django.views.decorators.http import require_GET
 from accounts.access.signed_in import AuthenticatedRequest, signed_in_action, signed_in_page
 from accounts.infra.problems import Problem
 from accounts.infra.spreadsheets import escape_formula
-from accounts.infra.streams import in_thread
+from accounts.infra.streams import Place, in_thread, take_place
 from accounts.models import Mailbox
 from approvals.audit import log, proof
 from approvals.audit.form import AuditForm
@@ -119,8 +120,12 @@ def export(request: AuthenticatedRequest) -> HttpResponseBase:
         return redirect(f"{request.path.removesuffix('export/')}?{form.query}")
     # Read here, because the days are in the person's time zone, which is no longer set when the
     # pieces are made.
-    batches = log.export_events(form.chains, form.wanted)
-    pieces = _pieces(batches, chains, kind)
+    batches = log.export_events(request.user, form.chains, form.wanted)
+    place = take_place(request.user.pk)
+    if place is None:
+        messages.error(request, _("Too many downloads are open. Try again in a minute."))
+        return redirect("audit")
+    pieces = _pieces(place, batches, chains, kind)
     response = StreamingHttpResponse(
         _iterate_async(pieces) if isinstance(request, ASGIRequest) else pieces,
         content_type=FORMATS[kind],
@@ -132,8 +137,12 @@ def export(request: AuthenticatedRequest) -> HttpResponseBase:
 
 
 def _pieces(
-    batches: Iterable[list[AuditEvent]], chains: Mapping[UUID, Mailbox | None], kind: str
+    place: Place,
+    batches: Iterable[list[AuditEvent]],
+    chains: Mapping[UUID, Mailbox | None],
+    kind: str,
 ) -> Iterator[str]:
+    """Yield the lines. The place is taken as long as this generator lives."""
     lines = StringIO()
     table = csv.DictWriter(lines, COLUMNS)
     if kind == "csv":

@@ -6,6 +6,7 @@ and the page says where the search stopped.
 """
 
 import json
+import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -55,7 +56,13 @@ NAMES = {
     "changed": gettext_lazy("changed"),
 }
 
+EXPORT_SECONDS = 900
+
 Kind = Literal["user", "token", "worker", "command"]
+
+
+class ExportEnded(Exception):
+    """The end of an export before its last event: the download fails, so nobody takes it for whole."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,16 +146,28 @@ def page(chains: Collection[UUID], what: Wanted, *, cursor: str | None, limit: i
     )
 
 
-def export_events(chains: Collection[UUID], what: Wanted) -> Iterator[list[AuditEvent]]:
-    """Yield all events, chain by chain and oldest first, as a verifier reads them.
+def export_events(
+    person: User, chains: Collection[UUID], what: Wanted
+) -> Iterator[list[AuditEvent]]:
+    """Yield all events of now, chain by chain and oldest first, as a verifier reads them.
 
-    Each batch is its own statement, so no query stays open while somebody downloads slowly.
+    Each batch is its own statement, so no query stays open while somebody downloads slowly. Raises
+    ExportEnded if the person may no longer see the chain, or after `EXPORT_SECONDS`.
     """
+    ends = time.monotonic() + EXPORT_SECONDS
+    lengths = dict(AuditChain.objects.filter(pk__in=chains).values_list("pk", "length"))
     for chain in chains:
         after, full = 0, True
         while full:
+            now = User.objects.filter(pk=person.pk, is_active=True).first()
+            if now is None or chain not in chains_of(now) or time.monotonic() > ends:
+                raise ExportEnded
             events = AuditEvent.objects.filter(
-                what.by_index, what.by_looking, chain=chain, sequence__gt=after
+                what.by_index,
+                what.by_looking,
+                chain=chain,
+                sequence__gt=after,
+                sequence__lte=lengths.get(chain, 0),
             )
             batch = list(events.order_by("sequence")[:BATCH])
             if batch:

@@ -1,6 +1,7 @@
 """The export of the audit page: enough to verify the chain, and safe in a spreadsheet."""
 
 import csv
+import gc
 import json
 import re
 from io import StringIO
@@ -10,9 +11,11 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.test import AsyncClient
 
-from accounts.models import ApiToken, Mailbox, User
+from accounts.infra import streams
+from accounts.models import ApiToken, Mailbox, Membership, Role, User
 from approvals.audit import chain, log
 from approvals.models import AuditChain, PendingAction
+from approvals.pages.mailboxes import members
 from tests.approvals.audit_pages import exported, own_heads, sent
 from tests.conftest import make_api, make_mailbox
 from tests.support.people.browser import browser
@@ -62,6 +65,52 @@ def test_export_holds_all_that_verification_needs(
     told = {**lines[1], "sequence": "2", "data": json.dumps(lines[1]["data"], sort_keys=True)}
     assert row == told
     assert browser(alice).get("/audit/export/?format=exe").status_code == 404
+
+
+@pytest.mark.parametrize("end", ["removed", "inactive"])
+def test_export_ends_with_the_right_and_has_no_later_event(
+    sent: PendingAction,
+    alice: User,
+    bob: User,
+    mailbox: Mailbox,
+    monkeypatch: pytest.MonkeyPatch,
+    end: str,
+) -> None:
+    """The reader takes one piece, and the next ones later."""
+    monkeypatch.setattr(log, "BATCH", 2)
+    Membership.objects.filter(user=bob, mailbox=mailbox).update(role=Role.MANAGER)
+    allowed, refused = [
+        iter(browser(person).get("/audit/export/?format=jsonl").streaming_content)
+        for person in (alice, bob)
+    ]
+    before = [next(allowed), next(refused)]
+    if end == "removed":
+        members.remove_member(mailbox=mailbox, person=alice, user_id=bob.pk)
+    else:
+        User.objects.filter(pk=bob.pk).update(is_active=False)
+    chain.record(mailbox=mailbox, event="paused", actor="worker", reason="later")
+
+    whole = b"".join([before[0], *allowed])
+    assert b"outcome_accepted" in whole
+    assert b"later" not in whole
+    with pytest.raises(log.ExportEnded):
+        next(refused)
+
+
+def test_export_has_a_deadline_and_a_place(
+    sent: PendingAction, alice: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streams, "OF_PERSON", 1)
+    window = browser(alice)
+    first = window.get("/audit/export/")
+    refused = window.get("/audit/export/", follow=True)
+    assert b"Too many downloads are open" in refused.content
+    assert len(b"".join(first).splitlines()) > 4
+    del first
+    gc.collect()
+    monkeypatch.setattr(log, "EXPORT_SECONDS", -1)
+    with pytest.raises(log.ExportEnded):
+        b"".join(window.get("/audit/export/"))
 
 
 def test_no_cell_of_the_export_is_a_formula(alice: User, server: MemoryServer) -> None:
