@@ -12,7 +12,7 @@ from uuid import UUID
 
 from allauth.idp.oidc.models import Client, Token
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import F, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -131,6 +131,25 @@ def narrow(token: ApiToken, *, scopes: Collection[str], mailboxes: Collection[Ma
         scopes=token.scopes,
     )
     return token
+
+
+@transaction.atomic
+def take_mailbox(person: User, mailbox: Mailbox, *, by: User) -> None:
+    """Take a mailbox away from the tokens of a person who is no longer a member: they must not work
+    again if the person comes back.
+    """
+    held = ApiToken.objects.filter(user=person, mailboxes=mailbox, revoked_at=None)
+    for token in held.select_for_update(no_key=True, of=("self",)).order_by("pk"):
+        ApiToken.objects.filter(pk=token.pk).update(generation=F("generation") + 1)
+        token.mailboxes.remove(mailbox)
+        record_event(
+            "token_narrowed",
+            person=by,
+            subject=person,
+            mailboxes=[mailbox],
+            token=str(token.pk),
+            scopes=token.scopes,
+        )
 
 
 @transaction.atomic

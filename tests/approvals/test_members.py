@@ -20,7 +20,7 @@ from approvals.models import ApprovalPolicy, AuditEvent, PendingAction
 from approvals.pages.mailboxes import members
 from approvals.worker import maintenance
 from tests.approvals.conftest import approve
-from tests.conftest import Api, Reviewer
+from tests.conftest import Api, Reviewer, make_api
 from tests.support.people.browser import browser
 from tests.support.servers.memory import MemoryServer
 from tests.support.work import work
@@ -209,6 +209,27 @@ def test_rejoining_does_not_restore_voided_approvals(
     action = PendingAction.objects.get()
     assert (action.status, server.ledger) == ("pending", [])
     assert action.returned["code"] == "approver_lost"  # type: ignore[index]
+
+
+@pytest.mark.parametrize("end", ["left", "removed", "last day"])
+def test_token_of_a_former_member_does_not_work_again(
+    alice: User, bob: User, mailbox: Mailbox, end: str
+) -> None:
+    program = make_api(bob, mailbox)
+    assert program.tool("list_emails").status_code == 200
+    if end == "last day":
+        yesterday = timezone.now() - timedelta(days=1)
+        Membership.objects.filter(user=bob, mailbox=mailbox).update(ends_at=yesterday)
+    else:
+        by = bob if end == "left" else alice
+        browser(by).post(f"/mailboxes/{mailbox.pk}/members/{bob.pk}/remove/")
+    assert role_of(bob, mailbox) is None
+    browser(bob).post(invited(alice, mailbox, bob.email))
+
+    assert role_of(bob, mailbox) == "approver"
+    assert program.tool("list_emails").status_code != 200
+    assert program.tool("list_mailboxes").json()["mailboxes"] == []
+    assert AuditEvent.objects.filter(mailbox=mailbox, event="token_narrowed").count() == 1
 
 
 def test_raised_role_keeps_earlier_decisions(

@@ -19,6 +19,7 @@ from accounts.infra.problems import Problem, not_found
 from accounts.infra.texts import translatable
 from accounts.infra.transactions import retry_if_rolled_back
 from accounts.models import Invitation, Mailbox, Membership, Role, User, digest_of
+from accounts.oauth.grants import take_mailbox
 from accounts.people.address_proof import prove_account
 from approvals.audit import anchors, chain
 from approvals.audit.form import day_after, midnight
@@ -198,8 +199,10 @@ def _join(invitation: Invitation, person: User | None, name: str) -> tuple[Invit
     member = person or User.objects.create_user(invitation.email, first_name=name)
     of_member = {"mailbox": invitation.mailbox, "user": member}
     if not Membership.objects.filter(**of_member).exists():
-        Membership.on_any_day.filter(**of_member).delete()
+        over, _ = Membership.on_any_day.filter(**of_member).delete()
         Membership.objects.create(**of_member, role=invitation.role)
+        if over:
+            take_mailbox(member, invitation.mailbox, by=member)
     record_event(
         "joined",
         person=member,
@@ -285,6 +288,7 @@ def remove_member(*, mailbox: Mailbox, person: User, user_id: int) -> None:
         chain.record(mailbox=mailbox, event=event, actor=f"user:{person.pk}", member=user_id)
     )
     record_lost(mailbox, user_id, lost)
+    take_mailbox(member.user, mailbox, by=person)
 
 
 def _lock_mailbox(mailbox: Mailbox, person: User | None) -> None:
