@@ -16,8 +16,10 @@ preload_app = True
 
 def when_ready(server: object) -> None:
     """Load what requests load at the first use, and freeze all of it, before the first fork."""
-    from tools.mail.parsers import HTML  # Django is set up now
+    from accounts.access import provider_calls  # Django is set up now
+    from tools.mail.parsers import HTML
 
+    provider_calls.AT_ONCE = threads - 2  # the others answer while a mail server says nothing
     for module in HTML:
         import_module(module)
     _require_keys()

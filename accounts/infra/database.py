@@ -1,9 +1,9 @@
-"""What Django does not say about a database: its clock, and a commit that need not wait."""
+"""The clock of the database, a commit that need not wait, and a connection that is given back early."""
 
 from datetime import UTC, datetime
 from typing import cast
 
-from django.db import connection
+from django.db import close_old_connections, connection
 
 
 def database_now() -> datetime:
@@ -23,3 +23,13 @@ def commit_soon() -> None:
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
             cursor.execute("SET LOCAL synchronous_commit TO off")
+
+
+def give_back_connection() -> None:
+    """Give the connection of this thread back to the pool, before it waits for a foreign server.
+
+    The pool has ten for a process, so ten silent servers would stop every page. The next statement
+    takes another one. SQLite has no pool. Within a transaction nothing happens.
+    """
+    if connection.vendor == "postgresql":
+        close_old_connections()

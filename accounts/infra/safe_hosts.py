@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Literal, Self, get_args
 
+from accounts.infra.database import give_back_connection
 from accounts.infra.idn import ascii_domain
 from accounts.infra.texts import translatable
 
@@ -169,6 +170,7 @@ def connect(
     as the limit of each single operation. With "starttls" the socket is not encrypted yet: no
     secret may be sent before `start_tls`. Raises HostRefused, ConnectFailed or TlsFailed.
     """
+    give_back_connection()
     deadline = time.monotonic() + timeout
     addresses = check_addresses(
         endpoint, timeout=timeout, loopback=loopback, resolve=resolve, ports=ports

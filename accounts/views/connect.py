@@ -14,12 +14,14 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 
+from accounts.access.provider_calls import limit_waiting
 from accounts.access.signed_in import AuthenticatedRequest, signed_in_form
 from accounts.connect import discovery
 from accounts.connect.connecting import connect_mailbox
 from accounts.connect.imap import ConnectError, ImapAccess, prove
 from accounts.connect.ownership import proof_by_imap
 from accounts.forms import MailboxAddressField
+from accounts.infra.problems import Problem
 from accounts.infra.safe_hosts import Endpoint
 from accounts.models import Mailbox, Membership, Role
 from accounts.people.address_proof import is_proven
@@ -95,7 +97,12 @@ def begin(request: AuthenticatedRequest) -> HttpResponse:
     form = AddressForm(request.POST or None, initial={"address": again.address if again else ""})
     if request.method == "POST" and form.is_valid():
         address = form.cleaned_data["address"].lower()
-        found = discovery.discover(address)
+        try:
+            with limit_waiting(request.user.pk):
+                found = discovery.discover(address)
+        except Problem as problem:
+            messages.error(request, problem.detail)
+            return redirect("connect")
         if found.how == "nothing" and not is_proven(request.user, address):
             # The domain names no servers, so signing in to one will prove nothing.
             return redirect(proof_url(address))
@@ -161,11 +168,15 @@ def by_imap(request: AuthenticatedRequest) -> HttpResponse:
         password=given["password"],
     )
     try:
-        prove(access, on_the_web=True)
+        with limit_waiting(request.user.pk):
+            prove(access, on_the_web=True)
+            proof = proof_by_imap(request.user, given["address"], access)
+    except Problem as problem:
+        messages.error(request, problem.detail)
+        return _render_imap(request, form, status=503)
     except ConnectError as error:
         steps = _steps_until(error.step)
         return _render_imap(request, form, status=422, failed=error, steps=steps)
-    proof = proof_by_imap(request.user, given["address"], access)
     if proof is None:
         unproven = proof_url(given["address"].lower())
         return _render_imap(request, form, status=403, unproven=unproven)

@@ -13,10 +13,12 @@ from accounts.access import keyed_calls, rate_limits, request_log, roles
 from accounts.access.audience import lacks_scope
 from accounts.access.auth import find_again
 from accounts.access.caller import Caller
+from accounts.access.provider_calls import limit_waiting
 from accounts.infra.json_bodies import check_texts
 from accounts.infra.nearest import find_nearest
 from accounts.infra.problems import Problem, invalid
 from accounts.infra.texts import translatable
+from accounts.models import Mailbox
 from tools.catalog.entries import TOOLS, AnyTool, MailboxTool, P, Result, Tool
 from tools.schemas import MailParameters, Parameters, SendingParameters
 from tools.sending.answers import Proposed, find_proposed
@@ -154,11 +156,22 @@ def _run(tool: AnyTool, caller: Caller, parameters: Any, key: str | None) -> tup
         if tool.effect == "send" and is_proposal:
             rate_limits.count_proposal(caller)
         mailbox = roles.get_mailbox(caller, parameters.mailbox, need=tool.need)
-        place, run = str(mailbox.pk), partial(tool.run, caller, mailbox, parameters)
+        place = str(mailbox.pk)
+        run = _limit(caller, mailbox, partial(tool.run, caller, mailbox, parameters))
     if key is None or tool.read_only or isinstance(parameters, SendingParameters):
         return run(), False
     asked = parameters.model_dump(mode="json", exclude={"mailbox"})
     return _run_once(tool, caller, place, key, asked, run)
+
+
+def _limit(caller: Caller, mailbox: Mailbox, run: Callable[[], Result]) -> Callable[[], Result]:
+    """Return the same call, which counts while it runs, because it may wait for the mail server."""
+
+    def counted() -> Result:
+        with limit_waiting(caller.user.pk, mailbox.pk):
+            return run()
+
+    return counted
 
 
 def _run_once(

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from accounts.access.caller import Caller
+from accounts.access.provider_calls import limit_waiting
 from accounts.models import Mailbox
 from tools.providers.base import Card, Page, SearchQuery
 from tools.providers.failures import map_errors
@@ -31,7 +32,7 @@ class Correspondent:
 def look_up(caller: Caller, mailbox: Mailbox, address: str) -> Correspondent:
     """Ask the provider with two searches; raises Problem."""
     provider = provider_of(caller, mailbox)
-    with map_errors(mailbox):
+    with limit_waiting(caller.user.pk, mailbox.pk), map_errors(mailbox):
         received, more_received = _find(
             provider.search, SearchQuery(from_=address), lambda card: (card.from_address,)
         )

@@ -10,6 +10,7 @@ from django.urls import reverse
 from accounts.access import roles
 from accounts.access.auth import find_caller
 from accounts.access.caller import Caller
+from accounts.access.provider_calls import limit_waiting
 from accounts.models import Mailbox, Role
 from tools.mail.message.compose import MAX_TOTAL_BYTES
 from tools.models import DownloadLink
@@ -45,7 +46,7 @@ def redeem(secret: str) -> tuple[AttachmentInfo, bytes] | None:
     if link is None or caller is None or not caller.may(SCOPE):
         return None
     mailbox = roles.get_mailbox(caller, str(link.mailbox_id), need=Role.VIEWER)
-    with map_errors(mailbox):
+    with limit_waiting(caller.user.pk, mailbox.pk), map_errors(mailbox):
         return provider_of(caller, mailbox).fetch_attachment(
             link.message_id, link.attachment_id, limit=MAX_TOTAL_BYTES
         )

@@ -19,6 +19,7 @@ from django.urls import reverse
 from django.utils.http import content_disposition_header
 
 from accounts.access.auth import caller_of_session
+from accounts.access.provider_calls import limit_waiting
 from accounts.access.roles import get_mailbox
 from accounts.access.signed_in import AuthenticatedRequest, signed_in_page
 from accounts.infra.problems import Problem
@@ -219,7 +220,8 @@ def _fetch_received(request: AuthenticatedRequest, action_id: UUID) -> tuple[Any
     caller = caller_of_session(request)
     try:
         mailbox = get_mailbox(caller, str(action.mailbox_id), need=Role.VIEWER)
-        info, content = reads.fetch_attachment(caller, mailbox, mail, attachment)
+        with limit_waiting(caller.user.pk, mailbox.pk):
+            info, content = reads.fetch_attachment(caller, mailbox, mail, attachment)
     except Problem as problem:
         if problem.code in ("transient", "rate_limited", "auth_error"):
             raise

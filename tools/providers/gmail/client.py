@@ -20,6 +20,7 @@ from urllib.parse import quote
 import httpx2
 import structlog
 
+from accounts.infra.database import give_back_connection
 from accounts.infra.foreign_text import load_json
 from accounts.infra.safe_hosts import tls_context
 from approvals.core.types import BEFORE_WIRE
@@ -287,6 +288,7 @@ class _Carrier:
         self.method = method
         if self._sending:
             self._sending()
+        give_back_connection()
         try:
             answer = http.request(
                 method,

@@ -14,6 +14,7 @@ from urllib.parse import quote, unquote, urljoin
 import httpx2
 
 from accounts.connect.refreshing import GrantEnded, NoToken
+from accounts.infra.database import give_back_connection
 from accounts.infra.foreign_text import parse_url
 from accounts.infra.texts import translatable
 from approvals.core.types import BEFORE_WIRE
@@ -223,6 +224,7 @@ class GraphClient:
         body: dict[str, Any] = (
             {"json": json} if json is not None else {"content": content} if content else {}
         )
+        give_back_connection()
         try:
             with (
                 hold_slot(self._key),

@@ -11,6 +11,7 @@ from imapclient import IMAPClient
 from imapclient.response_parser import parse_message_list
 
 from accounts.connect.imap import ConnectError, ImapAccess, LoginRefused, conversation, open_imap
+from accounts.infra.database import give_back_connection
 from accounts.infra.texts import translatable
 from tools.mail.message import lenient
 from tools.providers.base import role_of
@@ -74,6 +75,7 @@ class ImapMailbox:
 
         Uploads get more time.
         """
+        give_back_connection()
         seconds = settings.MAILHUB_REQUEST_SECONDS + uploaded / SLOWEST_UPLOAD
         with (
             map_errors(),
