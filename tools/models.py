@@ -47,18 +47,23 @@ class Draft(models.Model):
 
 
 class DraftInTransit(models.Model):
-    """A draft that was handed over to be sent, and that nobody has removed from the drafts since.
+    """An action that handed this draft over to be sent, if nobody has removed the draft since.
 
-    It may be listed for ever, if its removal fails. Only the hash of its id is stored.
+    It may be listed for ever, if its removal fails. Only the hash of its id is stored. Nobody
+    deletes the row after a proof that nothing left: the attempts of the action say so themselves.
+    Rows of older versions name no action.
     """
 
     mailbox = models.ForeignKey(Mailbox, models.CASCADE, related_name="+")
     digest = models.CharField(max_length=64)
+    action_id = models.UUIDField(null=True)
     at = models.DateTimeField(db_default=Now())
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["mailbox", "digest"], name="draft_in_transit_once")
+            models.UniqueConstraint(
+                fields=["mailbox", "digest", "action_id"], name="draft_in_transit_once"
+            )
         ]
 
     def __str__(self) -> str:
@@ -66,13 +71,14 @@ class DraftInTransit(models.Model):
 
     @classmethod
     def of(cls, mailbox: Mailbox, draft_id: str) -> "models.QuerySet[DraftInTransit]":
-        """Return the row of this draft, if there is one."""
+        """Return the rows of this draft."""
         return DraftInTransit.objects.filter(mailbox=mailbox, digest=digest_of(draft_id))
 
     @classmethod
-    def note(cls, mailbox: Mailbox, draft_id: str) -> bool:
-        """Write the row; return False if it was there."""
-        return DraftInTransit.objects.get_or_create(mailbox=mailbox, digest=digest_of(draft_id))[1]
+    def note(cls, mailbox: Mailbox, draft_id: str, action_id: uuid.UUID) -> None:
+        DraftInTransit.objects.get_or_create(
+            mailbox=mailbox, digest=digest_of(draft_id), action_id=action_id
+        )
 
 
 class Acquaintance(models.Model):

@@ -1,6 +1,6 @@
 """Attempts that may have sent a mail, and the search for proof about them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -43,6 +43,12 @@ def doubtful_attempts(action_id: UUID, *, before: int | None = None) -> QuerySet
     """Return the unproven attempts, oldest first; with `before` only those of earlier claims."""
     found = Attempt.objects.filter(is_unproven(), action=action_id).order_by("fence")
     return found if before is None else found.filter(fence__lt=before)
+
+
+def may_any_have_left(action_ids: Iterable[UUID]) -> bool:
+    """Return True if an attempt of one of these actions was accepted, or is not proven unsent."""
+    on_wire = Attempt.objects.filter(phase=Attempt.Phase.WIRE_STARTED, proof="")
+    return on_wire.filter(action__in=list(action_ids)).exists()
 
 
 def may_have_left(action: PendingAction) -> datetime | None:

@@ -5,6 +5,7 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from email.utils import format_datetime
 from typing import Any, ClassVar, Literal
+from uuid import UUID
 
 from django.db import Error
 
@@ -31,7 +32,7 @@ from approvals.core.types import (
     Revisable,
     Verdict,
 )
-from approvals.gate.reconcile import DESTROYED, doubtful_attempts
+from approvals.gate.reconcile import DESTROYED, may_any_have_left
 from approvals.gate.revisions import find_told_codes
 from tools.mail.message.compose import add_date
 from tools.mail.message.markup import compare_texts
@@ -133,25 +134,19 @@ class SendMail(ActionKind):
         source = add_date(approved.blob(payload.source_sha256), date=_now())
         envelope = envelope_of(payload, source)
         handover = _handover(approved, notes)
-        is_noted = False
         try:
             if _is_draft_changed(provider, payload):
                 return DRAFT_CHANGED
-            # Written before the send: after a crash nobody knows whether the draft has left.
-            is_noted = payload.draft is not None and DraftInTransit.note(mailbox, payload.draft.id)
-            if payload.draft and not is_noted and not _says_draft_was_sent(approved):
-                return DRAFT_WAS_SENT
+            if payload.draft:
+                # Written before the send: after a crash nobody knows whether the draft has left.
+                DraftInTransit.note(mailbox, payload.draft.id, approved.id)
+                if _was_sent_unnoticed(approved, payload.draft.id):
+                    return DRAFT_WAS_SENT
             receipt = provider.send(envelope, handover)
         except (NotSent, OutcomeUnknown) as error:
             if isinstance(error, NotSent) and not handover.on_wire:
                 error.proof = BEFORE_WIRE
-            if is_noted and payload.draft and isinstance(error, NotSent) and error.proof:
-                DraftInTransit.of(mailbox, payload.draft.id).delete()
             return _not_accepted(error, mailbox, provider)
-        except Exception:  # the lease was lost, or the send journal cannot be written
-            if is_noted and payload.draft and not handover.on_wire:
-                DraftInTransit.of(mailbox, payload.draft.id).delete()
-            raise
         with suppress(Error):  # the mail stays accepted even if this note fails
             mailbox_status.mark_working(mailbox)
         return _accepted_outcome(
@@ -372,12 +367,20 @@ def _handover(approved: ApprovedAction, notes: DraftNotes) -> Handover:
     return handover
 
 
-def _says_draft_was_sent(approved: ApprovedAction) -> bool:
-    """Return True if its page says that the draft may have left, or if its own attempt may have."""
-    return (
-        DRAFT_WAS_SENT.code in find_told_codes(approved.id)
-        or doubtful_attempts(approved.id).exists()
-    )
+def may_have_sent_draft(mailbox: Mailbox, draft_id: str, *, besides: UUID | None = None) -> bool:
+    """Return True if an action, other than `besides`, handed this draft over, and it is not proven
+    that nothing left.
+    """
+    noted = DraftInTransit.of(mailbox, draft_id).values_list("action_id", flat=True)
+    others = set(noted) - {besides}
+    return None in others or may_any_have_left(each for each in others if each)
+
+
+def _was_sent_unnoticed(approved: ApprovedAction, draft_id: str) -> bool:
+    """Return True if another action may have sent the draft, and no page of this one says so."""
+    return may_have_sent_draft(
+        approved.mailbox, draft_id, besides=approved.id
+    ) and DRAFT_WAS_SENT.code not in find_told_codes(approved.id)
 
 
 def _is_draft_changed(provider: MailProvider, payload: MailPayload) -> bool:

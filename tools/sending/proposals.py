@@ -28,7 +28,7 @@ from tools.mail.message.compose import (
 )
 from tools.mail.message.content import Content, Original
 from tools.mail.message.markup import answer_content, author_content, forward_content
-from tools.models import Draft, DraftInTransit
+from tools.models import Draft
 from tools.providers import provider_for
 from tools.providers.failures import map_errors
 from tools.reading.originals import (
@@ -50,7 +50,7 @@ from tools.schemas import (
 from tools.sending import preview as previews
 from tools.sending.answers import Proposed, build_proposed, shows_mail
 from tools.sending.encoding import encode
-from tools.sending.kinds import refuse_what_cannot_leave
+from tools.sending.kinds import may_have_sent_draft, refuse_what_cannot_leave
 from tools.sending.payload import (
     KINDS,
     VERSION,
@@ -412,7 +412,7 @@ def _look_around(
         or twins.has_doubtful(mailbox, fingerprint),
         open_twin=asking and twins.has_open(mailbox, fingerprint),
         draft_was_sent=composed.draft is not None
-        and DraftInTransit.of(mailbox, composed.draft.id).exists(),
+        and may_have_sent_draft(mailbox, composed.draft.id),
         original_is_signed=composed.original is not None and composed.original.is_signed,
         reply_all=composed.reply_all,
         prompted_by=all_text(composed.original) if composed.original else "",
