@@ -18,6 +18,7 @@ from approvals.core.types import (
     EditField,
     FilesGiven,
     HeldFile,
+    Preview,
     PreviewWarning,
     Proposal,
     Revisable,
@@ -26,6 +27,7 @@ from approvals.gate.rules.policy import policy_of
 from tools.mail.message.compose import (
     MAX_TOTAL_BYTES,
     Attachment,
+    OutgoingMessage,
     Request,
     attachments_in,
     media_type,
@@ -61,6 +63,16 @@ CARRIED_OVER = (
     "thread_unread",
     "reply_to_differs",
 )
+# These warnings are about the HTML as it was proposed, of which only the cleaned HTML is stored. They
+# stay valid for an edit that leaves the body as it is.
+OF_THE_BODY = (
+    "link_mismatch",
+    "long_query",
+    "remote_content",
+    "alternatives_differ",
+    "hidden_text",
+    "content_removed",
+)
 LABELS = {
     "to": translatable("To"),
     "cc": translatable("Cc"),
@@ -72,6 +84,7 @@ LABELS = {
     "send_at": translatable("Send later"),
 }
 ENVELOPE = ("to", "cc", "bcc")
+BODY = {"body", "body_type"}
 RULES: dict[str, TypeAdapter[Any]] = {
     "to": TypeAdapter(Recipients),
     "cc": TypeAdapter(CopyRecipients),
@@ -159,16 +172,9 @@ def revise_mail(current: Revisable, changes: Changes) -> Proposal:
     confirmed = policy_of(mailbox).confirmed_domains
     around = replace(surroundings(mailbox, message.recipients, confirmed=confirmed), quoted=quoted)
     preview = previews.of_message(message, around, around=_keep_original(current.preview))
-    domains = {domain_of(address) for address in message.recipients}
-    still_holds = {
-        **dict.fromkeys(CARRIED_OVER, True),
-        "possible_duplicate": preview.fingerprint == current.preview.get("fingerprint"),
-    }
-    carried = [
-        PreviewWarning(**load_texts(w))
-        for w in current.preview.get("warnings", [])
-        if still_holds.get(w["code"]) and (w["code"] != "reply_to_differs" or w["mark"] in domains)
-    ]
+    if not changed.keys() & BODY:
+        preview = _keep_hidden(preview, current.preview)
+    carried = _carry_over(current.preview, preview, message, changed)
     return Proposal(
         kind=payload.kind,
         payload=payload.with_content(message, send_at=send_at).as_json(),
@@ -177,6 +183,41 @@ def revise_mail(current: Revisable, changes: Changes) -> Proposal:
         blobs=(message.source,),
         send_at=send_at,
     )
+
+
+def _keep_hidden(preview: Preview, before: Mapping[str, Any]) -> Preview:
+    """Return the preview with the texts that the body hid when it was proposed."""
+    now = preview.parts.get("hidden", [])
+    earlier = (before.get("parts") or {}).get("hidden", [])
+    kept = [each for each in earlier if each["fate"] != "leaves" and each not in now]
+    if not kept:
+        return preview
+    return replace(preview, parts={**preview.parts, "hidden": [*now, *kept]})
+
+
+def _carry_over(
+    before: Mapping[str, Any],
+    now: Preview,
+    message: OutgoingMessage,
+    changed: Mapping[str, Any],
+) -> tuple[PreviewWarning, ...]:
+    """Return the warnings of the present revision that still hold and that nothing finds again."""
+    found = {warning.code for warning in now.warnings}
+    domains = {domain_of(address) for address in message.recipients}
+    keeps_body = not changed.keys() & BODY
+
+    def still_holds(warning: PreviewWarning) -> bool:
+        match warning.code:
+            case "reply_to_differs":
+                return not domains.isdisjoint(warning.mark.split())
+            case "possible_duplicate":
+                return now.fingerprint == before.get("fingerprint")
+            case "hidden_text" if warning.severity == "risk":
+                return False  # it is about the subject, which was judged again
+        return warning.code in CARRIED_OVER or (keeps_body and warning.code in OF_THE_BODY)
+
+    told = [PreviewWarning(**load_texts(each)) for each in before.get("warnings", [])]
+    return tuple(each for each in told if each.code not in found and still_holds(each))
 
 
 def _keep_original(preview: Mapping[str, Any]) -> dict[str, Any]:
@@ -306,7 +347,8 @@ def _content(payload: MailPayload, changed: Mapping[str, Any]) -> Content:
         return author_content(changed["body"], sort)
     if "body_type" in changed:
         return author_content(as_html(payload.text) if sort == "html" else payload.text, sort)
-    own_html = payload.kind != "mail.reply"  # the quote of an answer returns to its author
+    # The quote that mailhub wrote into an answer returns to its author.
+    own_html = payload.kind != "mail.reply" or not payload.original
     return Content(
         body=payload.text,
         text=payload.text,

@@ -1,6 +1,6 @@
 """Warnings about the recipients."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from accounts.infra.texts import Translatable, join, ntranslatable, translatable
 from approvals.core.types import PreviewWarning
@@ -98,7 +98,8 @@ def reply_to_differs(message: OutgoingMessage, context: Context) -> PreviewWarni
 
     It is a high risk if the mailbox knows the domain of the sender, but nobody has answered from
     the other one: somebody may write in the name of an acquaintance and collect the answers. A mail
-    in the name of the mailbox itself is a high risk unless it lies in Sent.
+    in the name of the mailbox itself is a high risk unless it lies in Sent. The mark names each
+    domain elsewhere: an edit takes the warning off when none of them is left.
     """
     if context.original_is_forged:
         to = message.request.to
@@ -113,7 +114,7 @@ def reply_to_differs(message: OutgoingMessage, context: Context) -> PreviewWarni
             title=translatable("The answer goes elsewhere."),
             text=join(text, and_more(len(to) - NAMED)),
             severity="risk",
-            mark=domain_of(to[0]),
+            mark=_domains_of(message.recipients),
         )
     asked_by = domain_of(context.asked_by)
     receiving = {domain_of(address) for address in message.recipients}
@@ -138,8 +139,12 @@ def reply_to_differs(message: OutgoingMessage, context: Context) -> PreviewWarni
         title=translatable("The answer goes elsewhere."),
         text=join(text, and_more(len(elsewhere) - NAMED)),
         severity="risk" if strange else "notice",
-        mark=domain_of(elsewhere[0]),
+        mark=_domains_of(elsewhere),
     )
+
+
+def _domains_of(addresses: Iterable[str]) -> str:
+    return " ".join(sorted({domain_of(address) for address in addresses}))
 
 
 def _is_same_house(domain: str, other: str) -> bool:
