@@ -194,6 +194,7 @@ class Revisable:
     `preview` is the present one, as JSON; `blob(sha256)` returns the bytes that the payload names.
     """
 
+    id: UUID
     payload: Mapping[str, Any]
     preview: Mapping[str, Any]
     blob: Callable[[str], bytes]

@@ -1,7 +1,6 @@
 """Storage of a proposal until a person decides."""
 
 from collections.abc import Collection
-from dataclasses import replace
 from datetime import datetime
 from uuid import UUID
 
@@ -21,13 +20,11 @@ from approvals.core.risk import rank_risk
 from approvals.core.states import SENTENCES, Status
 from approvals.core.types import Proposal, Remarks
 from approvals.gate import blobs, find, notes, reconcile
-from approvals.gate.outcome import warn_of_doubt
 from approvals.gate.revisions import insert_authors
 from approvals.gate.rules.policy import leave_from, policy_of, refusal_by_lists
-from approvals.gate.twins import has_doubtful
+from approvals.gate.twins import warn_of_recent, warn_of_twin
 from approvals.models import ApprovalPolicy, IdempotencyRecord, PendingAction, Revision
 
-TWIN_IN_DOUBT = translatable("An earlier proposal of the same may have been carried out.")
 WAIT_SECONDS = 60  # nobody knows when a person decides
 
 
@@ -90,8 +87,7 @@ def propose(
         raise refusal
     if replaces is None:
         _refuse_when_full(caller, mailbox)
-    if has_doubtful(mailbox, proposal.preview.fingerprint):
-        proposal = _warn_of_twin(proposal)
+    proposal = warn_of_twin(mailbox, proposal)
     prepared = blobs.prepare(proposal.blobs)
     try:
         action = _store(
@@ -118,12 +114,6 @@ def propose(
     return action, False
 
 
-def _warn_of_twin(proposal: Proposal) -> Proposal:
-    preview = proposal.preview
-    warning = warn_of_doubt(proposal.kind, TWIN_IN_DOUBT)
-    return replace(proposal, preview=replace(preview, warnings=(*preview.warnings, warning)))
-
-
 @retry_if_rolled_back
 @transaction.atomic
 def _store(
@@ -145,6 +135,8 @@ def _store(
         if replaces is None
         else replaceable(caller=caller, mailbox=mailbox, action_id=replaces)
     )
+    # The same request may have been stored while this one waited for the provider.
+    proposal = warn_of_recent(mailbox, proposal)
     now, actor = database_now(), caller.actor
     action = _insert(prepared.action_id, caller, mailbox, tool, proposal, policy, now, replaced)
     _remember(action, caller, key, request_digest)

@@ -30,6 +30,7 @@ from approvals.gate.records import record_decision
 from approvals.gate.revisions import add_revision
 from approvals.gate.rights import may_decide
 from approvals.gate.rules.policy import judge, leave_from, policy_of
+from approvals.gate.twins import warn_of_twin
 from approvals.models import Decision, PendingAction, Revision
 
 READ_NOTE = translatable("Read the note before you decide.")
@@ -78,6 +79,7 @@ def _compose(
     """Return the edited content; raises Problem if it is invalid or the rules refuse a target."""
     proposal = kind.revise(
         Revisable(
+            id=action.pk,
             payload=current.payload,
             preview=current.preview,
             blob=lambda sha256: blob_of(action, sha256),
@@ -87,7 +89,7 @@ def _compose(
     judge(action.mailbox, [target.address for target in proposal.preview.targets])
     if proposal.message_id != action.message_id:
         raise ValueError("a revision keeps the id by which the effect is found again")
-    return proposal
+    return warn_of_twin(action.mailbox, proposal, besides=action.pk)
 
 
 def _store_edit(
@@ -105,6 +107,7 @@ def _store_edit(
         changed=changed,
         blobs=prepared,
         **leave_from(policy_of(action.mailbox), now=database_now(), send_at=proposal.send_at),
+        edited_fingerprint=proposal.preview.fingerprint,
         approval_round=action.approval_round + 1,
     )
     chain.record(

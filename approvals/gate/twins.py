@@ -1,41 +1,79 @@
-"""Other actions of a mailbox with the fingerprint of a new one: the same mail, proposed before."""
+"""Other actions of a mailbox with the fingerprint of a new one: the same mail, proposed before.
 
+An edited action has two: the one of its proposal, and the one of its newest edit. What an earlier
+revision said cannot leave any more.
+"""
+
+from dataclasses import replace
 from datetime import timedelta
+from uuid import UUID
 
 from django.conf import settings
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
+from accounts.infra.texts import translatable
 from accounts.models import Mailbox
 from approvals.core.states import Status
+from approvals.core.types import PreviewWarning, Proposal
+from approvals.gate.outcome import warn_of_doubt
 from approvals.gate.reconcile import is_unproven
 from approvals.models import Attempt, PendingAction
 
+RECENT = "possible_duplicate"
+TWIN_IN_DOUBT = translatable("An earlier proposal of the same may have been carried out.")
 
-def has_recent(mailbox: Mailbox, fingerprint: str) -> bool:
+
+def warn_of_twin(mailbox: Mailbox, proposal: Proposal, *, besides: UUID | None = None) -> Proposal:
+    """Return the content with a warning if a twin may have happened; `besides` is its own action."""
+    if not has_doubtful(mailbox, proposal.preview.fingerprint, besides=besides):
+        return proposal
+    return _warn(proposal, warn_of_doubt(proposal.kind, TWIN_IN_DOUBT))
+
+
+def warn_of_recent(mailbox: Mailbox, proposal: Proposal) -> Proposal:
+    """Return the proposal with a warning if a twin was stored while it was composed."""
+    if not has_recent(mailbox, proposal.preview.fingerprint):
+        return proposal
+    title = translatable("Possible duplicate.")
+    text = translatable("The same was proposed moments ago, or may have been carried out.")
+    return _warn(proposal, PreviewWarning(code=RECENT, title=title, text=text))
+
+
+def _warn(proposal: Proposal, warning: PreviewWarning) -> Proposal:
+    preview = proposal.preview
+    if warning.code in {each.code for each in preview.warnings}:
+        return proposal
+    return replace(proposal, preview=replace(preview, warnings=(*preview.warnings, warning)))
+
+
+def has_recent(mailbox: Mailbox, fingerprint: str, *, besides: UUID | None = None) -> bool:
     """Return True if one was proposed within the window, or is leaving, or it is not known whether
     it left.
     """
     since = timezone.now() - timedelta(seconds=settings.DUPLICATE_WINDOW_SECONDS)
     under_way = Q(status__in=(Status.EXECUTING, Status.UNKNOWN))
-    return _twins(mailbox, fingerprint).filter(Q(created_at__gt=since) | under_way).exists()
+    twins = _twins(mailbox, fingerprint, besides)
+    return twins.filter(Q(created_at__gt=since) | under_way).exists()
 
 
-def has_doubtful(mailbox: Mailbox, fingerprint: str) -> bool:
+def has_doubtful(mailbox: Mailbox, fingerprint: str, *, besides: UUID | None = None) -> bool:
     """Return True if one may have happened although its state may not show it, however old it is."""
+    same = Q(action__fingerprint=fingerprint) | Q(action__edited_fingerprint=fingerprint)
     # A join, not a condition of each twin: PostgreSQL might read all attempts for that one.
-    unproven = Attempt.objects.filter(
-        is_unproven(), action__mailbox=mailbox, action__fingerprint=fingerprint
+    unproven = Attempt.objects.filter(is_unproven(), same, action__mailbox=mailbox).exclude(
+        action=besides
     )
-    came_back = _twins(mailbox, fingerprint).filter(restored_at__isnull=False)
+    came_back = _twins(mailbox, fingerprint, besides).filter(restored_at__isnull=False)
     return came_back.exists() or unproven.exists()
 
 
 def has_open(mailbox: Mailbox, fingerprint: str) -> bool:
     """Return True if one is pending or approved, however old it is."""
     open_ = (Status.PENDING, Status.APPROVED)
-    return _twins(mailbox, fingerprint).filter(status__in=open_).exists()
+    return _twins(mailbox, fingerprint, None).filter(status__in=open_).exists()
 
 
-def _twins(mailbox: Mailbox, fingerprint: str) -> QuerySet[PendingAction]:
-    return PendingAction.objects.filter(mailbox=mailbox, fingerprint=fingerprint).order_by()
+def _twins(mailbox: Mailbox, fingerprint: str, besides: UUID | None) -> QuerySet[PendingAction]:
+    same = Q(fingerprint=fingerprint) | Q(edited_fingerprint=fingerprint)
+    return PendingAction.objects.filter(same, mailbox=mailbox).exclude(pk=besides).order_by()

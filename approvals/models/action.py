@@ -29,18 +29,19 @@ class PendingAction(models.Model):
 
     The payload is in Revision rows, which are only added. `revision` is the number of the newest,
     and `digest` repeats its digest so that one row says which content is approved. `approval_round`
-    counts how often decisions were made void. `returned` is the last reason if it was not a person:
-    `{"code", "detail", "warnings"}`. `send_at` is the requested moment; `not_before` is the one
-    that holds now, with undo window and back-off. `replaces` is the action whose place this one
-    took. `fingerprint` is the one of the proposal, even after edits. `differs_in_sent` names
-    the differences of the copy in Sent from the approved mail. `unsettled_at` is the time at
-    which the work after the send, such as the copy in Sent, was given up. `rules_version` is the
-    version of the recipient rules under which it was approved. `token_generation` and
-    `mailbox_generation` are those that its present revision shows. `order_seal` proves that mailhub
-    itself ordered it to leave (`approvals.core.signatures`). `risk` repeats the most severe warning of
-    the present revision, only for the order of lists. `restored_at` is the time of
-    the restore that brought the row back: it may have been sent between the copy and then. It is
-    `unreconciled` until `after_restore` has looked.
+    counts how often decisions were made void. `returned` is the last reason if it was not a
+    person: `{"code", "detail", "warnings"}`. `send_at` is the requested moment; `not_before` is
+    the one that holds now, with undo window and back-off. `replaces` is the action whose place
+    this one took. `fingerprint` is the one of the proposal, even after edits, and
+    `edited_fingerprint` the one of the newest edit. `differs_in_sent` names the differences of the
+    copy in Sent from the approved mail. `unsettled_at` is the time at which the work after the
+    send, such as the copy in Sent, was given up. `rules_version` is the version of the recipient
+    rules under which it was approved. `token_generation` and `mailbox_generation` are those that
+    its present revision shows. `order_seal` proves that mailhub itself ordered it to leave
+    (`approvals.core.signatures`). `risk` repeats the most severe warning of the present revision,
+    only for the order of lists. `restored_at` is the time of the restore that brought the row
+    back: it may have been sent between the copy and then. It is `unreconciled` until
+    `after_restore` has looked.
 
     `first_event` is the audit event of the proposal in the process that has just stored it: nothing
     has happened to the action since.
@@ -65,6 +66,8 @@ class PendingAction(models.Model):
     digest = models.CharField(max_length=64)
     message_id = models.CharField(max_length=255)
     fingerprint = models.CharField(max_length=64)
+    # Empty is NULL, so that the index has edited actions only.
+    edited_fingerprint = models.CharField(max_length=64, null=True)
     approval_round = models.PositiveIntegerField(default=1)
     approvals_needed = models.PositiveSmallIntegerField(default=1)
     approvals_given = models.PositiveSmallIntegerField(default=0)
@@ -139,6 +142,11 @@ class PendingAction(models.Model):
                 fields=["mailbox", "status", "created_at", "id"], name="action_queue_page"
             ),
             models.Index(fields=["mailbox", "fingerprint", "created_at"], name="action_duplicates"),
+            models.Index(
+                fields=["mailbox", "edited_fingerprint", "created_at"],
+                condition=Q(edited_fingerprint__isnull=False),
+                name="action_edited_duplicates",
+            ),
             models.Index(
                 fields=["mailbox", "expires_at", "id"],
                 condition=Q(status=Status.PENDING),

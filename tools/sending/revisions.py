@@ -23,6 +23,7 @@ from approvals.core.types import (
     Proposal,
     Revisable,
 )
+from approvals.gate import twins
 from approvals.gate.rules.policy import policy_of
 from tools.mail.message.compose import (
     MAX_TOTAL_BYTES,
@@ -170,7 +171,13 @@ def revise_mail(current: Revisable, changes: Changes) -> Proposal:
     message = encode(request, message_id=payload.message_id)
     quoted = _find_own_quote(payload, message.recipients)
     confirmed = policy_of(mailbox).confirmed_domains
-    around = replace(surroundings(mailbox, message.recipients, confirmed=confirmed), quoted=quoted)
+    fingerprint = previews.fingerprint(request.to, request.subject, request.content.body)
+    around = replace(
+        surroundings(mailbox, message.recipients, confirmed=confirmed),
+        quoted=quoted,
+        recent_duplicate=twins.has_recent(mailbox, fingerprint, besides=current.id)
+        or twins.has_doubtful(mailbox, fingerprint, besides=current.id),
+    )
     preview = previews.of_message(message, around, around=_keep_original(current.preview))
     if not changed.keys() & BODY:
         preview = _keep_hidden(preview, current.preview)

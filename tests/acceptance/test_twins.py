@@ -1,0 +1,75 @@
+"""The same mail twice: a person learns of the other one, also if it was edited or if both came at
+the same time.
+"""
+
+from typing import Any
+
+import pytest
+
+from accounts.models import User
+from approvals.models import PendingAction
+from tests.conftest import Api, Reviewer, make_api
+from tests.support.people.gmail import connected, gmail
+from tests.support.servers.gmail import GmailServer
+from tests.support.servers.sandbox import MIRA
+from tests.support.work import work
+
+__all__ = ["gmail"]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+
+OFFER: dict[str, Any] = {"to": [MIRA], "subject": "Offer", "body": "Our offer: 100 EUR."}
+EDITED = OFFER | {"body": "Our offer: 120 EUR."}
+
+
+@pytest.fixture
+def api(alice: User, gmail: GmailServer) -> Api:
+    return make_api(alice, connected(gmail, alice))
+
+
+def codes(action_id: str) -> set[str]:
+    preview = PendingAction.objects.get(pk=action_id).current.preview
+    return {warning["code"] for warning in preview["warnings"]}
+
+
+@pytest.fixture
+def in_doubt(api: Api, reviewer: Reviewer, gmail: GmailServer, settings: Any) -> str:
+    """Return a mail that was edited, sent, and whose answer was lost."""
+    settings.DUPLICATE_WINDOW_SECONDS = 0
+    action_id = api.propose(**OFFER)
+    assert reviewer.decide(action_id, "edit", body=EDITED["body"]).status_code == 302
+    assert reviewer.decide(action_id, "approve").status_code == 302
+    gmail.drop("drafts.send", after=True)
+    work()
+    assert PendingAction.objects.get(pk=action_id).status == "unknown"
+    return action_id
+
+
+@pytest.mark.parametrize("mail", [OFFER, EDITED])
+def test_mail_like_an_edited_one_in_doubt_is_warned(
+    api: Api, in_doubt: str, mail: dict[str, Any]
+) -> None:
+    assert codes(api.propose(**mail)) >= {"possible_duplicate", "may_have_been_sent"}
+
+
+def test_edit_into_a_mail_in_doubt_is_warned(api: Api, reviewer: Reviewer, in_doubt: str) -> None:
+    second = api.propose(**OFFER | {"body": "Something else."})
+    assert not codes(second) & {"possible_duplicate", "may_have_been_sent"}
+
+    assert reviewer.decide(second, "edit", body=EDITED["body"]).status_code == 302
+
+    assert codes(second) >= {"possible_duplicate", "may_have_been_sent"}
+
+
+def test_repeated_request_during_a_slow_one_is_told(api: Api, gmail: GmailServer) -> None:
+    """Let the repetition, without a key, come while the first request waits for the provider."""
+    repeated: list[str] = []
+
+    def repeat(call: Any) -> None:
+        del gmail.before["messages.list"]
+        repeated.append(api.propose(**OFFER))
+
+    gmail.before["messages.list"] = repeat
+    slow = api.propose(**OFFER)
+
+    assert "possible_duplicate" in codes(slow)
+    assert "possible_duplicate" not in codes(repeated[0])
