@@ -46,6 +46,28 @@ class Draft(models.Model):
         return str(self.id)
 
 
+class DraftAuthor(models.Model):
+    """A person whose words are in a draft that mailhub wrote.
+
+    The row is written before the draft, because the answer to that may be lost. It names the
+    Message-ID, because some providers give a draft another id whenever a mail program saves it.
+    """
+
+    mailbox = models.ForeignKey(Mailbox, models.CASCADE, related_name="+")
+    message_id = models.CharField(max_length=255)
+    person = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="+")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["mailbox", "message_id", "person"], name="draft_author_once"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.person_id} wrote {self.message_id}"
+
+
 class DraftInTransit(models.Model):
     """An action that handed this draft over to be sent, if nobody has removed the draft since.
 

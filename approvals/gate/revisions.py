@@ -26,6 +26,11 @@ def insert_authors(
     Author.objects.bulk_create(Author(action=action, person_id=each) for each in sorted(people))
 
 
+def find_authors(action_id: UUID) -> set[int]:
+    """Return the ids of the people who wrote an action."""
+    return set(Author.objects.filter(action=action_id).values_list("person", flat=True))
+
+
 def add_revision(
     action: PendingAction,
     *,

@@ -3,7 +3,7 @@
 A draft is in the mailbox, where the mailbox owner sees it; nothing is sent.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -31,7 +31,7 @@ from tools.mail.message.compose import (
 from tools.mail.message.content import Original
 from tools.mail.message.draft_source import importance_of
 from tools.mail.message.markup import answer_content, author_content
-from tools.models import Draft
+from tools.models import Draft, DraftAuthor
 from tools.providers.base import NOT_A_DRAFT, MailProvider, StoredDraft
 from tools.providers.errors import Busy, Refused, Unavailable
 from tools.providers.failures import map_errors
@@ -150,7 +150,7 @@ def replace_draft(
     caller: Caller, mailbox: Mailbox, provider: MailProvider, request: Request, before: StoredDraft
 ) -> dict[str, Any]:
     """Replace the draft now and return the contract's `draft` object."""
-    answer = _save(caller, mailbox, provider, request, replaces=before.id)
+    answer = _save(caller, mailbox, provider, request, replaces=before)
     audit.record(event="draft_changed", **_audit_fields(caller, mailbox, before))
     return answer
 
@@ -263,15 +263,38 @@ def _save(
     mailbox: Mailbox,
     provider: MailProvider,
     request: Request,
-    replaces: str | None = None,
+    replaces: StoredDraft | None = None,
 ) -> dict[str, Any]:
     message = encode(request)
+    earlier = find_authors(mailbox, replaces) if replaces else set()
+    keep_authors(mailbox, message.message_id, {caller.user.pk, *earlier})
     now = datetime.now(UTC).replace(microsecond=0)
     source = add_date(message.source, date=format_datetime(now), bcc=request.bcc)
     with _changing():
-        stored = provider.save_draft(source, replaces=replaces)
-    _follow(caller, mailbox, message, stored, replaces)
+        stored = provider.save_draft(source, replaces=replaces.id if replaces else None)
+    _follow(caller, mailbox, message, stored, replaces.id if replaces else None)
     return _row(stored.id, stored.number, request.subject, request.to, compact.rfc3339(now))
+
+
+def find_authors(mailbox: Mailbox, stored: StoredDraft) -> set[int]:
+    """Return the ids of the people whose words may be in a draft, also if somebody else has changed it since."""
+    rows = Draft.objects.filter(mailbox=mailbox, provider_id=stored.id)
+    last = dict(rows.values_list("message_id", "author"))
+    names = {message_id_in(stored.source), *last}
+    kept = DraftAuthor.objects.filter(mailbox=mailbox, message_id__in=names)
+    return {*last.values(), *kept.values_list("person", flat=True)}
+
+
+def keep_authors(mailbox: Mailbox, message_id: str, people: Iterable[int]) -> None:
+    """Store whose words are in a draft; call it before the draft is saved."""
+    DraftAuthor.objects.bulk_create(
+        (DraftAuthor(mailbox=mailbox, message_id=message_id, person_id=each) for each in people),
+        ignore_conflicts=True,
+    )
+
+
+def message_id_in(source: bytes) -> str:
+    return str(lenient.headers(source)["Message-ID"] or "").strip()
 
 
 @contextmanager

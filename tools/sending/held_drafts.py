@@ -33,6 +33,7 @@ from approvals.core.types import (
     Target,
 )
 from approvals.gate import propose as proposals
+from approvals.gate.revisions import find_authors
 from tools.mail.message import lenient
 from tools.mail.message.compose import OutgoingMessage, add_date
 from tools.mail.message.hidden import as_parts
@@ -292,6 +293,10 @@ class ChangeDraft(ActionKind):
                 detail=error.detail,
                 retry_after=wait,
             )
+        if approved.payload["change"] == "update":
+            source = approved.blob(approved.payload["source_sha256"])
+            people = drafts.find_authors(mailbox, stored) | find_authors(approved.id)
+            drafts.keep_authors(mailbox, drafts.message_id_in(source), people)
         approved.wire_started()
         try:
             self._change(provider, approved)

@@ -28,7 +28,6 @@ from tools.mail.message.compose import (
 )
 from tools.mail.message.content import Content, Original
 from tools.mail.message.markup import answer_content, author_content, forward_content
-from tools.models import Draft
 from tools.providers import provider_for
 from tools.providers.failures import map_errors
 from tools.reading.originals import (
@@ -49,6 +48,7 @@ from tools.schemas import (
 )
 from tools.sending import preview as previews
 from tools.sending.answers import Proposed, build_proposed, shows_mail
+from tools.sending.drafts import find_authors
 from tools.sending.encoding import encode
 from tools.sending.kinds import may_have_sent_draft, refuse_what_cannot_leave
 from tools.sending.payload import (
@@ -229,12 +229,10 @@ def send_draft(
             stored = provider.read_draft(parameters.draft_id)
         refuse_prepared(mailbox, provider, stored)
         request = request_of_draft(stored.source, mailbox)
-        # Their words may still be in it if somebody has changed it since.
-        written = Draft.objects.filter(mailbox=mailbox, provider_id=stored.id)
         return Composed(
             request=request,
             draft=ProposedDraft(id=stored.id, sha256=stored.etag),
-            authors=tuple(written.values_list("author", flat=True)),
+            authors=tuple(find_authors(mailbox, stored)),
         )
 
     return _propose(caller, mailbox, "send_draft", parameters, compose)
