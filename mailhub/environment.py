@@ -67,7 +67,8 @@ class Environment(AgentEnvironment, ApiEnvironment, PeopleEnvironment):
     )
     MAILHUB_SEND_JOURNAL: str = Field(
         "",
-        description="The file of what was handed over; empty: send-journal.jsonl in MAILHUB_HOME",
+        description="The file of what was handed over, with the audit's anchors beside it; empty: send-journal.jsonl in"
+        " MAILHUB_HOME",
     )
     DATABASE_URL: str = Field(
         "", description="sqlite:///… or postgres://…; empty: SQLite in MAILHUB_HOME"

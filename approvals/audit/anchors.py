@@ -1,4 +1,7 @@
-"""Heads of the audit chains, outside the database: MAILHUB_HOME/audit-heads*.jsonl, signed lines.
+"""Heads of the audit chains, outside the database: audit-heads*.jsonl, signed lines.
+
+They lie beside the send journal, in the folder that all machines share: a worker learns there what
+a web server on another machine has taken back.
 
 Each approval, and each event that takes one back or pauses, appends its head after its COMMIT: a
 head that was anchored before a rollback would be a false alarm. The line is one write(2) to a file
@@ -41,6 +44,7 @@ READ_AGAIN = 1000  # events
 FULL_BYTES = 4_000_000
 BYTES_A_CHAIN = 600
 PIECE = 1_000_000
+LOCK_SECONDS, POLL_SECONDS = 1.0, 0.002
 NAME = re.compile(r"audit-heads(?:-(\d{6}))?\.jsonl")
 
 
@@ -57,10 +61,15 @@ class Head:
         return json.dumps({**said, "seal": keyed_hash(json.dumps(said, sort_keys=True))})
 
 
+def folder() -> Path:
+    """Return the folder of the send journal, which all machines share."""
+    journal = settings.MAILHUB_SEND_JOURNAL
+    return Path(journal).parent if journal else Path(settings.MAILHUB_HOME)
+
+
 def heads_file() -> Path:
     """Return the newest file of heads, to which new heads are written."""
-    home = Path(settings.MAILHUB_HOME)
-    return max(_files(home), key=_number, default=home / "audit-heads.jsonl")
+    return max(_files(folder()), key=_number, default=folder() / "audit-heads.jsonl")
 
 
 def append_after_commit(link: AuditEvent) -> None:
@@ -112,7 +121,7 @@ def anchor(*, at_most_every: float = 0) -> int:
     With `at_most_every` it does nothing if any process did it less than so many seconds ago, or is
     just doing it. Then it reads only the chains with new events, and all chains once a day.
     """
-    stamp = Path(settings.MAILHUB_HOME) / "audit-heads.stamp"
+    stamp = folder() / "audit-heads.stamp"
     if at_most_every and not _is_due(stamp, at_most_every):
         return 0
     stamp.parent.mkdir(parents=True, exist_ok=True)
@@ -179,7 +188,7 @@ def _read_heads_of_chains(event: int | None) -> Iterator[Head]:
 
 def sync() -> None:
     """Sync the appended lines to disk, and copy them to MAILHUB_AUDIT_ANCHORS_COPY."""
-    files = _files(Path(settings.MAILHUB_HOME))
+    files = _files(folder())
     # Nobody appends to the older files any more, so they are looked at once.
     for path in files[-2:] if _synced.keys() >= set(files[:-2]) else files:
         size = path.stat().st_size
@@ -195,11 +204,12 @@ def sync() -> None:
 def read_heads(only: Collection[UUID] | None = None) -> Iterator[tuple[Head, bool]]:
     """Yield every head in the files and their copies, with True if its signature is ours.
 
-    With `only`, heads of other chains are left out.
+    With `only`, heads of other chains are left out. Earlier versions wrote them into the home.
     """
-    folders = {str(settings.MAILHUB_HOME), settings.MAILHUB_AUDIT_ANCHORS_COPY} - {""}
+    home, copy = str(settings.MAILHUB_HOME), settings.MAILHUB_AUDIT_ANCHORS_COPY
+    folders = {home, str(folder()), copy} - {""}
     seen: set[str] = set()
-    for path in sorted(path for folder in folders for path in _files(Path(folder))):
+    for path in sorted(path for each in folders for path in _files(Path(each))):
         for line in path.read_text(errors="replace").splitlines():
             if line in seen:  # the copy has the same lines
                 continue
@@ -321,9 +331,26 @@ def _write(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
+        if settings.MAILHUB_SEND_JOURNAL:  # other machines may share the file
+            _lock(descriptor)
         os.write(descriptor, text.encode())
     finally:
         os.close(descriptor)
+
+
+def _lock(file: int) -> None:
+    """Wait up to LOCK_SECONDS: a process that hangs holds back no decision.
+
+    NFS appends at the end that the machine knows. With the lock, it asks for the end again.
+    """
+    ends_at = time.monotonic() + LOCK_SECONDS
+    while time.monotonic() < ends_at:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(POLL_SECONDS)
+        else:
+            return
 
 
 def begin_another() -> None:

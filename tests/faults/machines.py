@@ -11,7 +11,7 @@ from tests.support.servers.listening import Listening, pass_on
 
 
 class Home:
-    """The MAILHUB_HOME of one machine."""
+    """The MAILHUB_HOME of one machine, or the folder of the records that all machines share."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -78,6 +78,7 @@ class Plant:
         # The worker machines come first, then the web machines. Their volume is `kept` itself.
         own = [f"machine-{number}" for number in range(setup.workers + setup.webs)]
         self.homes = [Home(self.kept / name) for name in (own if setup.on_machines else [""])]
+        self.records = Home(self.kept)  # beside the journal, for all machines
         self.disk = Disk(self.kept, home) if recorded else None
         self.server = (
             OnSqlite(self.kept, home, self.disk)
@@ -328,8 +329,7 @@ class Plant:
         if new_home:
             self._journaled = self.journaled()
             self.journal.unlink(missing_ok=True)
-            for home in self.homes:
-                home.empty()
+            self.records.empty()
             if self.disk is not None:  # else a power cut would bring the files of the old one back
                 self.disk.begin()
         lost, at = self.tables(), datetime.now(UTC)
@@ -344,6 +344,7 @@ class Plant:
                 seconds=COMMAND_SECONDS,
                 say=lambda: str(self._ready()),
             )
+        before = self.records.identity()
         options = ["--yes"] if noticed else ["--yes", "--force"]
         # Refused while the copy still counts an action as being sent.
         until(
@@ -353,9 +354,8 @@ class Plant:
             ),
             seconds=COMMAND_SECONDS,
         )
-        until(lambda: len({home.identity() for home in self.homes}) == 1, seconds=COMMAND_SECONDS)
-        for home in self.homes:
-            home.begin_after_restore()
+        until(lambda: self.records.identity() != before, seconds=COMMAND_SECONDS)
+        self.records.begin_after_restore()
         return replace(restore, ended=datetime.now(UTC))
 
     def journaled(self) -> Counter[str]:
@@ -371,14 +371,16 @@ class Plant:
         return request(f"{self.url}/statusz").json()
 
     def audit(self) -> list[str]:
-        """Return the findings of the audit chain's verifier on each machine."""
-        found: list[str] = []
-        for number, home in enumerate(self.homes):
-            folder = home.copy_heads(self.home / f"verified-{number}")
-            said = self._run("manage.py", "verify_audit", check=False, MAILHUB_HOME=folder)
-            assert said, "the verifier said nothing"
-            found += [line for line in said.splitlines() if "are what they were" not in line]
-        return found
+        """Return the findings of the audit chain's verifier."""
+        folder = self.records.copy_heads(self.home / "verified")
+        said = self._run(
+            *("manage.py", "verify_audit"),
+            check=False,
+            MAILHUB_HOME=folder,
+            MAILHUB_SEND_JOURNAL=folder / self.journal.name,
+        )
+        assert said, "the verifier said nothing"
+        return [line for line in said.splitlines() if "are what they were" not in line]
 
     def answers(self) -> bool:
         """Return True if each web server answers."""

@@ -24,7 +24,6 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import structlog
-from django.conf import settings
 from django.db import transaction
 from django.db.models import Exists, Q
 from django.db.models.functions import Now
@@ -253,8 +252,8 @@ def _get_or_create_generation() -> UUID:
 
 
 def home_file() -> Path:
-    """Return the file that names the generation of the heads in this home."""
-    return Path(settings.MAILHUB_HOME) / "instance-id"
+    """Return the file that names the generation of the heads beside it."""
+    return anchors.folder() / "instance-id"
 
 
 def _read_home() -> str:
