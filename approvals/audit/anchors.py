@@ -16,6 +16,7 @@ So the newest file is enough to know the required content of each chain, and a r
 position in it.
 """
 
+import errno
 import fcntl
 import json
 import os
@@ -326,16 +327,22 @@ def _number(path: Path) -> int:
 
 
 def _write(path: Path, text: str) -> None:
+    """Append the lines. Raises OSError if a part of them is missing; the next round writes again."""
     if not text:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
     try:
         if settings.MAILHUB_SEND_JOURNAL:  # other machines may share the file
-            _lock(descriptor)
-        os.write(descriptor, text.encode())
+            _lock(file)
+        size = os.fstat(file).st_size
+        # A full disk may have left half a line, so the next line starts with a line break.
+        torn = size > 0 and os.pread(file, 1, size - 1) != b"\n"
+        lines = (b"\n" if torn else b"") + text.encode()
+        if os.write(file, lines) != len(lines):
+            raise OSError(errno.ENOSPC, "The file of heads took only a part of a line.")
     finally:
-        os.close(descriptor)
+        os.close(file)
 
 
 def _lock(file: int) -> None:

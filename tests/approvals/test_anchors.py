@@ -5,6 +5,7 @@ forged orders.
 import fcntl
 import json
 import os
+import resource
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +20,7 @@ from accounts.models import Mailbox, User
 from approvals import guards
 from approvals.audit import anchors, proof
 from approvals.audit import chain as audit
+from approvals.gate import decide
 from approvals.models import Attempt, AuditChain, AuditEvent, Decision, PendingAction
 from approvals.worker import maintenance
 from tests.conftest import Api, Reviewer
@@ -328,3 +330,24 @@ def test_forged_decision_is_reported_and_an_old_one_is_not(
     with guards.lift_guards(connection):
         Decision.objects.update(seal="0" * 64)
     assert wrong() == ["unsealed"] * 3
+
+
+def test_head_after_half_a_line_counts(
+    approved: Callable[..., PendingAction], mailbox: Mailbox, alice: User, settings: Any
+) -> None:
+    """Let a full disk cut a head, and take an approval back when there is room again."""
+    settings.MAILHUB_UNDO_SECONDS = 3600
+    action = approved()
+    chain = head_of(mailbox)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    room = anchors.heads_file().stat().st_size + 40
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, limits[1]))
+    try:
+        with pytest.raises(OSError):
+            anchors.append(anchors.Head(chain=mailbox.pk, length=chain.length, hash=chain.hash))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+    decide.undo(action_id=action.pk, person=alice)
+
+    assert anchors.READER.newest()[mailbox.pk].length == head_of(mailbox).length
