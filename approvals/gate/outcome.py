@@ -199,12 +199,15 @@ def _start_cool_down(action: PendingAction, following: backoff.Next) -> None:
 def _record_late(action: PendingAction, attempt: Attempt, outcome: Outcome, evidence: str) -> bool:
     """Record an answer that came after a later claim or a ruling; return True if the action moved.
 
-    The provider's word replaces a person's. "Accepted" closes an action that is still open.
+    The provider's word replaces a person's. "Accepted" closes an action that is still open, and is
+    final: after a ruling "it was sent", a proof that nothing was sent is only recorded.
     """
-    if attempt.verdict == outcome.verdict and attempt.evidence != "person":
+    by_person = attempt.evidence == "person"
+    if attempt.verdict == outcome.verdict and not by_person:
         return False
-    if attempt.verdict == Attempt.Verdict.ACCEPTED:
-        return False  # a person ruled so, or the provider said so: it is final
+    is_final = attempt.verdict == Attempt.Verdict.ACCEPTED
+    if is_final and not (by_person and outcome.proof):
+        return False
     accepted = outcome.verdict == "accepted"
     # An acceptance that moves no action is a copy that nobody expects any more.
     say = log.error if accepted and action.status not in OPEN else log.warning
@@ -219,10 +222,10 @@ def _record_late(action: PendingAction, attempt: Attempt, outcome: Outcome, evid
         code=outcome.code,
     )
     on_wire = attempt.phase == Attempt.Phase.WIRE_STARTED
-    doubted = attempt.verdict == Attempt.Verdict.UNKNOWN or attempt.evidence == "person"
+    doubted = attempt.verdict == Attempt.Verdict.UNKNOWN or by_person
     # A refusal changes the verdict only if it was unknown or a person's ruling. An acceptance is
     # always written, whatever seemed to be proven.
-    if not accepted and (not on_wire or not doubted or outcome.verdict == "unknown"):
+    if is_final or (not accepted and (not on_wire or not doubted or outcome.verdict == "unknown")):
         return False
     _write(attempt, outcome, evidence)
     return accepted and action.status in OPEN and _close(action, attempt, outcome, evidence)

@@ -91,6 +91,8 @@ def _people_of(event: AuditEvent) -> list[int]:
 
 
 def _title_of(event: AuditEvent, people: Mapping[int, User]) -> str:
+    if event.event == "late_outcome" and event.data.get("verdict") in ("refused", "not_sent"):
+        return gettext("A late answer proves that this attempt did nothing")
     names = [str(people[key]) for key in _people_of(event) if key in people]
     minutes = event.data.get("minutes") if names else None
     if event.event != "escalated" or not isinstance(minutes, int):

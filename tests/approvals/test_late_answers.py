@@ -78,7 +78,9 @@ def test_no_second_copy_after_an_accepted_attempt(
     assert Attempt.objects.get(fence=2).phase == "prepared"
 
 
-def test_ruling_of_sent_is_final(lost: PendingAction, bob: User) -> None:
+def test_proof_against_a_ruling_of_sent_is_recorded(
+    lost: PendingAction, bob: User, reviewer: Reviewer
+) -> None:
     rulings.resolve(action_id=lost.pk, person=bob, ruling="sent", fence=1)
 
     assert not record_outcome(
@@ -87,7 +89,9 @@ def test_ruling_of_sent_is_final(lost: PendingAction, bob: User) -> None:
 
     lost.refresh_from_db()
     assert (lost.status, Attempt.objects.get().verdict) == ("succeeded", "accepted")
-    assert not AuditEvent.objects.filter(event="late_outcome").exists()
+    assert AuditEvent.objects.get(event="late_outcome").data["verdict"] == "refused"
+    page = reviewer.client.get(f"/actions/{lost.pk}/?view=history")
+    assert "A late answer proves that this attempt did nothing" in text_of(page)
 
 
 def test_two_accepted_copies_are_both_reported(
