@@ -43,9 +43,13 @@ class Rest(models.Model):
 
 
 class Instance(models.Model):
-    """The one row that names the generation of this database; each restore begins another one."""
+    """The one row that names the generation of this database; each restore begins another one.
+
+    `journal` is the identity of its send journal; it is empty before the first comparison.
+    """
 
     identity = models.UUIDField()
+    journal = models.CharField(max_length=64, blank=True, default="", db_default="")
 
     def __str__(self) -> str:
         return str(self.identity)

@@ -16,7 +16,9 @@ from approvals.gate.pauses import restored, switch
 from approvals.models import AuditChain, Pause, PendingAction, Revision
 from tests.approvals.test_anchors import cut, cut_chain, head_of
 from tests.approvals.test_older_chains import columns_of, nothing_leaves
+from tests.conftest import Api, Reviewer
 from tests.support.servers.memory import MemoryServer
+from tests.support.work import work
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
@@ -96,3 +98,32 @@ def test_worker_learns_of_a_pause_on_another_machine(
 
     shared("worker")
     nothing_leaves(server)
+
+
+@pytest.mark.parametrize("has_begun", [True, False])
+def test_second_journal_pauses_everything(
+    api: Api,
+    reviewer: Reviewer,
+    server: MemoryServer,
+    settings: Any,
+    start: Machines,
+    tmp_path: Path,
+    has_begun: bool,
+) -> None:
+    """Two new machines, each with a journal of its own; the second one may even begin it in the same
+    moment as the first one.
+    """
+    settings.MAILHUB_SEND_JOURNAL = ""
+    start("first")
+    if has_begun:
+        copied = (tmp_path / "first" / "instance-id").read_text()
+        (tmp_path / "second").mkdir()
+        (tmp_path / "second" / "instance-id").write_text(copied)
+    start("second")
+    assert Pause.objects.exists() is not has_begun
+    start("first")
+    assert restored.reason() == restored.REASONS["instance"]
+
+    assert reviewer.decide(api.propose(), "approve").status_code == 302
+    work()
+    assert server.ledger == []

@@ -1,6 +1,7 @@
 """The send journal: one file outside the database, which grants each handover once.
 
-Each line names the generation of the database, the action and the fence of an attempt. A worker
+Its first line is the file's identity: it holds the microsecond at which it was written, and a random
+number. Each line names the generation of the database, the action and the fence of an attempt. A worker
 locks the file, reads the newest line, commits "handed over from here on" only if the database knows
 that line, and appends its own. So the lines have the order of the commits: a database that knows
 the newest line knows all of them, and an older copy does not know the newest.
@@ -8,16 +9,17 @@ the newest line knows all of them, and an older copy does not know the newest.
 """
 
 import fcntl
+import hashlib
 import json
 import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from django.conf import settings
 from django.utils import timezone
@@ -39,13 +41,14 @@ class Entry:
     """A line: an attempt that was handed over, or the begin of a generation.
 
     `subject` is the action, or the generation itself, with the fence 0. Lines of earlier versions
-    name no generation.
+    name no generation. `journal` is the identity of the file that has the line.
     """
 
     generation: UUID | None
     subject: UUID
     fence: int
     at: datetime
+    journal: str = ""
 
 
 class Journal:
@@ -53,17 +56,19 @@ class Journal:
 
     def __init__(self, file: int) -> None:
         self._file = file
-        self.newest = _newest(_tail(file))
+        self.newest = _newest(file)
 
     def append(self, *, generation: UUID, subject: UUID, fence: int) -> None:
         """Return when the line is on the disk; raises OSError, and then no part of it is."""
-        said = {
+        said: dict[str, Any] = {
             "at": timezone.now().isoformat(),
             "generation": str(generation),
             "action": str(subject),
             "fence": fence,
         }
         size = os.fstat(self._file).st_size
+        if size == 0:  # two files that begin in the same moment differ
+            said["journal"] = str(uuid4())
         # A power cut may have left half a line, so the next line starts with a line break.
         torn = size > 0 and os.pread(self._file, 1, size - 1) != b"\n"
         line = (b"\n" if torn else b"") + json.dumps(said).encode() + b"\n"
@@ -111,7 +116,7 @@ def read_newest() -> Entry | None:
     except FileNotFoundError:
         return None
     try:
-        return _newest(_tail(file))
+        return _newest(file)
     finally:
         os.close(file)
 
@@ -137,8 +142,14 @@ def _tail(file: int) -> list[bytes]:
     return os.pread(file, TAIL_BYTES, max(size - TAIL_BYTES, 0)).splitlines()
 
 
-def _newest(lines: list[bytes]) -> Entry | None:
-    return next((entry for line in reversed(lines) if (entry := _parse(line)) is not None), None)
+def _newest(file: int) -> Entry | None:
+    """Return the newest line with the identity of the file: the hash of its first line."""
+    for line in reversed(_tail(file)):
+        entry = _parse(line)
+        if entry is not None:
+            first, _, _ = os.pread(file, TAIL_BYTES, 0).partition(b"\n")
+            return replace(entry, journal=hashlib.sha256(first).hexdigest())
+    return None
 
 
 def _parse(line: bytes) -> Entry | None:

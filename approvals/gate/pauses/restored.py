@@ -65,12 +65,15 @@ class Leaving(Exception):
 
 
 def knows(newest: journal.Entry) -> Q:
-    """Return the condition that the database is of the generation of the newest line and knows it."""
+    """Return the condition that the database is of this journal and of the generation of its newest
+    line, and knows it.
+    """
     handed_over = Attempt.objects.filter(
         action=newest.subject, fence=newest.fence, phase=Attempt.Phase.WIRE_STARTED
     )
     assert newest.generation is not None, "a line of an earlier version was given one"
-    return Q(Exists(Instance.objects.filter(identity=newest.generation))) & (
+    instance = Instance.objects.filter(identity=newest.generation, journal=newest.journal)
+    return Q(Exists(instance)) & (
         Q(Exists(handed_over)) | Q(Exists(Instance.objects.filter(identity=newest.subject)))
     )
 
@@ -103,6 +106,8 @@ def find_difference() -> str | None:
     if not _began:
         _began.append(database_now())
     newest = journal.read_newest()
+    if newest is not None and _is_of_another_journal(newest):
+        return "instance"
     if newest is not None and newest.generation and _is_known(newest):
         return _find_difference_to_home(newest.generation)
     generation = _read_generation()
@@ -118,6 +123,21 @@ def find_difference() -> str | None:
     else:  # a line of an earlier version
         _write_line(generation)
     return _find_difference_to_home(generation)
+
+
+def _is_of_another_journal(newest: journal.Entry) -> bool:
+    """Return True if the database belongs to another journal.
+
+    Two machines that began before the first proposal have the same generation in two journals. A
+    database of an earlier version takes the journal of its generation.
+    """
+    known = Instance.objects.first()
+    if known is None or known.journal == newest.journal:
+        return False
+    if known.journal == "" and newest.generation in (None, known.identity):
+        Instance.objects.filter(journal="").update(journal=newest.journal)
+        return Instance.objects.exclude(journal=newest.journal).exists()
+    return known.journal != ""
 
 
 def _is_known(newest: journal.Entry) -> bool:
@@ -224,8 +244,9 @@ def _may_have_sent_elsewhere(generation: UUID | None) -> bool:
     """Return True for a database without its journal, unless it is new or has sent nothing here."""
     if Attempt.objects.filter(phase=Attempt.Phase.WIRE_STARTED).exists():
         return True
-    is_of_this_home = generation is None or _read_home() == str(generation)
-    return not is_of_this_home and PendingAction.objects.exists()
+    if generation is None or _read_home() == str(generation):
+        return False
+    return PendingAction.objects.exists() or Instance.objects.exclude(journal="").exists()
 
 
 def _begin_first() -> UUID:
@@ -234,12 +255,20 @@ def _begin_first() -> UUID:
     with journal.hold() as held:
         if held.newest is None or held.newest.generation != generation:
             held.append(generation=generation, subject=generation, fence=0)
+    _take_journal(generation)
     return generation
 
 
 def _write_line(generation: UUID) -> None:
     with journal.hold() as held:
         held.append(generation=generation, subject=generation, fence=0)
+    _take_journal(generation)
+
+
+def _take_journal(generation: UUID) -> None:
+    newest = journal.read_newest()
+    assert newest is not None, "a line was just written"
+    Instance.objects.filter(identity=generation).update(journal=newest.journal)
 
 
 def _read_generation() -> UUID | None:
