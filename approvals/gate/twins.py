@@ -1,7 +1,7 @@
 """Other actions of a mailbox with the fingerprint of a new one: the same mail, proposed before.
 
-An edited action has two: the one of its proposal, and the one of its newest edit. What an earlier
-revision said cannot leave any more.
+An edited action has two: the one of its proposal, and the one of its newest edit. Earlier edits
+cannot leave any more.
 """
 
 from dataclasses import replace

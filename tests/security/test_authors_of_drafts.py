@@ -1,5 +1,5 @@
-"""Whoever wrote words of a draft does not approve the mail that is made of it, however the draft
-came to its present id.
+"""The author of a draft does not approve the mail that is made of it, however the draft came to its
+present id.
 """
 
 from typing import Any
