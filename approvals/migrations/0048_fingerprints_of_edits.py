@@ -20,7 +20,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('accounts', '0020_name_of_the_chat'),
-        ('approvals', '0044_bytes_in_the_database'),
+        ('approvals', '0047_key_check'),
     ]
 
     operations = [
