@@ -21,7 +21,7 @@ from accounts.access.roles import held_mailboxes
 from accounts.infra.first_rows import first_rows
 from accounts.models import ApiToken, Mailbox, Role, User
 from approvals.core.cursors import foreign_cursor, read_cursor, write_cursor
-from approvals.models import AuditEvent
+from approvals.models import AuditChain, AuditEvent
 from approvals.models.audit import NO_MAILBOX
 
 WINDOW = 2000

@@ -4,11 +4,11 @@ import json
 from io import StringIO
 
 import pytest
+from approvals.discussion.comments import add_comment
 from django.core.management import CommandError, call_command
 
 from accounts.models import ApiToken, Mailbox, Membership, Role, User
 from approvals.audit import proof
-from approvals.discussion.comments import add_comment
 from approvals.models import AuditEvent, Blob, Comment, Decision, PendingAction
 from approvals.worker import maintenance
 from tests.approvals.conftest import approve
