@@ -1,4 +1,4 @@
-"""What the passing of time does to an action: it expires, its lease ends, its content is deleted.
+"""The passing of time: an action expires, its lease ends, and its content is deleted.
 
 Each task lists its possible work without a lock, and takes one row at a time: with a lock if nobody
 else has it, and only while the reason still holds.
