@@ -310,7 +310,9 @@ class DeleteDraft(_DraftNamed, RemarkParameters):
 class SendingParameters(RemarkParameters):
     replaces: str | None = Field(None, min_length=1, max_length=64)
     idempotency_key: str | None = Field(None, min_length=1, max_length=255)
-    confirm: bool = Field(False, description="false: preview only; true: propose to a person")
+    confirm: bool = Field(
+        False, description="false: preview, nothing stored; true: propose it to a person"
+    )
 
 
 class FollowUp(Parameters):
@@ -323,7 +325,7 @@ class FollowUp(Parameters):
 class MailParameters(SendingParameters):
     """Parameters of the tools that send a mail."""
 
-    send_at: Moment | None = Field(None, description="RFC 3339; not before, once approved")
+    send_at: Moment | None = Field(None, description="RFC 3339; not before this, once approved")
     follow_up: FollowUp | None = Field(
         None, description="after_days without an answer, action.unanswered says so; sends nothing"
     )

@@ -89,8 +89,8 @@ def test_reply_draft_to_all_leaves_out_the_sender(office: Office) -> None:
     office.tool("draft_reply", message_id=message_id, body="To all.", reply_all=True)
 
     (stored,) = office.folder("Drafts")
-    assert stored["To"] == "mira@northwind.example"
-    assert stored["Cc"] == "jo@northwind.example, sam@northwind.example"
+    assert stored["To"] == "Mira Holm <mira@northwind.example>"
+    assert stored["Cc"] == "Jo <jo@northwind.example>, sam@northwind.example"
 
 
 @pytest.mark.parametrize(("tool", "text"), [("draft_reply", "body"), ("reply_email", "comment")])

@@ -179,6 +179,7 @@ def test_same_calls_on_the_same_mailbox(office: Office, tmp_path: Path) -> None:
         program, version = installed()
     except (OSError, subprocess.SubprocessError) as error:
         pytest.skip(f"not measured, because {PEER} cannot be installed: {type(error).__name__}")
+    assert isinstance(office.imap, Dovecot)
     filled(office, MAILS)
     token = ApiToken.issue(
         user=office.reviewer.user, name="desk", scopes=["mail:read"], mailboxes=[office.mailbox]
