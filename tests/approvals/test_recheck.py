@@ -15,15 +15,15 @@ from django.utils import timezone
 from accounts.infra.problems import Problem
 from accounts.models import ApiToken, Mailbox, Membership, Role, User
 from approvals import guards
-from approvals.core.types import ApprovedAction, PreviewWarning
-from approvals.gate import decide
+from approvals.core.types import AnsweredFirst, ApprovedAction, PreviewWarning
+from approvals.gate import decide, rulings
 from approvals.gate import execute as execution
 from approvals.gate.claim import take_claim
 from approvals.gate.execute import execute
 from approvals.models import ApprovalPolicy, Attempt, AuditEvent, Decision, PendingAction
 from approvals.worker import maintenance
 from tests.approvals.conftest import approve
-from tests.approvals.kinds import NOT_NOW, Script
+from tests.approvals.kinds import NOT_NOW, Script, handed_over
 from tests.conftest import Api, Reviewer
 from tests.support.servers.memory import MemoryServer
 from tests.support.work import work
@@ -399,3 +399,22 @@ def test_mail_that_may_not_leave_now_is_not_claimed_unchecked(
     assert not execute(second.pk, worker="test")
 
     assert asked == []
+
+
+def test_answer_withdraws_nothing_that_may_have_left(api: Api, alice: User, script: Script) -> None:
+    action = approve(api.propose(), alice)
+    script.instead = handed_over
+    assert execute(action.pk, worker="test")
+    rulings.resolve(action_id=action.pk, person=alice, ruling="not_sent", fence=1)
+    script.seen = lambda approved: (
+        AnsweredFirst(code="thread_moved", text="Mira has written since.", by="mira@b.example"),
+    )
+
+    PendingAction.objects.update(not_before=timezone.now() - timedelta(seconds=1))
+    execute(action.pk, worker="test")
+
+    action.refresh_from_db()
+    assert (action.status, action.returned and action.returned["code"]) == (
+        "pending",
+        "thread_moved",
+    )
