@@ -30,6 +30,7 @@ from tests.bench.page import QUICK, write_section
 from tests.bench.served import cpu_of, pss_of
 from tests.support.people.office import Office, office
 from tests.support.processes.programs import MANAGE, environment, this_test
+from tests.support.servers.dovecot import Dovecot
 from tests.support.servers.imap_service import PASSWORD, ImapService
 
 __all__ = ["office"]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mailhub.environment import Environment, load, prepare_home
-from mailhub.home import env_file
+from mailhub.home import env_file, process_name
 from tests.support.processes.programs import PROJECT, manage
 
 KEYS = {"SECRET_KEY": "s" * 40, "MAILHUB_ENCRYPTION_KEYS": b64encode(b"k" * 32).decode()}
@@ -193,3 +193,15 @@ def shown(default: object) -> str:
     if isinstance(default, bool):
         return str(int(default))
     return str(default) if isinstance(default, int | str | Path) else ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        (["/opt/mailhub/manage.py", "worker", "--threads=4"], "mailhub worker"),
+        (["manage.py"], "mailhub"),
+        (["/venv/bin/gunicorn", "--bind=127.0.0.1:8000"], "mailhub gunicorn"),
+    ],
+)
+def test_connection_is_named_by_its_process(arguments: list[str], name: str) -> None:
+    assert process_name(arguments) == name

@@ -2,6 +2,7 @@
 
 import json
 from io import StringIO
+from uuid import UUID
 
 import pytest
 from approvals.discussion.comments import add_comment
@@ -41,9 +42,9 @@ def test_correspondent_is_exported_and_erased(api: Api, reviewer: Reviewer, alic
     said = person("erase", MIRA)
     assert "content of 1 mails" in said
     assert "1 mails to it have not ended" in said
-    assert not Blob.objects.filter(action_id=sent).exists()
+    assert not Blob.objects.filter(action=UUID(sent)).exists()
     assert PendingAction.objects.get(pk=sent).current.payload == {}
-    assert Decision.objects.filter(action_id=sent).exists()
+    assert Decision.objects.filter(action=UUID(sent)).exists()
     assert AuditEvent.objects.filter(action_id=sent, event="content_erased").exists()
     assert "The content was removed" in browser(alice).get(f"/actions/{sent}/").content.decode()
     for kept in (waiting, other):
