@@ -76,4 +76,5 @@ def has_open(mailbox: Mailbox, fingerprint: str) -> bool:
 
 def _twins(mailbox: Mailbox, fingerprint: str, besides: UUID | None) -> QuerySet[PendingAction]:
     same = Q(fingerprint=fingerprint) | Q(edited_fingerprint=fingerprint)
-    return PendingAction.objects.filter(same, mailbox=mailbox).exclude(pk=besides).order_by()
+    found = PendingAction.objects.filter(same, mailbox=mailbox).order_by()
+    return found.exclude(pk=besides) if besides else found

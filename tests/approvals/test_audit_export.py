@@ -5,7 +5,7 @@ import gc
 import json
 import re
 from io import StringIO
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from asgiref.sync import async_to_sync
@@ -80,7 +80,7 @@ def test_export_ends_with_the_right_and_has_no_later_event(
     monkeypatch.setattr(log, "BATCH", 2)
     Membership.objects.filter(user=bob, mailbox=mailbox).update(role=Role.MANAGER)
     allowed, refused = [
-        iter(browser(person).get("/audit/export/?format=jsonl").streaming_content)
+        iter(cast(Any, browser(person).get("/audit/export/?format=jsonl")).streaming_content)
         for person in (alice, bob)
     ]
     before = [next(allowed), next(refused)]

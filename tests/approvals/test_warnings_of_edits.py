@@ -1,6 +1,7 @@
 """An edit takes a warning off only if it takes its cause away."""
 
 from email.message import EmailMessage
+from typing import Any
 
 import pytest
 
@@ -28,7 +29,7 @@ def receive(api: Api, server: MemoryServer, mailbox: Mailbox, **headers: str) ->
     return str(card["id"])
 
 
-def propose(api: Api, tool: str, **parameters: object) -> str:
+def propose(api: Api, tool: str, **parameters: Any) -> str:
     answer = api.tool(tool, confirm=True, **parameters)
     assert answer.status_code == 202, answer.content
     return str(answer.json()["action"]["id"])
@@ -62,7 +63,8 @@ def test_edit_of_the_subject_keeps_the_warnings_of_the_body(
     api: Api, reviewer: Reviewer, server: MemoryServer, mailbox: Mailbox, tool: str
 ) -> None:
     original = receive(api, server, mailbox, From="mira@northwind.example", To=mailbox.address)
-    html, mail = LINK + HIDDEN, {"to": ["mira@northwind.example"], "subject": "Re: Bank details"}
+    html = LINK + HIDDEN
+    mail: Any = {"to": ["mira@northwind.example"], "subject": "Re: Bank details"}
     if tool == "send_draft":
         draft = api.tool("create_draft", **mail, body=html, body_type="html", in_reply_to=original)
         action_id = propose(api, tool, draft_id=draft.json()["id"])

@@ -14,7 +14,7 @@ from tests.support.people.browser import browser
 from tests.support.processes.programs import until
 from tests.support.servers.hostile import HostileImap
 from tests.support.servers.memory import MemoryServer
-from tools.providers.imap.mailbox import POOL
+from tools.providers.imap.sessions import POOL
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
@@ -39,7 +39,7 @@ def count_borrowed() -> int:
     """Return how many database connections the threads of this process hold, this one included."""
     if connection.vendor != "postgresql":
         return 1
-    found = connection.pool.get_stats()
+    found = connection.pool.get_stats()  # type: ignore[attr-defined]
     return int(found["pool_size"] - found["pool_available"])
 
 

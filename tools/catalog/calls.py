@@ -150,7 +150,8 @@ def _run(tool: AnyTool, caller: Caller, parameters: Any, key: str | None) -> tup
     A read needs no key, and a tool that sends keeps its key with the action.
     """
     if not isinstance(tool, MailboxTool):
-        place, run = "", partial(tool.run, caller, parameters)
+        place = ""
+        run: Callable[[], Result] = partial(tool.run, caller, parameters)
     else:
         is_proposal = isinstance(parameters, SendingParameters) and parameters.confirm
         if tool.effect == "send" and is_proposal:
