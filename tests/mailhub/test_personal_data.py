@@ -5,12 +5,12 @@ from io import StringIO
 from uuid import UUID
 
 import pytest
-from approvals.discussion.comments import add_comment
 from django.core.management import CommandError, call_command
 
 from accounts.models import ApiToken, Mailbox, Membership, Role, User
 from approvals.audit import proof
 from approvals.models import AuditEvent, Blob, Comment, Decision, PendingAction
+from approvals.pages.discussion.comments import add_comment
 from approvals.worker import maintenance
 from tests.approvals.conftest import approve
 from tests.conftest import Api, Reviewer, make_api
