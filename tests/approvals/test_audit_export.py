@@ -5,7 +5,7 @@ import gc
 import json
 import re
 from io import StringIO
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from asgiref.sync import async_to_sync
@@ -79,10 +79,10 @@ def test_export_ends_with_the_right_and_has_no_later_event(
     """The reader takes one piece, and the next ones later."""
     monkeypatch.setattr(log, "BATCH", 2)
     Membership.objects.filter(user=bob, mailbox=mailbox).update(role=Role.MANAGER)
-    allowed, refused = [
-        iter(cast(Any, browser(person).get("/audit/export/?format=jsonl")).streaming_content)
-        for person in (alice, bob)
+    answers: list[Any] = [
+        browser(person).get("/audit/export/?format=jsonl") for person in (alice, bob)
     ]
+    allowed, refused = [iter(answer.streaming_content) for answer in answers]
     before = [next(allowed), next(refused)]
     if end == "removed":
         members.remove_member(mailbox=mailbox, person=alice, user_id=bob.pk)

@@ -110,7 +110,7 @@ def test_unused_session_ends_after_the_idle_limit(window: Client) -> None:
     ],
 )
 def test_open_page_alone_keeps_no_session_alive(
-    window: Client, alice: User, asked: dict[str, str]
+    window: Client, alice: User, asked: dict[str, Any]
 ) -> None:
     Thread.objects.create(user=alice, name="talk")
     start = timezone.now()

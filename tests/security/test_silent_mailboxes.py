@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from typing import Any, cast
 
 import pytest
 from django.db import connection
@@ -39,7 +40,7 @@ def count_borrowed() -> int:
     """Return how many database connections the threads of this process hold, this one included."""
     if connection.vendor != "postgresql":
         return 1
-    found = connection.pool.get_stats()  # type: ignore[attr-defined]
+    found = cast(Any, connection).pool.get_stats()
     return int(found["pool_size"] - found["pool_available"])
 
 

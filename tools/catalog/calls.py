@@ -158,21 +158,19 @@ def _run(tool: AnyTool, caller: Caller, parameters: Any, key: str | None) -> tup
             rate_limits.count_proposal(caller)
         mailbox = roles.get_mailbox(caller, parameters.mailbox, need=tool.need)
         place = str(mailbox.pk)
-        run = _limit(caller, mailbox, partial(tool.run, caller, mailbox, parameters))
+        run = partial(_run_at_mailbox, tool, caller, mailbox, parameters)
     if key is None or tool.read_only or isinstance(parameters, SendingParameters):
         return run(), False
     asked = parameters.model_dump(mode="json", exclude={"mailbox"})
     return _run_once(tool, caller, place, key, asked, run)
 
 
-def _limit(caller: Caller, mailbox: Mailbox, run: Callable[[], Result]) -> Callable[[], Result]:
-    """Return the same call, which counts while it runs, because it may wait for the mail server."""
-
-    def counted() -> Result:
-        with limit_waiting(caller.user.pk, mailbox.pk):
-            return run()
-
-    return counted
+def _run_at_mailbox(
+    tool: MailboxTool[Any], caller: Caller, mailbox: Mailbox, parameters: Any
+) -> Result:
+    """Run a tool, counted meanwhile, because it may wait for the mail server."""
+    with limit_waiting(caller.user.pk, mailbox.pk):
+        return tool.run(caller, mailbox, parameters)
 
 
 def _run_once(
