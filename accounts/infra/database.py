@@ -31,5 +31,5 @@ def give_back_connection() -> None:
     The pool has ten for a process, so ten silent servers would stop every page. The next statement
     takes another one. SQLite has no pool. Within a transaction nothing happens.
     """
-    if connection.vendor == "postgresql":
+    if connection.vendor == "postgresql" and not connection.in_atomic_block:
         close_old_connections()
