@@ -14,20 +14,30 @@ from pydantic import (
     model_validator,
 )
 
-from accounts.infra.idn import BadValue
 from approvals.core.states import Status
-from tools.mail.text.addresses import bare_address, body_text, file_name, header_text
+from tools.mail.text.addresses import (
+    bare_address,
+    body_text,
+    file_name,
+    header_text,
+    named_address,
+)
 
-Address = Annotated[str, Field(max_length=254), AfterValidator(bare_address)]
+Address = Annotated[str, Field(max_length=400), AfterValidator(named_address)]
+BareAddress = Annotated[str, Field(max_length=254), AfterValidator(bare_address)]
 MessageId = Annotated[str, Field(min_length=1, max_length=1000)]
 _ONE = ["mira@northwind.example"]
 _Recipients = Annotated[list[Address], Field(min_length=1, max_length=500, examples=[_ONE])]
 _CopyRecipients = Annotated[list[Address], Field(max_length=500, examples=[_ONE])]
+# In the form of a reviewer, which has no names.
+EditedRecipients = Annotated[list[BareAddress], Field(min_length=1, max_length=500)]
+EditedCopies = Annotated[list[BareAddress], Field(max_length=500)]
 Subject = Annotated[str, Field(min_length=1, max_length=255), AfterValidator(header_text)]
 Body = Annotated[str, Field(min_length=1, max_length=100_000), AfterValidator(body_text)]
 # The body that a reviewer edits includes the quoted original.
 RevisedBody = Annotated[str, Field(min_length=1, max_length=3_000_000), AfterValidator(body_text)]
-BodyType = Literal["text", "html"]
+BodyType = Literal["text", "html", "markdown"]
+Importance = Literal["low", "normal", "high"]
 FileName = Annotated[str, Field(min_length=1, max_length=255), AfterValidator(file_name)]
 # Strict mode would require date objects, which JSON does not have.
 Day = Annotated[date, Field(strict=False)]
@@ -47,6 +57,14 @@ Recipients = Annotated[
 CopyRecipients = Annotated[
     _CopyRecipients, BeforeValidator(_as_list, json_schema_input_type=_CopyRecipients | Address)
 ]
+
+
+def _is_default(value: object) -> bool:
+    """Return True for what a member that was added later has if it is not given.
+
+    It is then left out of the request's digest, so the digests of earlier keys stay valid.
+    """
+    return value in (None, [], "text", "normal")
 
 
 class Parameters(BaseModel):
@@ -176,17 +194,22 @@ class DownloadAttachment(MailboxParameters):
 
 _HOW_TO_ATTACH = (
     'must be {"handle": "…"} from POST /api/v1/attachments, '
+    '{"message_id": "…", "attachment_id": "…"} of a mail in this mailbox, '
+    '{"name": "plan.txt", "text": "The plan"}, '
     'or {"name": "plan.txt", "content_base64": "VGhlIHBsYW4="}'
 )
 
 
 class AttachmentGiven(Parameters):
-    """Either a handle from POST /attachments, or the file itself."""
+    """A handle from POST /attachments, a file of a mail in the mailbox, or the file itself."""
 
     handle: str | None = Field(None, max_length=64)
     name: FileName | None = None
     type: str = Field("application/octet-stream", max_length=160)
     content_base64: str | None = Field(None, max_length=MAX_BASE64)
+    text: str | None = Field(None, max_length=1_000_000, exclude_if=_is_default)
+    message_id: MessageId | None = Field(None, exclude_if=_is_default)
+    attachment_id: str | None = Field(None, min_length=1, max_length=500, exclude_if=_is_default)
 
     @model_validator(mode="before")
     @classmethod
@@ -197,8 +220,13 @@ class AttachmentGiven(Parameters):
 
     @model_validator(mode="after")
     def _require_one(self) -> Self:
-        of_file = self.content_base64 is not None
-        if (self.handle is None) != of_file or (of_file and self.name is None):
+        ways = (self.handle, self.content_base64, self.text, self.attachment_id)
+        of_file = self.content_base64 is not None or self.text is not None
+        if (
+            sum(way is not None for way in ways) != 1
+            or (self.message_id is None) != (self.attachment_id is None)
+            or (of_file and self.name is None)
+        ):
             raise ValueError(_HOW_TO_ATTACH)
         return self
 
@@ -209,21 +237,18 @@ Attachments = Annotated[
 ]
 
 
-class DraftFields(MailboxParameters):
-    to: Recipients
+class CreateDraft(MailboxParameters):
+    to: CopyRecipients = []
     cc: CopyRecipients = []
     bcc: CopyRecipients = []
     subject: Subject
     body: Body
     body_type: BodyType = "text"
+    importance: Importance = Field("normal", exclude_if=_is_default)
     attachments: Attachments = []
     in_reply_to: str | int | None = Field(
         None, description="message_id, or UID in the inbox, that this answers"
     )
-
-
-class CreateDraft(DraftFields):
-    pass
 
 
 def _plain_reason(value: str) -> str:
@@ -256,6 +281,9 @@ class RemarkParameters(MailboxParameters):
     )
 
 
+REMARKS = frozenset({"reason", "metadata", "callback_url"})
+
+
 class _DraftNamed(MailboxParameters):
     draft_id: MessageId | None = None
     uid: int | None = Field(None, ge=1, description="UID in the drafts folder")
@@ -268,20 +296,28 @@ class _DraftNamed(MailboxParameters):
 
 
 class UpdateDraft(_DraftNamed, RemarkParameters):
-    """Copies and attachments that are left out stay as they are; `[]` or null removes them."""
+    """What is left out stays as it is; `[]` or null removes copies and attachments."""
 
-    to: Recipients
+    to: Recipients | None = None
     cc: CopyRecipients | None = None
     bcc: CopyRecipients | None = None
-    subject: Subject
-    body: Body
-    body_type: BodyType = "text"
+    subject: Subject | None = None
+    body: Body | None = None
+    body_type: BodyType | None = None
     attachments: Attachments | None = Field(
         None, description="left out: those of the draft stay, as cc and bcc do; []: none"
     )
     in_reply_to: str | int | None = Field(
         None, description="message_id, or UID in the inbox, that this answers"
     )
+
+    @model_validator(mode="after")
+    def _require_change(self) -> Self:
+        if not self.model_fields_set - {"mailbox", *_DraftNamed.model_fields, *REMARKS}:
+            raise ValueError("name what changes: to, cc, bcc, subject, body, attachments")
+        if self.body is None and self.body_type is not None:
+            raise ValueError("body_type is about a new body: give body too")
+        return self
 
 
 class DraftReply(MailboxParameters):
@@ -290,6 +326,9 @@ class DraftReply(MailboxParameters):
     body: Body
     body_type: BodyType = "text"
     reply_all: bool = False
+    cc: CopyRecipients = Field([], exclude_if=_is_default)
+    bcc: CopyRecipients = Field([], exclude_if=_is_default)
+    attachments: Attachments = Field([], exclude_if=_is_default)
 
     @model_validator(mode="after")
     def _require_one(self) -> Self:
@@ -338,16 +377,9 @@ class SendEmail(MailParameters):
     subject: Subject
     body: Body
     body_type: BodyType = "text"
-    importance: Literal["low", "normal", "high"] = "normal"
+    importance: Importance = "normal"
     save_to_sent_items: bool = True
     attachments: Attachments = []
-
-    @model_validator(mode="after")
-    def _refuse_duplicates(self) -> Self:
-        everybody = [address.lower() for address in (*self.to, *self.cc, *self.bcc)]
-        if len(set(everybody)) != len(everybody):
-            raise BadValue("an address appears more than once in To, Cc and Bcc")
-        return self
 
 
 class AnswerParameters(MailParameters):
@@ -368,7 +400,10 @@ class AnswerParameters(MailParameters):
 class ReplyEmail(AnswerParameters):
     message_id: MessageId
     comment: Body
+    body_type: BodyType = Field("text", exclude_if=_is_default)
     reply_all: bool = False
+    cc: CopyRecipients = Field([], exclude_if=_is_default)
+    bcc: CopyRecipients = Field([], exclude_if=_is_default)
     save_to_sent_items: bool = True
     attachments: Attachments = []
 
@@ -376,8 +411,12 @@ class ReplyEmail(AnswerParameters):
 class ForwardEmail(MailParameters):
     message_id: MessageId
     to: Recipients
+    cc: CopyRecipients = Field([], exclude_if=_is_default)
+    bcc: CopyRecipients = Field([], exclude_if=_is_default)
     comment: Annotated[str, Field(max_length=100_000), AfterValidator(body_text)] | None = None
     save_to_sent_items: bool = True
+    body_type: BodyType = Field("text", exclude_if=_is_default)
+    attachments: Attachments = Field([], exclude_if=_is_default)
 
 
 class SendDraft(AnswerParameters):

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
 from uuid import UUID
@@ -124,9 +124,13 @@ def describe_action(action: PendingAction, *, reads: bool) -> dict[str, Any]:
         "tool": action.tool,
         "mailbox": action.mailbox.address,
         "review_url": review_url(action),
-        "created_at": _rfc3339(action.created_at),
-        "expires_at": _rfc3339(action.expires_at),
+        "created_at": rfc3339(action.created_at),
+        "expires_at": rfc3339(action.expires_at),
     }
+    if action.send_at:
+        members["send_at"] = rfc3339(action.send_at)
+    shown = getattr(action, "shown", None) or action.current.preview
+    members |= (shown.get("parts") or {}).get("request", {})
     if pairs := notes.metadata_of(action):
         members["metadata"] = pairs
     if action.receipt:
@@ -136,16 +140,16 @@ def describe_action(action: PendingAction, *, reads: bool) -> dict[str, Any]:
     if action.differs_in_sent:
         members["differs_in_sent"] = action.differs_in_sent
     if action.unsettled_at:
-        members["unsettled_at"] = _rfc3339(action.unsettled_at)
+        members["unsettled_at"] = rfc3339(action.unsettled_at)
     if action.error:
         members["error"] = {"code": "", "detail": "", **without_sources(action.error)}
     members |= describe_watch(action, reads=reads)
     if review := review_of(action, reads=reads):
         members["review"] = review
     if at := reconcile.may_have_left(action):
-        members["may_have_been_sent_at"] = _rfc3339(at)
+        members["may_have_been_sent_at"] = rfc3339(at)
     if at := reconcile.find_unshown_send(action):
-        members["also_sent_at"] = _rfc3339(at)
+        members["also_sent_at"] = rfc3339(at)
     if action.status == Status.SUPERSEDED and (
         successor := PendingAction.objects.filter(replaces=action).first()
     ):
@@ -157,7 +161,7 @@ def describe_watch(action: PendingAction, *, reads: bool, own: bool = True) -> d
     """Return the members about answers to the action and reports, with the times as texts."""
     came = watches.describe(watches.watch_of(action), reads=reads, own=own)
     return {
-        name: _rfc3339(value) if isinstance(value, datetime) else value
+        name: rfc3339(value) if isinstance(value, datetime) else value
         for name, value in came.items()
     }
 
@@ -169,8 +173,8 @@ def with_answer(actions: QuerySet[PendingAction], answered: bool) -> QuerySet[Pe
     )
 
 
-def _rfc3339(at: datetime) -> str:
-    return at.isoformat().replace("+00:00", "Z")
+def rfc3339(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 def review_of(action: PendingAction, *, reads: bool) -> dict[str, Any] | None:

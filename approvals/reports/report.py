@@ -44,6 +44,9 @@ def report(action: PendingAction, caller: Caller) -> dict[str, Any]:
     doubt = "may_have_been_sent_at" in members or "also_sent_at" in members
     by = members.get("answered_by", "")
     members["next"] = guidance.advise(action, Status(action.status), steps, in_doubt=doubt, by=by)
+    if action.status == Status.APPROVED and action.not_before:
+        leaves = find.rfc3339(action.not_before.replace(microsecond=0))
+        members["next"] += f" It leaves at {leaves} at the earliest."
     return members
 
 

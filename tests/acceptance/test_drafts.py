@@ -174,6 +174,30 @@ def test_update_keeps_what_it_does_not_name(office: Office) -> None:
     assert changed(fourth, bcc=None)[1] == [None, None, []]
 
 
+def test_update_of_one_field_keeps_the_page(office: Office) -> None:
+    page = "<p>Dear <b>Mira</b>,</p><p>our offer.</p>"
+    given = {**NOTE, "to": "Mira Berg <mira@northwind.example>", "body": page}
+    draft = office.tool("create_draft", **given, body_type="html")["id"]
+
+    def changed(**named: object) -> tuple[str, str]:
+        row = office.tool("update_draft", draft_id=draft, **named)
+        (stored,) = office.folder("Drafts")
+        assert str(stored["To"]) == "Mira Berg <mira@northwind.example>"
+        html, text = (stored.get_body((kind,)) for kind in ("html", "plain"))
+        assert text is not None
+        return row["id"], html.get_content() if html is not None else ""
+
+    draft, kept = changed(subject="Better offer")
+    assert "Dear <b>Mira</b>" in kept
+    draft, written = changed(body="1 < 2\n\nSee you.")
+    assert written.strip() == "<p>1 &lt; 2</p><p>See you.</p>"
+    draft, plain = changed(body="Only text.", body_type="text")
+    assert plain == ""
+
+    for nothing in ({}, {"body_type": "html"}):
+        assert office.refused("update_draft", draft_id=draft, **nothing)["code"] == "invalid_input"
+
+
 def test_update_can_name_the_draft_by_uid(office: Office) -> None:
     draft = office.tool("create_draft", **NOTE)
     office.tool("update_draft", uid=draft["uid"], **{**NOTE, "subject": "Better"})

@@ -275,11 +275,10 @@ def test_action_says_what_to_do_next(stage: Stage, move: Move, state: str, situa
     told = stage.told
     assert told["state"] == state
     in_doubt = f" {guidance.IN_DOUBT}" if situation in DOUBTFUL else ""
-    assert (
-        told["next"]
-        == guidance.SENTENCES[situation] % {"done": "sent", "by": "mira@northwind.example"}
-        + in_doubt
-    )
+    leaves = stage.row.not_before if state == "approved" else None
+    when = f" It leaves at {leaves:%Y-%m-%dT%H:%M:%SZ} at the earliest." if leaves else ""
+    words = {"done": "sent", "by": "mira@northwind.example"}
+    assert told["next"] == guidance.SENTENCES[situation] % words + in_doubt + when
 
 
 @pytest.mark.static

@@ -21,12 +21,14 @@ pytestmark = pytest.mark.django_db
 MOMENT = "must be a date and time with a time zone, such as 2026-11-26T09:00:00+01:00"
 ATTACH = (
     'must be {"handle": "…"} from POST /api/v1/attachments, '
+    '{"message_id": "…", "attachment_id": "…"} of a mail in this mailbox, '
+    '{"name": "plan.txt", "text": "The plan"}, '
     'or {"name": "plan.txt", "content_base64": "VGhlIHBsYW4="}'
 )
-ALONE = "must be the address alone, such as name@company.example"
+NAMED = 'must have a plain name before the address, such as "Mira <name@company.example>"'
 SOME = 'needs 1 or more entries, such as ["mira@northwind.example"]'
 MISTAKES = [
-    pytest.param("send_email", {"to": "Mira <mira@b.example>"}, "to.0", ALONE, id="name"),
+    pytest.param("send_email", {"to": ["m@b.example <x@c.example>"]}, "to.0", NAMED, id="name"),
     pytest.param("send_email", {"to": []}, "to", SOME, id="nobody"),
     pytest.param("send_email", {"attachments": ["secret"]}, "attachments.0", ATTACH, id="file"),
     pytest.param(

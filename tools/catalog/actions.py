@@ -38,11 +38,14 @@ def list_actions(caller: Caller, parameters: ListActions) -> dict[str, Any]:
         actions = find.with_answer(actions, parameters.answered)
     actions = notes.with_metadata(actions, parameters.metadata or {})
     page, next_cursor = find.page(
-        actions, cursor=parameters.cursor, limit=parameters.limit, newest_first=True
+        find.with_preview(actions),
+        cursor=parameters.cursor,
+        limit=parameters.limit,
+        newest_first=True,
     )
     reads = caller.may(report.READ)
     result: dict[str, Any] = {
-        "items": [find.describe_action(action, reads=reads) for action in page]
+        "items": [find.describe_action(action, reads=reads) for action in find.open_shown(page)]
     }
     if next_cursor:
         result["next_cursor"] = next_cursor

@@ -16,6 +16,10 @@ SUBJECT_BYTES = 64
 HEADER_BYTES = 1000
 SHOWN_ADDRESSES = 100
 SHOWN_HEADERS = ("From", "To", "Subject", "Date")
+GO_ON = (
+    "A text with truncated is cut: go on with read_email, with its id as message_id and next_offset"
+    " as offset."
+)
 MORE_HEADERS = ("Cc", "Bcc", "Reply-To", "Message-ID", "In-Reply-To", "References")
 
 
@@ -168,14 +172,15 @@ def thread(
 ) -> dict[str, Any]:
     """Return the contract's `read_thread` result.
 
-    The named message gets its characters first, then newer ones before older ones; `truncated`
-    says that some did not fit, or that messages may be missing.
+    The named message gets its characters first, then newer ones before older ones. A text that did
+    not fit says where `read_email` goes on, and `next` how; `truncated` says that there is such a
+    text, or that messages may be missing.
     """
-    left, bodies, truncated = max_chars, dict[str, str](), not is_whole
+    left, bodies, is_cut = max_chars, dict[str, str](), False
     newest_first = found[::-1]
     for each, body in sorted(newest_first, key=lambda pair: pair[0].id != named):
         shown = body.text[:left]
-        truncated = truncated or len(shown) < len(body.text)
+        is_cut = is_cut or len(shown) < len(body.text)
         left -= len(shown)
         bodies[each.id] = shown
     rows = [
@@ -186,12 +191,23 @@ def thread(
             "date": rfc3339(each.date) if each.date else "",
             "body": bodies[each.id],
         }
+        | _rest_of(bodies[each.id], body)
         | _facts(each, body)
         | ({"attachments": [_file(info) for info in each.attachments]} if each.attachments else {})
         for each, body in found
     ]
     thread_id = next(({"thread_id": each.thread_id} for each, _ in found if each.thread_id), {})
-    return {**thread_id, "messages": rows} | ({"truncated": True} if truncated else {})
+    marks: dict[str, Any] = {"truncated": True} if is_cut or not is_whole else {}
+    missing = [] if is_whole else ["Older messages may be missing."]
+    marks |= {"next": " ".join([*([GO_ON] if is_cut else []), *missing])} if marks else {}
+    return {**thread_id, "messages": rows} | marks
+
+
+def _rest_of(shown: str, body: Readable) -> dict[str, Any]:
+    """Return the member that says where a cut text goes on."""
+    if len(shown) == len(body.text):
+        return {}
+    return {"truncated": {"next_offset": len(shown), "total_chars": len(body.text)}}
 
 
 def _ids(found: Card | Message) -> dict[str, Any]:

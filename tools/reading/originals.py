@@ -86,7 +86,7 @@ def forwarded_attachments(provider: MailProvider, message: Message) -> tuple[Att
         left -= len(content)
         found.append(
             Attachment(
-                name=_safe_name(info.name),
+                name=safe_name(info.name),
                 type=media_type(info.type),
                 content=content,
                 content_id=info.content_id if info.inline else "",
@@ -95,7 +95,8 @@ def forwarded_attachments(provider: MailProvider, message: Message) -> tuple[Att
     return tuple(found)
 
 
-def _safe_name(name: str) -> str:
+def safe_name(name: str) -> str:
+    """Return the name of a foreign file, or a neutral one if no mail may hold it."""
     try:
         return file_name(name[:255])
     except ValueError:

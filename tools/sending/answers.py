@@ -55,9 +55,11 @@ def find_proposed(caller: Caller, action_id: str, *, replayed: bool) -> Proposed
     return build_proposed(action, caller, replayed=replayed)
 
 
-def build_proposed(action: "PendingAction", caller: Caller, *, replayed: bool) -> Proposed:
+def build_proposed(
+    action: "PendingAction", caller: Caller, *, replayed: bool, notes: tuple[str, ...] = ()
+) -> Proposed:
     """Return the answer. It is the same for the first request and every repetition, except for the
-    state.
+    state, and for the notes about the request.
     """
     shown = report(action, caller)
     if replayed and action.is_final:
@@ -69,6 +71,8 @@ def build_proposed(action: "PendingAction", caller: Caller, *, replayed: bool) -
             "status": shown["state"],
             "action": shown,
             "warnings": warnings_of(action, titles_only=not shows_mail(caller, action.tool)),
+            # They may say who is a recipient of the original too.
+            **({"notes": list(notes)} if notes and shows_mail(caller, action.tool) else {}),
         },
         action_id=str(action.pk),
         final=action.is_final,

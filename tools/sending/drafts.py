@@ -3,7 +3,7 @@
 A draft is in the mailbox, where the mailbox owner sees it; nothing is sent.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -28,9 +28,10 @@ from tools.mail.message.compose import (
     parent,
     reply_subject,
 )
-from tools.mail.message.content import Original
-from tools.mail.message.draft_source import importance_of
+from tools.mail.message.content import Content, Original, as_html
+from tools.mail.message.draft_source import KeptParts, importance_of
 from tools.mail.message.markup import answer_content, author_content
+from tools.mail.text.addresses import split_named
 from tools.models import Draft, DraftAuthor
 from tools.providers.base import NOT_A_DRAFT, MailProvider, StoredDraft
 from tools.providers.errors import Busy, Refused, Unavailable
@@ -38,9 +39,10 @@ from tools.providers.failures import map_errors
 from tools.reading import compact
 from tools.reading.originals import answer_names, answer_recipients, as_original
 from tools.reading.own_mail import provider_of
-from tools.schemas import CreateDraft, DeleteDraft, DraftFields, DraftReply, ListDrafts, UpdateDraft
+from tools.schemas import CreateDraft, DeleteDraft, DraftReply, ListDrafts, UpdateDraft
 from tools.sending.encoding import encode
 from tools.sending.prepared import refuse_prepared
+from tools.sending.recipients import Understood, understand
 from tools.sending.snapshot import kept_of_draft
 from tools.sending.uploads import load_attachments
 
@@ -49,7 +51,22 @@ def create_draft(caller: Caller, mailbox: Mailbox, parameters: CreateDraft) -> d
     with map_errors(mailbox):
         provider = provider_of(caller, mailbox)
         original = _get_original(provider, parameters.in_reply_to)
-        return _save(caller, mailbox, provider, _request(caller, mailbox, parameters, original))
+        people = understand(to=parameters.to, cc=parameters.cc, bcc=parameters.bcc)
+        request = Request(
+            kind="reply" if original is not None and parent(original) else "send",
+            from_address=mailbox.address,
+            from_name=mailbox.name,
+            to=people.to,
+            cc=people.cc,
+            bcc=people.bcc,
+            names=people.names,
+            subject=parameters.subject if original is None else reply_subject(parameters.subject),
+            content=author_content(parameters.body, parameters.body_type),
+            importance=parameters.importance,
+            attachments=load_attachments(caller, mailbox, parameters.attachments),
+            **_thread(original),
+        )
+        return _save(caller, mailbox, provider, request) | _said(people)
 
 
 def draft_reply(caller: Caller, mailbox: Mailbox, parameters: DraftReply) -> dict[str, Any]:
@@ -62,20 +79,27 @@ def draft_reply(caller: Caller, mailbox: Mailbox, parameters: DraftReply) -> dic
         original = _get_original(provider, named)
         assert original is not None, "the schema asks for a message"
         to, cc = answer_recipients(original, own=mailbox.address, reply_all=parameters.reply_all)
+        people = understand(
+            to=to,
+            cc=(*cc, *parameters.cc),
+            bcc=parameters.bcc,
+            names=answer_names(original, (*to, *cc)),
+        )
         request = Request(
             kind="reply",
             from_address=mailbox.address,
             from_name=mailbox.name,
-            to=to,
-            cc=cc,
-            names=answer_names(original, (*to, *cc)),
+            to=people.to,
+            cc=people.cc,
+            bcc=people.bcc,
+            names=people.names,
             subject=reply_subject(original.subject),
             content=answer_content(author_content(parameters.body, parameters.body_type), original),
-            in_reply_to=parent(original),
-            references=chain(original),
+            attachments=load_attachments(caller, mailbox, parameters.attachments),
+            **_thread(original),
         )
         draft = _save(caller, mailbox, provider, request)
-    return draft if caller.may(READ) else draft | {"subject": "", "to": []}
+    return draft | (_said(people) if caller.may(READ) else {"subject": "", "to": []})
 
 
 def get_draft(
@@ -96,37 +120,73 @@ def replacement(
     provider: MailProvider,
     parameters: UpdateDraft,
     before: StoredDraft,
-) -> Request:
-    """Return the request for a draft that replaces `before`.
+) -> tuple[Request, Understood]:
+    """Return the request for a draft that replaces `before`, and its recipients.
 
-    The threading, the importance, and the copies and attachments that are not named stay. Raises
-    Problem `invalid_input` if they cannot be kept.
+    What is not named stays, with the threading and the importance. Raises Problem `invalid_input`
+    if it cannot be kept.
     """
     original = _get_original(provider, parameters.in_reply_to)
-    request = _request(caller, mailbox, parameters, original, before=lenient.headers(before.source))
-    unnamed = {"cc", "bcc", "attachments"} - parameters.model_fields_set
-    if not unnamed:
-        return request
-    kept = kept_of_draft(before.source)
-    named = {address.lower() for address in (*request.to, *request.cc, *request.bcc)}
-
-    def unless_named(field: str, before: tuple[str, ...], now: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(a for a in before if a.lower() not in named) if field in unnamed else now
-
-    attachments = request.attachments
-    if "attachments" in unnamed:
+    head = lenient.headers(before.source)
+    named = {name for name in parameters.model_fields_set if name in ("cc", "bcc", "attachments")}
+    named |= {name for name in ("to", "subject") if getattr(parameters, name) is not None}
+    named |= {"content"} if parameters.body is not None else set()
+    wanted = frozenset({"to", "cc", "bcc", "subject", "content", "attachments"}) - named
+    kept = kept_of_draft(before.source, wanted)
+    people = _people(parameters, kept)
+    content = kept.content if parameters.body is None else _new_content(parameters, kept)
+    if "attachments" in named:
+        attachments = load_attachments(caller, mailbox, parameters.attachments or [])
+    else:
         # A picture that the new text no longer shows becomes an ordinary attachment.
-        page = request.content.html or ""
         attachments = tuple(
-            file if file.content_id in page else replace(file, content_id="")
+            file if file.content_id in (content.html or "") else replace(file, content_id="")
             for file in kept.attachments
         )
-    return replace(
-        request,
-        cc=unless_named("cc", kept.cc, request.cc),
-        bcc=unless_named("bcc", kept.bcc, request.bcc),
+    subject = kept.subject if parameters.subject is None else parameters.subject
+    thread = _thread(original) if original is not None else _thread_of_draft(head)
+    request = Request(
+        kind="reply" if thread["in_reply_to"] else "send",
+        from_address=mailbox.address,
+        from_name=mailbox.name,
+        to=people.to,
+        cc=people.cc,
+        bcc=people.bcc,
+        names=people.names,
+        subject=reply_subject(subject) if original is not None else subject,
+        content=content,
+        importance=importance_of(head),
         attachments=attachments,
+        **thread,
     )
+    return request, people
+
+
+def _people(parameters: UpdateDraft, kept: KeptParts) -> Understood:
+    """Return the recipients: an address that the call names stays in no list that it does not name."""
+    lists = {"to": parameters.to, "cc": parameters.cc, "bcc": parameters.bcc}
+    given = {
+        name: [split_named(each)[1].lower() for each in who or ()] for name, who in lists.items()
+    }
+    moved = {address for addresses in given.values() for address in addresses}
+
+    def now(name: str, before: tuple[str, ...]) -> Sequence[str]:
+        who = lists[name]
+        if who is not None or (name in parameters.model_fields_set and name != "to"):
+            return who or ()
+        return [address for address in before if address.lower() not in moved]
+
+    return understand(
+        to=now("to", kept.to), cc=now("cc", kept.cc), bcc=now("bcc", kept.bcc), names=kept.names
+    )
+
+
+def _new_content(parameters: UpdateDraft, kept: KeptParts) -> Content:
+    """Return the new text. Without a type it stays a page if the draft is one."""
+    assert parameters.body is not None
+    if parameters.body_type is None and kept.is_page:
+        return author_content(as_html(parameters.body), "html")
+    return author_content(parameters.body, parameters.body_type or "text")
 
 
 def may_change(caller: Caller, mailbox: Mailbox, stored: StoredDraft) -> bool:
@@ -147,12 +207,17 @@ def may_change(caller: Caller, mailbox: Mailbox, stored: StoredDraft) -> bool:
 
 
 def replace_draft(
-    caller: Caller, mailbox: Mailbox, provider: MailProvider, request: Request, before: StoredDraft
+    caller: Caller,
+    mailbox: Mailbox,
+    provider: MailProvider,
+    request: Request,
+    before: StoredDraft,
+    people: Understood,
 ) -> dict[str, Any]:
     """Replace the draft now and return the contract's `draft` object."""
     answer = _save(caller, mailbox, provider, request, replaces=before)
     audit.record(event="draft_changed", **_audit_fields(caller, mailbox, before))
-    return answer
+    return answer | _said(people)
 
 
 def list_drafts(caller: Caller, mailbox: Mailbox, parameters: ListDrafts) -> dict[str, Any]:
@@ -223,39 +288,26 @@ def _get_original(provider: MailProvider, named: str | int | None) -> Original |
         ) from None
 
 
-def _request(
-    caller: Caller,
-    mailbox: Mailbox,
-    fields: DraftFields | UpdateDraft,
-    original: Original | None,
-    before: Block | None = None,
-) -> Request:
-    in_reply_to = ""
-    references: tuple[str, ...] = ()
-    if original is not None:
-        in_reply_to, references = parent(original), chain(original)
-    elif before is not None:
-        in_reply_to = str(before["In-Reply-To"] or "").strip()
-        references = tuple(
-            known
-            for known in str(before["References"] or "").split()
-            if MESSAGE_ID.fullmatch(known)
-        )
-        in_reply_to = in_reply_to if MESSAGE_ID.fullmatch(in_reply_to) else ""
-    return Request(
-        kind="reply" if in_reply_to else "send",
-        from_address=mailbox.address,
-        from_name=mailbox.name,
-        to=tuple(fields.to),
-        cc=tuple(fields.cc or ()),
-        bcc=tuple(fields.bcc or ()),
-        subject=reply_subject(fields.subject) if original is not None else fields.subject,
-        content=author_content(fields.body, fields.body_type),
-        importance=importance_of(before) if before is not None else "normal",
-        attachments=load_attachments(caller, fields.attachments or []),
-        in_reply_to=in_reply_to,
-        references=references,
-    )
+def _thread(original: Original | None) -> dict[str, Any]:
+    """Return the members of a request that put it into the thread of the original."""
+    if original is None:
+        return {"in_reply_to": "", "references": ()}
+    return {"in_reply_to": parent(original), "references": chain(original)}
+
+
+def _thread_of_draft(head: Block) -> dict[str, Any]:
+    """Return the members of a request that leave a draft in its thread."""
+    in_reply_to = str(head["In-Reply-To"] or "").strip()
+    references = str(head["References"] or "").split()
+    return {
+        "in_reply_to": in_reply_to if MESSAGE_ID.fullmatch(in_reply_to) else "",
+        "references": tuple(each for each in references if MESSAGE_ID.fullmatch(each)),
+    }
+
+
+def _said(people: Understood) -> dict[str, Any]:
+    """Return the member of an answer with the notes about the recipients."""
+    return {"notes": list(people.notes)} if people.notes else {}
 
 
 def _save(

@@ -70,11 +70,12 @@ def update_draft(
     with map_errors(mailbox):
         provider = provider_of(caller, mailbox)
         stored = drafts.get_draft(mailbox, provider, parameters)
-        request = drafts.replacement(caller, mailbox, provider, parameters, stored)
+        request, people = drafts.replacement(caller, mailbox, provider, parameters, stored)
         if drafts.may_change(caller, mailbox, stored):
-            return drafts.replace_draft(caller, mailbox, provider, request, stored)
+            return drafts.replace_draft(caller, mailbox, provider, request, stored, people)
         before = _describe(provider, stored)
-    return _propose(caller, mailbox, stored, before, encode(request), read_remarks(parameters))
+    remarks = read_remarks(parameters)
+    return _propose(caller, mailbox, stored, before, encode(request), remarks, people.notes)
 
 
 def delete_draft(
@@ -98,6 +99,7 @@ def _propose(
     before: dict[str, Any],
     after: OutgoingMessage | None,
     remarks: Remarks,
+    notes: tuple[str, ...] = (),
 ) -> Proposed:
     """Store the change for a person to decide.
 
@@ -137,7 +139,7 @@ def _propose(
         ),
         remarks=remarks,
     )
-    return build_proposed(action, caller, replayed=replayed)
+    return build_proposed(action, caller, replayed=replayed, notes=notes)
 
 
 def _describe(provider: MailProvider, stored: StoredDraft) -> dict[str, Any]:
@@ -166,7 +168,7 @@ def _content_of(message: OutgoingMessage) -> dict[str, Any]:
         "text": request.content.text,
         "html": request.content.html,
         "attachments": [attachment.as_json() for attachment in request.attachments],
-    }
+    } | ({"names": dict(request.names)} if request.names else {})
 
 
 def _preview(
@@ -180,10 +182,16 @@ def _preview(
     shown = after or before
     hidden = find_hidden(message.request.content, message.request.subject) if message else ()
     parts: dict[str, Any] = {"change": "delete" if after is None else "update"}
+    names = (after or {}).get("names", {})
     return Preview(
         title=shown["subject"],
         targets=tuple(
-            Target(address=address, role=role, external=domain_of(address) != mailbox.domain)
+            Target(
+                address=address,
+                role=role,
+                name="" if role == "bcc" else names.get(address.lower(), ""),
+                external=domain_of(address) != mailbox.domain,
+            )
             for role in ("to", "cc", "bcc")
             for address in (after or {}).get(role, ())
         ),

@@ -1,13 +1,13 @@
 """The preview of a mail as a value. Pure."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from accounts.infra.texts import load_texts
 from approvals.core.types import Preview, PreviewWarning, Target
-from tools.mail.message.compose import OutgoingMessage
+from tools.mail.message.compose import OutgoingMessage, Request
 from tools.mail.message.content import Original
 from tools.mail.message.hidden import HiddenText, as_parts
 from tools.mail.parsers import is_small, run
@@ -41,7 +41,7 @@ def of_message(
         Target(
             address=address,
             role=role,
-            name=request.names.get(address.lower(), ""),
+            name="" if role == "bcc" else request.names.get(address.lower(), ""),
             external=domain_of(address) not in context.own_domains,
         )
         for role, addresses in (("to", request.to), ("cc", request.cc), ("bcc", request.bcc))
@@ -52,6 +52,7 @@ def of_message(
         "from": request.from_address,
         "from_name": request.from_name,
         "importance": request.importance,
+        "request": _choices(request),
     }
     return Preview(
         title=request.subject,
@@ -61,6 +62,15 @@ def of_message(
         parts=parts | dict(around or {}) | ({"hidden": as_parts(hidden)} if hidden else {}),
         warnings=tuple(PreviewWarning(**load_texts(each)) for each in found),
     )
+
+
+def _choices(request: Request) -> dict[str, Any]:
+    """Return the choices of the proposer, which its action repeats."""
+    return {
+        "from": request.from_address,
+        "importance": request.importance,
+        "save_to_sent_items": request.save_to_sent,
+    }
 
 
 def _judge(
@@ -115,20 +125,23 @@ def as_result(
     digest: str,
     original: Original | None = None,
     shows_mail: bool = True,
+    times: Mapping[str, str],
+    notes: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Return the contract's `preview` result; without `shows_mail` nothing in it comes from a mail of
     the mailbox.
     """
     request = message.request
+    choices = _choices(request) | times
     if not shows_mail:
         hidden = {
             "kind": request.kind,
             "mailbox": mailbox,
-            "from": request.from_address,
             "to": list(request.to) if request.kind == "forward" else [],
             "subject": "",
             "body_excerpt": "",
             "body_chars": len(request.content.text),
+            **choices,
             "digest": digest,
             "text": HIDDEN,
         }
@@ -137,14 +150,18 @@ def as_result(
     shown: dict[str, Any] = {
         "kind": request.kind,
         "mailbox": mailbox,
-        "from": request.from_address,
         "to": list(request.to),
         "subject": request.subject,
         "body_excerpt": request.content.text[:EXCERPT],
         "body_chars": len(request.content.text),
+        **choices,
         "digest": digest,
         "text": sentence(message, original),
     }
+    if request.from_name:
+        shown["from_name"] = request.from_name
+    if request.names:
+        shown["names"] = dict(request.names)
     if request.cc:
         shown["cc"] = list(request.cc)
     if request.bcc:
@@ -162,7 +179,8 @@ def as_result(
             )
         if request.kind == "forward":
             shown["original"]["has_attachments"] = bool(request.attachments)
-    return {"status": "preview", "preview": shown, "warnings": as_warnings(preview)}
+    said = {"notes": list(notes)} if notes else {}
+    return {"status": "preview", "preview": shown, "warnings": as_warnings(preview)} | said
 
 
 def as_warnings(preview: Preview, *, shows_mail: bool = True) -> list[dict[str, str]]:

@@ -3,10 +3,12 @@
 No mail leaves here.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
+
+from django.utils import timezone
 
 from accounts.access import rate_limits
 from accounts.access.caller import Caller
@@ -17,7 +19,7 @@ from approvals.core.digest import digest_of
 from approvals.core.types import Proposal
 from approvals.gate import propose as proposals
 from approvals.gate import twins
-from approvals.gate.rules.policy import policy_of, refusal_by_lists
+from approvals.gate.rules.policy import leave_from, policy_of, refusal_by_lists
 from tools.mail.message.compose import (
     OutgoingMessage,
     Request,
@@ -30,6 +32,7 @@ from tools.mail.message.content import Content, Original
 from tools.mail.message.markup import answer_content, author_content, forward_content
 from tools.providers import provider_for
 from tools.providers.failures import map_errors
+from tools.reading.compact import rfc3339
 from tools.reading.originals import (
     answer_names,
     answer_recipients,
@@ -61,6 +64,7 @@ from tools.sending.payload import (
 )
 from tools.sending.prepared import refuse_prepared
 from tools.sending.purpose import describe_original
+from tools.sending.recipients import understand
 from tools.sending.remarks import check_callback, read_remarks
 from tools.sending.send_time import check_send_time
 from tools.sending.snapshot import request_of_draft
@@ -89,7 +93,7 @@ class Composed:
     """The mail that a tool asks to send, and its origin.
 
     `later` is a newer message of the thread that it answers. `is_forged`: the answered mail claims to
-    be from the mailbox, but is not in Sent.
+    be from the mailbox, but is not in Sent. `notes` say what the caller may not expect.
     """
 
     request: Request
@@ -101,6 +105,7 @@ class Composed:
     authors: tuple[int, ...] = ()
     later: Later | None = None
     is_forged: bool = False
+    notes: tuple[str, ...] = ()
 
 
 def send_email(
@@ -110,19 +115,21 @@ def send_email(
 
     def compose() -> Composed:
         _check_copy(mailbox, parameters.save_to_sent_items)
+        people = understand(to=parameters.to, cc=parameters.cc, bcc=parameters.bcc)
         request = Request(
             from_address=mailbox.address,
             from_name=mailbox.name,
-            to=tuple(parameters.to),
-            cc=tuple(parameters.cc),
-            bcc=tuple(parameters.bcc),
+            to=people.to,
+            cc=people.cc,
+            bcc=people.bcc,
+            names=people.names,
             subject=parameters.subject,
             content=author_content(parameters.body, parameters.body_type),
             importance=parameters.importance,
-            attachments=load_attachments(caller, parameters.attachments),
+            attachments=load_attachments(caller, mailbox, parameters.attachments),
             save_to_sent=parameters.save_to_sent_items,
         )
-        return Composed(request=request)
+        return Composed(request=request, notes=people.notes)
 
     return _propose(caller, mailbox, "send_email", parameters, compose)
 
@@ -153,17 +160,24 @@ def reply_email(
             is_forged = wrote.isdisjoint(map(str.lower, to)) and not lies_in_sent(
                 provider, parameters.message_id, to[0]
             )
-        own = author_content(parameters.comment, "text")
+        people = understand(
+            to=to,
+            cc=(*cc, *parameters.cc),
+            bcc=parameters.bcc,
+            names=answer_names(original, (*to, *cc)),
+        )
+        own = author_content(parameters.comment, parameters.body_type)
         request = Request(
             kind="reply",
             from_address=mailbox.address,
             from_name=mailbox.name,
-            to=to,
-            cc=cc,
-            names=answer_names(original, (*to, *cc)),
+            to=people.to,
+            cc=people.cc,
+            bcc=people.bcc,
+            names=people.names,
             subject=reply_subject(original.subject),
             content=answer_content(own, original),
-            attachments=load_attachments(caller, parameters.attachments),
+            attachments=load_attachments(caller, mailbox, parameters.attachments),
             in_reply_to=parent(original),
             references=chain(original),
             save_to_sent=parameters.save_to_sent_items,
@@ -176,6 +190,7 @@ def reply_email(
             comment=own.text,
             later=later,
             is_forged=is_forged,
+            notes=people.notes,
         )
 
     return _propose(caller, mailbox, "reply_email", parameters, compose)
@@ -193,16 +208,23 @@ def forward_email(
             message = provider.read_message(parameters.message_id, body=True)
             original = as_original(message)
             attachments = forwarded_attachments(provider, message)
-        own = author_content(parameters.comment or "", "text")
+        people = understand(to=parameters.to, cc=parameters.cc, bcc=parameters.bcc)
+        own = author_content(parameters.comment or "", parameters.body_type)
         comment: Content | None = own if parameters.comment else None
         request = Request(
             kind="forward",
             from_address=mailbox.address,
             from_name=mailbox.name,
-            to=tuple(parameters.to),
+            to=people.to,
+            cc=people.cc,
+            bcc=people.bcc,
+            names=people.names,
             subject=forward_subject(original.subject),
             content=forward_content(comment, original),
-            attachments=attachments,
+            attachments=(
+                *attachments,
+                *load_attachments(caller, mailbox, parameters.attachments),
+            ),
             references=chain(original),
             save_to_sent=parameters.save_to_sent_items,
         )
@@ -211,6 +233,7 @@ def forward_email(
             original=original,
             original_id=parameters.message_id,
             comment=own.text,
+            notes=people.notes,
         )
 
     return _propose(caller, mailbox, "forward_email", parameters, compose)
@@ -286,6 +309,8 @@ def _propose(
             digest=digest_of(proposal.payload),
             original=composed.original,
             shows_mail=shows_mail(caller, tool),
+            times=_times(leave_from(policy, now=timezone.now(), send_at=send_at)),
+            notes=composed.notes,
         )
     rate_limits.count_stored(caller, len(message.source))
     action, replayed = proposals.propose(
@@ -299,7 +324,14 @@ def _propose(
         remarks=read_remarks(parameters),
         authors=composed.authors,
     )
-    return build_proposed(action, caller, replayed=replayed)
+    return build_proposed(action, caller, replayed=replayed, notes=composed.notes)
+
+
+def _times(found: Mapping[str, datetime | None]) -> dict[str, str]:
+    """Return when the mail would leave at the earliest if asked for, and when its proposal would
+    expire.
+    """
+    return {name: rfc3339(at) for name, at in found.items() if at is not None}
 
 
 def _find_earlier(

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -39,11 +39,10 @@ from tools.mail.message.markup import author_content
 from tools.mail.text.addresses import domain_of
 from tools.schemas import (
     MAX_ATTACHMENT_BYTES,
-    BodyType,
-    CopyRecipients,
+    EditedCopies,
+    EditedRecipients,
     FileName,
     Moment,
-    Recipients,
     RevisedBody,
     Subject,
 )
@@ -86,12 +85,13 @@ LABELS = {
 }
 ENVELOPE = ("to", "cc", "bcc")
 BODY = {"body", "body_type"}
+WrittenAs = Literal["text", "html"]
 RULES: dict[str, TypeAdapter[Any]] = {
-    "to": TypeAdapter(Recipients),
-    "cc": TypeAdapter(CopyRecipients),
-    "bcc": TypeAdapter(CopyRecipients),
+    "to": TypeAdapter(EditedRecipients),
+    "cc": TypeAdapter(EditedCopies),
+    "bcc": TypeAdapter(EditedCopies),
     "subject": TypeAdapter(Subject),
-    "body_type": TypeAdapter(BodyType),
+    "body_type": TypeAdapter(WrittenAs),
     "body": TypeAdapter(RevisedBody),
     "send_at": TypeAdapter(Moment | None),
 }
@@ -349,7 +349,7 @@ def _content(payload: MailPayload, changed: Mapping[str, Any]) -> Content:
     If only the body type changed, convert the present text.
     """
     was_html = payload.html is not None
-    sort: BodyType = changed.get("body_type", "html" if was_html else "text")
+    sort: WrittenAs = changed.get("body_type", "html" if was_html else "text")
     if "body" in changed:
         return author_content(changed["body"], sort)
     if "body_type" in changed:

@@ -18,9 +18,9 @@ def request_of_draft(source: bytes, mailbox: Mailbox) -> Request:
     return found
 
 
-def kept_of_draft(source: bytes) -> KeptParts:
-    """Return the parts of the draft that a change keeps. Raises Problem, and Unparsable."""
-    found = run(read_kept, source)
+def kept_of_draft(source: bytes, wanted: frozenset[str]) -> KeptParts:
+    """Return these parts of the draft, by the names of KeptParts. Raises Problem, and Unparsable."""
+    found = run(read_kept, source, wanted)
     if isinstance(found, str):
         raise Problem("invalid_input", found)
     return found

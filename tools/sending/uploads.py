@@ -8,11 +8,16 @@ from uuid import UUID
 
 from django.utils import timezone
 
+from accounts.access.audience import lacks_scope
 from accounts.access.caller import Caller
 from accounts.infra.problems import FieldError, Problem
 from accounts.infra.texts import translatable
+from accounts.models import Mailbox
+from approvals.reports.report import READ
 from tools.mail.message.compose import MAX_TOTAL_BYTES, Attachment, media_type
 from tools.models import Upload
+from tools.reading.originals import safe_name
+from tools.reading.reads import fetch_attachment
 from tools.schemas import MAX_ATTACHMENT_BYTES, AttachmentGiven
 
 TOO_LARGE = translatable("An attachment must be smaller than 4 MB (4,194,304 bytes).")
@@ -43,9 +48,11 @@ def find(caller: Caller, handle: str) -> Upload | None:
     ).first()
 
 
-def load_attachments(caller: Caller, given: list[AttachmentGiven]) -> tuple[Attachment, ...]:
+def load_attachments(
+    caller: Caller, mailbox: Mailbox, given: list[AttachmentGiven]
+) -> tuple[Attachment, ...]:
     """Return the attachments of a message after a check of each size and the total."""
-    found = tuple(_load_one(caller, index, each) for index, each in enumerate(given))
+    found = tuple(_load_one(caller, mailbox, index, each) for index, each in enumerate(given))
     if sum(len(a.content) for a in found) > MAX_TOTAL_BYTES:
         raise Problem(
             "too_large",
@@ -57,7 +64,7 @@ def load_attachments(caller: Caller, given: list[AttachmentGiven]) -> tuple[Atta
     return found
 
 
-def _load_one(caller: Caller, index: int, given: AttachmentGiven) -> Attachment:
+def _load_one(caller: Caller, mailbox: Mailbox, index: int, given: AttachmentGiven) -> Attachment:
     if given.handle is not None:
         upload = find(caller, given.handle)
         if upload is None:
@@ -67,15 +74,50 @@ def _load_one(caller: Caller, index: int, given: AttachmentGiven) -> Attachment:
         return Attachment(
             name=given.name or upload.name, type=upload.type, content=bytes(upload.content)
         )
-    assert given.content_base64 is not None, "the schema asks for one of them"
+    if given.attachment_id is not None:
+        return _load_of_mail(caller, mailbox, index, given)
     assert given.name is not None, "the schema asks for a name"
+    if given.text is not None:
+        type_ = given.type if "type" in given.model_fields_set else "text/plain"
+        content = given.text.encode()
+        if len(content) > MAX_ATTACHMENT_BYTES:
+            raise Problem("too_large", TOO_LARGE)
+        return Attachment(name=given.name, type=media_type(type_), content=content)
+    assert given.content_base64 is not None, "the schema asks for one of them"
     try:
         content = base64.b64decode(given.content_base64, validate=True)
     except (binascii.Error, ValueError):
-        raise _problem_of(index, "content_base64", translatable("is not base64")) from None
+        raise _problem_of(
+            index,
+            "content_base64",
+            translatable("is not base64 (did you mean text? It takes the words themselves)"),
+        ) from None
     if len(content) > MAX_ATTACHMENT_BYTES:
         raise Problem("too_large", TOO_LARGE)
     return Attachment(name=given.name, type=media_type(given.type), content=content)
+
+
+def _load_of_mail(
+    caller: Caller, mailbox: Mailbox, index: int, given: AttachmentGiven
+) -> Attachment:
+    """Return a file of a mail in the mailbox, byte for byte, for a caller who may read mail."""
+    if not caller.may(READ):
+        raise lacks_scope(caller.surface, held=caller.scopes, needed=READ)
+    assert given.message_id is not None, "the schema asks for both"
+    assert given.attachment_id is not None, "the schema asks for both"
+    try:
+        info, content = fetch_attachment(caller, mailbox, given.message_id, given.attachment_id)
+    except Problem as problem:
+        if problem.code != "not_found":
+            raise
+        raise _problem_of(
+            index,
+            "attachment_id",
+            translatable("is unknown: list_attachments names those of a mail"),
+        ) from None
+    return Attachment(
+        name=given.name or safe_name(info.name), type=media_type(info.type), content=content
+    )
 
 
 def _problem_of(index: int, field: str, message: str) -> Problem:

@@ -50,18 +50,27 @@ class Original:
     names: Mapping[str, str] = field(default_factory=dict)  # by address in lower case
 
 
-def own_content(body: str, body_type: Literal["text", "html"]) -> Content:
-    """Return only the caller's own content."""
+def own_content(body: str, body_type: Literal["text", "html", "markdown"]) -> Content:
+    """Return only the caller's own content. Markdown becomes HTML, and is cleaned like all HTML."""
     if body_type == "text":
         return Content(body=body, text=without_invisible(body))
-    found = clean(body)
+    page = _from_markdown(body) if body_type == "markdown" else body
+    found = clean(page)
     return Content(
         body=body,
         text=text_of(found.html),
         html=found.html,
-        proposed_html=body,
+        proposed_html=page,
         content_removed=found.removed,
     )
+
+
+def _from_markdown(text: str) -> str:
+    """Return the HTML of Markdown with tables. Tags in it stay visible text, so nothing is lost."""
+    from markdown_it import MarkdownIt  # only for this kind of text
+
+    rules = MarkdownIt("commonmark", {"html": False, "breaks": True})
+    return str(rules.enable(["table", "strikethrough"]).disable(["image"]).render(text))
 
 
 def build_answer(comment: Content, original: Original) -> Content:

@@ -3,11 +3,13 @@
 Pure.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
 from email import message_from_bytes, policy
 from email.message import EmailMessage, MIMEPart
 from email.message import Message as Block
-from typing import Literal
+from typing import Any, Literal
 
 from accounts.infra.problems import Problem
 from accounts.infra.texts import translatable
@@ -21,6 +23,7 @@ from tools.mail.text.characters import without_invisible
 from tools.mail.text.decoding import REPLACED
 from tools.mail.text.decoding import text_of as decode
 
+NOTHING = Content(body="", text="")
 # Only the author's own program can make these again: mailhub would break the signature or lose the
 # text.
 SEALED = (
@@ -45,24 +48,37 @@ def read_draft(source: bytes, address: str, name: str) -> Request | str:
 
 @dataclass(frozen=True, kw_only=True)
 class KeptParts:
-    """The parts of a draft that a change keeps if it does not name them."""
+    """The parts of a draft that a change keeps if it does not name them. `is_page`: it has HTML."""
 
-    cc: tuple[str, ...]
-    bcc: tuple[str, ...]
-    attachments: tuple[Attachment, ...]
+    to: tuple[str, ...] = ()
+    cc: tuple[str, ...] = ()
+    bcc: tuple[str, ...] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
+    subject: str = ""
+    content: Content = NOTHING
+    attachments: tuple[Attachment, ...] = ()
+    is_page: bool = False
 
 
-def read_kept(source: bytes) -> KeptParts | str:
-    """Return the parts that a change keeps, or the sentence why they cannot be kept."""
+def read_kept(source: bytes, wanted: frozenset[str]) -> KeptParts | str:
+    """Return the wanted parts of a draft, by the names of KeptParts, or the sentence why one of
+    them cannot be kept.
+    """
     draft = message_from_bytes(source, policy=policy.default)
+    readers: dict[str, Callable[[], Any]] = {
+        "to": lambda: _addresses(draft, "To"),
+        "cc": lambda: _addresses(draft, "Cc"),
+        "bcc": lambda: _addresses(draft, "Bcc"),
+        "subject": lambda: _subject(source),
+        "content": lambda: _content(draft),
+        "attachments": lambda: _attachments(draft),
+    }
     try:
-        return KeptParts(
-            cc=_addresses(draft, "Cc"),
-            bcc=_addresses(draft, "Bcc"),
-            attachments=_attachments(draft),
-        )
+        parts = {name: read() for name, read in readers.items() if name in wanted}
     except Problem as problem:
         return problem.detail
+    is_page = draft.get_body(("html",)) is not None
+    return KeptParts(**parts, names=_names(draft), is_page=is_page)
 
 
 def _request(source: bytes, address: str, name: str) -> Request:
@@ -81,12 +97,7 @@ def _request(source: bytes, address: str, name: str) -> Request:
     if not to:
         raise Problem("invalid_input", "The draft has no recipient in To.")
     in_reply_to = str(draft["In-Reply-To"] or "").strip()
-    try:
-        subject = header_text(_readable(lenient.headers(source)["Subject"]))
-    except ValueError:
-        raise Problem(
-            "invalid_input", "The subject of the draft is not allowed in a mail."
-        ) from None
+    subject = _subject(source)
     return Request(
         kind="reply" if in_reply_to else "send",
         from_address=address,
@@ -106,6 +117,15 @@ def _request(source: bytes, address: str, name: str) -> Request:
     )
 
 
+def _subject(source: bytes) -> str:
+    try:
+        return header_text(_readable(lenient.headers(source)["Subject"]))
+    except ValueError:
+        raise Problem(
+            "invalid_input", "The subject of the draft is not allowed in a mail."
+        ) from None
+
+
 def _addresses(draft: EmailMessage, header: str) -> tuple[str, ...]:
     if draft[header] is None:
         return ()
@@ -121,11 +141,13 @@ def _addresses(draft: EmailMessage, header: str) -> tuple[str, ...]:
 
 
 def _names(draft: EmailMessage) -> dict[str, str]:
+    """Return the names of the recipients whose addresses a mail can have, by address in lower case."""
     found = {}
     for header in ("To", "Cc"):
         for each in draft[header].addresses if draft[header] else ():
             if name := display_name(each.display_name):
-                found[bare_address(each.addr_spec).lower()] = name
+                with suppress(ValueError):
+                    found[bare_address(each.addr_spec).lower()] = name
     return found
 
 

@@ -33,8 +33,8 @@ def page_and_text(html: str) -> tuple[str, str]:
     return page, text_of(page)
 
 
-def own_html(body: str) -> Content:
-    content = own_content(body, "html")
+def own_html(body: str, body_type: Literal["html", "markdown"]) -> Content:
+    content = own_content(body, body_type)
     check_depth(content.html or "")
     return content
 
@@ -42,13 +42,12 @@ def own_html(body: str) -> Content:
 # --------------------------------------------------------------------------------------------------
 
 
-def author_content(body: str, body_type: Literal["text", "html"]) -> Content:
+def author_content(body: str, body_type: Literal["text", "html", "markdown"]) -> Content:
     """Return the caller's own content. Raises Unparsable for HTML that cannot be read safely."""
-    return (
-        own_content(body, "text")
-        if body_type == "text"
-        else run(own_html, body, small=is_small(body))
-    )
+    if body_type == "text":
+        return own_content(body, "text")
+    # Short Markdown can take long too.
+    return run(own_html, body, body_type, small=body_type == "html" and is_small(body))
 
 
 def answer_content(comment: Content, original: Original) -> Content:

@@ -9,6 +9,9 @@ from accounts.infra.idn import BadValue, check_local_part
 
 ENCODED_WORD = re.compile(r"=\?[^?\s]*\?[bBqQ]\?[^?]*\?=")
 WORD_BYTES = 45  # of UTF-8 that fit into one encoded word (RFC 2047)
+NAME_CHARACTERS = 100
+# An address in a name deceives, and the others end a name or an address in a header.
+NOT_IN_NAMES = re.compile(r'[@<>"\\:;\[\]\n\ufffd]')
 # Bidirectional controls make an address or a file name look like another one.
 BIDI = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
@@ -23,7 +26,9 @@ def bare_address(value: str) -> str:
     if BIDI.search(value):
         raise BadValue("is not a plain e-mail address")
     if value.endswith(">"):
-        raise BadValue("must be the address alone, such as name@company.example")
+        raise BadValue(
+            "must be an address, such as name@company.example, or Mira <name@company.example>"
+        )
     check_local_part(value.rpartition("@")[0])
     try:
         found = validate_email(value, check_deliverability=False, allow_smtputf8=False)
@@ -31,6 +36,34 @@ def bare_address(value: str) -> str:
         raise BadValue("is not a plain e-mail address, such as name@company.example") from None
     assert found.ascii_email, "without SMTPUTF8 there is always an ASCII form"
     return found.ascii_email
+
+
+def named_address(value: str) -> str:
+    """Return the address, or `Name <address>` with exactly one plain name; else raise ValueError.
+
+    A name with an @ is refused: it would be read as the address.
+    """
+    begin, opened, rest = value.strip().rpartition("<")
+    if not opened or not rest.endswith(">"):
+        return bare_address(value)
+    address = bare_address(rest[:-1].strip())
+    name = begin.strip()
+    if len(name) > 1 and name[0] == name[-1] and name[0] in "\"'":
+        name = name[1:-1].strip()
+    if len(name) > NAME_CHARACTERS or NOT_IN_NAMES.search(name):
+        raise BadValue(
+            'must have a plain name before the address, such as "Mira <name@company.example>"'
+        )
+    for character in header_text(name):
+        if unicodedata.category(character) in ("Cf", "Co", "Cn"):
+            raise ValueError(f"must not hold the character U+{ord(character):04X}")
+    return f"{' '.join(name.split())} <{address}>" if name else address
+
+
+def split_named(value: str) -> tuple[str, str]:
+    """Return the name, which may be empty, and the address of what `named_address` returned."""
+    name, _, address = value.removesuffix(">").rpartition(" <")
+    return name, address
 
 
 def domain_of(address: str) -> str:

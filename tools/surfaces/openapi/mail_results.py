@@ -171,6 +171,7 @@ class ThreadMessage(TypedDict):
     name: NotRequired[str]
     date: Date
     body: str
+    truncated: NotRequired[Truncated]
     hidden_text_removed: NotRequired[Literal[True]]
     kind: NotRequired[Kind]
     bounce: NotRequired[Bounce]
@@ -185,6 +186,7 @@ class Conversation(TypedDict):
     thread_id: NotRequired[str]
     messages: Annotated[list[ThreadMessage], Field(description="the oldest first")]
     truncated: NotRequired[Literal[True]]
+    next: NotRequired[Annotated[str, Field(description="how to read what is cut")]]
 
 
 class TotalChars(TypedDict):
@@ -245,6 +247,7 @@ class DraftRow(TypedDict):
     subject: str
     to: list[str]
     date: Date
+    notes: NotRequired[list[str]]
 
 
 class DraftList(TypedDict):

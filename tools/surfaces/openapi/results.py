@@ -12,6 +12,7 @@ from typing_extensions import TypedDict
 from approvals.core.states import Status
 from tools.surfaces.openapi.mail_results import Count, Moment
 
+Importance = Literal["low", "normal", "high"]
 Sha256 = Annotated[str, Field(min_length=64, max_length=64)]
 
 
@@ -69,6 +70,14 @@ class PreviewedMail(TypedDict):
     subject: str
     body_excerpt: str
     body_chars: Count
+    from_name: NotRequired[str]
+    names: NotRequired[
+        Annotated[dict[str, str], Field(description="of recipients, by address in lower case")]
+    ]
+    importance: Importance
+    save_to_sent_items: bool
+    send_at: NotRequired[Moment]
+    expires_at: Moment
     attachments: NotRequired[list[PreviewedFile]]
     original: NotRequired[PreviewedOriginal]
     digest: str
@@ -81,6 +90,7 @@ class MailPreview(TypedDict):
     status: Literal["preview"]
     preview: PreviewedMail
     warnings: list[Warned]
+    notes: NotRequired[list[str]]
 
 
 class PreviewedCommand(TypedDict):
@@ -157,6 +167,10 @@ class Action(TypedDict):
     review_url: str
     created_at: Moment
     expires_at: Moment
+    send_at: NotRequired[Moment]
+    from_: NotRequired[Annotated[str, Field(alias="from")]]
+    importance: NotRequired[Importance]
+    save_to_sent_items: NotRequired[bool]
     metadata: NotRequired[dict[str, str]]
     receipt: NotRequired[Receipt]
     result: NotRequired[CommandOutput]
@@ -209,6 +223,7 @@ class ProposalResult(TypedDict):
     status: Status
     action: ActionReport
     warnings: list[Warned]
+    notes: NotRequired[list[str]]
 
 
 class ActionList(TypedDict):
