@@ -26,6 +26,8 @@ from tools.mail.text.addresses import (
 Address = Annotated[str, Field(max_length=400), AfterValidator(named_address)]
 BareAddress = Annotated[str, Field(max_length=254), AfterValidator(bare_address)]
 MessageId = Annotated[str, Field(min_length=1, max_length=1000)]
+DraftId = Annotated[str, Field(min_length=1, max_length=1000)]
+AttachmentId = Annotated[str, Field(min_length=1, max_length=500)]
 _ONE = ["mira@northwind.example"]
 _Recipients = Annotated[list[Address], Field(min_length=1, max_length=500, examples=[_ONE])]
 _CopyRecipients = Annotated[list[Address], Field(max_length=500, examples=[_ONE])]
@@ -52,10 +54,12 @@ def _as_list(value: Any) -> Any:
 
 
 Recipients = Annotated[
-    _Recipients, BeforeValidator(_as_list, json_schema_input_type=_Recipients | Address)
+    _Recipients,
+    BeforeValidator(_as_list, json_schema_input_type=_Recipients | Address),
 ]
 CopyRecipients = Annotated[
-    _CopyRecipients, BeforeValidator(_as_list, json_schema_input_type=_CopyRecipients | Address)
+    _CopyRecipients,
+    BeforeValidator(_as_list, json_schema_input_type=_CopyRecipients | Address),
 ]
 
 
@@ -74,9 +78,7 @@ class Parameters(BaseModel):
 class MailboxParameters(Parameters):
     """`user_id` is accepted as another name of `mailbox`."""
 
-    mailbox: str | None = Field(
-        None, max_length=254, description="id or address; may be left out when there is one"
-    )
+    mailbox: str | None = Field(None, max_length=254, description="address")
 
     @model_validator(mode="before")
     @classmethod
@@ -99,9 +101,9 @@ class ListEmails(MailboxParameters):
         "inbox",
         min_length=1,
         max_length=255,
-        description="inbox, sent, drafts, … or a folder's name",
+        description="inbox, sent, drafts, archive, junk, trash, id or name",
     )
-    unread: bool | None = Field(None, description="true: only unread; false: only read")
+    unread: bool | None = Field(None, description="false: only read")
     max_results: int = Field(10, ge=1, le=50)
     page_token: str | None = Field(None, max_length=200)
 
@@ -110,25 +112,23 @@ class ReadEmail(MailboxParameters):
     message_id: MessageId
     format: Literal["full", "metadata", "html"] = "full"
     max_chars: int = Field(4000, ge=1, le=20000)
-    offset: int = Field(0, ge=0)
-    quoted: bool = Field(
-        False, description="true: also the quoted original and the signature, which are folded"
-    )
+    offset: int = Field(0, ge=0, description="truncated.next_offset")
+    quoted: bool = Field(False, description="with folded quotes")
 
 
 class SearchEmails(MailboxParameters):
-    query: str | None = Field(None, max_length=2000, description="words, or the provider's syntax")
+    query: str | None = Field(None, max_length=2000, description="words, or provider syntax")
     from_: str | None = Field(None, alias="from", max_length=254)
     to: str | None = Field(None, max_length=254)
     subject: str | None = Field(None, max_length=255)
     text: str | None = Field(None, max_length=500)
-    since: Day | None = None
-    before: Day | None = None
+    since: Day | None = Field(None, description="2026-11-26")
+    before: Day | None = Field(None, description="day after the last")
     newer_than_days: int | None = Field(None, ge=1, le=3650)
     has_attachments: bool | None = None
     unread: bool | None = None
     folder: str | None = Field(None, min_length=1, max_length=255)
-    label_ids: list[str] | None = Field(None, max_length=20)
+    label_ids: list[str] | None = Field(None, max_length=20, description="Gmail only")
     max_results: int = Field(10, ge=1, le=50)
     page_token: str | None = Field(None, max_length=200)
 
@@ -157,24 +157,20 @@ class GmailGetMessage(MailboxParameters):
     message_id: str = Field(min_length=5, max_length=1000)
     fmt: Literal["full", "metadata"] = "full"
     max_chars: int = Field(4000, ge=1, le=10_000)
-    offset: int = Field(0, ge=0)
-    quoted: bool = Field(
-        False, description="true: also the quoted original and the signature, which are folded"
-    )
+    offset: int = Field(0, ge=0, description="truncated.next_offset")
+    quoted: bool = Field(False, description="with folded quotes")
 
 
 class ReadThread(MailboxParameters):
     message_id: MessageId | None = None
-    thread_id: MessageId | None = None
+    thread_id: str | None = Field(None, min_length=1, max_length=1000)
     max_chars: int = Field(4000, ge=1, le=20000)
-    quoted: bool = Field(
-        False, description="true: also the quoted original and the signature, which are folded"
-    )
+    quoted: bool = Field(False, description="with folded quotes")
 
     @model_validator(mode="after")
     def _require_one(self) -> Self:
         if (self.message_id is None) == (self.thread_id is None):
-            raise ValueError("give message_id or thread_id")
+            raise ValueError("give message_id, as list_emails gives it, or thread_id")
         return self
 
 
@@ -188,7 +184,7 @@ class ListAttachments(MailboxParameters):
 
 class DownloadAttachment(MailboxParameters):
     message_id: MessageId
-    attachment_id: str = Field(min_length=1, max_length=500)
+    attachment_id: AttachmentId
     as_: Literal["text", "link", "base64"] = Field("text", alias="as")
 
 
@@ -233,7 +229,11 @@ class AttachmentGiven(Parameters):
 
 Attachments = Annotated[
     list[AttachmentGiven],
-    Field(max_length=20, examples=[[{"handle": "3f0b8a52-6d0e-4d51-9d1a-5b8f3f0f2c11"}]]),
+    Field(
+        max_length=20,
+        examples=[[{"handle": "3f0b8a52-6d0e-4d51-9d1a-5b8f3f0f2c11"}]],
+        description="as in send_email",
+    ),
 ]
 
 
@@ -246,9 +246,7 @@ class CreateDraft(MailboxParameters):
     body_type: BodyType = "text"
     importance: Importance = Field("normal", exclude_if=_is_default)
     attachments: Attachments = []
-    in_reply_to: str | int | None = Field(
-        None, description="message_id, or UID in the inbox, that this answers"
-    )
+    in_reply_to: str | int | None = None
 
 
 def _plain_reason(value: str) -> str:
@@ -269,7 +267,7 @@ class RemarkParameters(MailboxParameters):
 
     reason: (
         Annotated[str, Field(min_length=1, max_length=1000), AfterValidator(_plain_reason)] | None
-    ) = Field(None, description="why; the approver reads it as your claim")
+    ) = None
     metadata: Metadata | None = Field(
         None, description="up to 16 short texts by name, for you; list_actions filters by them"
     )
@@ -285,18 +283,18 @@ REMARKS = frozenset({"reason", "metadata", "callback_url"})
 
 
 class _DraftNamed(MailboxParameters):
-    draft_id: MessageId | None = None
+    draft_id: DraftId | None = None
     uid: int | None = Field(None, ge=1, description="UID in the drafts folder")
 
     @model_validator(mode="after")
     def _require_one(self) -> Self:
         if (self.draft_id is None) == (self.uid is None):
-            raise ValueError("give draft_id or uid")
+            raise ValueError("give draft_id, as list_drafts gives it, or uid")
         return self
 
 
 class UpdateDraft(_DraftNamed, RemarkParameters):
-    """What is left out stays as it is; `[]` or null removes copies and attachments."""
+    """Parameters that are left out keep their part of the draft; `[]` or null removes copies and files."""
 
     to: Recipients | None = None
     cc: CopyRecipients | None = None
@@ -304,12 +302,8 @@ class UpdateDraft(_DraftNamed, RemarkParameters):
     subject: Subject | None = None
     body: Body | None = None
     body_type: BodyType | None = None
-    attachments: Attachments | None = Field(
-        None, description="left out: those of the draft stay, as cc and bcc do; []: none"
-    )
-    in_reply_to: str | int | None = Field(
-        None, description="message_id, or UID in the inbox, that this answers"
-    )
+    attachments: Attachments | None = Field(None, description="[]: none")
+    in_reply_to: str | int | None = None
 
     @model_validator(mode="after")
     def _require_change(self) -> Self:
@@ -333,7 +327,7 @@ class DraftReply(MailboxParameters):
     @model_validator(mode="after")
     def _require_one(self) -> Self:
         if (self.message_id is None) == (self.uid is None):
-            raise ValueError("give message_id or uid")
+            raise ValueError("give message_id, as list_emails gives it, or uid")
         return self
 
 
@@ -347,11 +341,14 @@ class DeleteDraft(_DraftNamed, RemarkParameters):
 
 
 class SendingParameters(RemarkParameters):
-    replaces: str | None = Field(None, min_length=1, max_length=64)
-    idempotency_key: str | None = Field(None, min_length=1, max_length=255)
-    confirm: bool = Field(
-        False, description="false: preview, nothing stored; true: propose it to a person"
+    replaces: str | None = Field(
+        None,
+        min_length=1,
+        max_length=64,
+        description="action_id",
     )
+    idempotency_key: str | None = Field(None, min_length=1, max_length=255)
+    confirm: bool = Field(False, description="false: preview")
 
 
 class FollowUp(Parameters):
@@ -364,9 +361,11 @@ class FollowUp(Parameters):
 class MailParameters(SendingParameters):
     """Parameters of the tools that send a mail."""
 
-    send_at: Moment | None = Field(None, description="RFC 3339; not before this, once approved")
+    send_at: Moment | None = Field(None, description="RFC 3339")
     follow_up: FollowUp | None = Field(
-        None, description="after_days without an answer, action.unanswered says so; sends nothing"
+        None,
+        description="after_days without an answer, action.unanswered says so; sends nothing",
+        examples=[{"after_days": 3}],
     )
 
 
@@ -378,8 +377,11 @@ class SendEmail(MailParameters):
     body: Body
     body_type: BodyType = "text"
     importance: Importance = "normal"
-    save_to_sent_items: bool = True
-    attachments: Attachments = []
+    save_to_sent_items: bool = Field(True, description="false: no copy in Sent")
+    attachments: Annotated[
+        Attachments,
+        Field(description="{message_id,attachment_id}, {name,text} or {name,content_base64}"),
+    ] = []
 
 
 class AnswerParameters(MailParameters):
@@ -420,7 +422,7 @@ class ForwardEmail(MailParameters):
 
 
 class SendDraft(AnswerParameters):
-    draft_id: MessageId
+    draft_id: DraftId
 
 
 class ActionParameters(Parameters):
@@ -430,13 +432,11 @@ class ActionParameters(Parameters):
 class GetAction(ActionParameters):
     """`wait` is obeyed by `tools.surfaces.waiting`, before the tool is called."""
 
-    wait: int | None = Field(
-        None, ge=0, le=60, description="seconds to wait for news of it, 60 at most"
-    )
+    wait: int | None = Field(None, ge=0, le=60, description="seconds, for news")
 
 
 class ListActions(MailboxParameters):
-    state: Status | None = Field(None, strict=False)
+    state: Status | None = Field(None, strict=False, description="pending, approved, …")
     metadata: Metadata | None = Field(None, description="only actions with these pairs")
     answered: bool | None = Field(None, description="of sent mails; false: nobody has answered yet")
     limit: int = Field(20, ge=1, le=100)

@@ -113,12 +113,17 @@ def not_found(detail: str = "It does not exist, or you may not see it.") -> Prob
 MOST_ERRORS = 20  # more of them help nobody, and a body can have 100,000
 
 
-def invalid(error: ValidationError, wanted: type[BaseModel]) -> Problem:
-    """Return a problem that names wrong ones of the parameters `wanted`, without their values."""
+def invalid(
+    error: ValidationError, wanted: type[BaseModel], *, hints: Mapping[str, str] | None = None
+) -> Problem:
+    """Return a problem that names wrong ones of the parameters `wanted`, without their values.
+
+    `hints` say what to do instead of unknown parameters.
+    """
     errors = tuple(
         FieldError(
             field=".".join(str(part) for part in item["loc"])[:PATH_CHARACTERS],
-            message=explain(item, wanted),
+            message=explain(item, wanted, hints or {}),
         )
         for item in error.errors(include_url=False)[:MOST_ERRORS]
     )

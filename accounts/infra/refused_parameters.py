@@ -48,15 +48,19 @@ EXAMPLES = {
 }
 
 
-def explain(item: Mapping[str, Any], wanted: type[BaseModel]) -> str:
+def explain(
+    item: Mapping[str, Any], wanted: type[BaseModel], hints: Mapping[str, str] | None = None
+) -> str:
     """Return the text for one error of pydantic about the parameters `wanted`. It never has the
-    given value.
+    given value. `hints` say what to do instead of an unknown one, by its name.
     """
     kind, context = item["type"], item.get("ctx", {})
     family = kind.partition("_")[0]
     fields = {info.alias or name: info for name, info in wanted.model_fields.items()}
     if kind == "extra_forbidden":
-        return f"is unknown{_near(item['loc'][-1], fields)}; allowed: {', '.join(fields) or 'none'}"
+        hint = (hints or {}).get(str(item["loc"][-1]))
+        near = f" ({hint})" if hint else _near(item["loc"][-1], fields)
+        return f"is unknown{near}; allowed: {', '.join(fields) or 'none'}"
     if kind in ("literal_error", "enum"):
         choices = re.findall(r"'([^']*)'", context["expected"])
         return f"must be one of {', '.join(choices)}{_near(item['input'], choices)}"
@@ -67,7 +71,11 @@ def explain(item: Mapping[str, Any], wanted: type[BaseModel]) -> str:
         return str(item["msg"]).removeprefix("Value error, ")
     field = fields.get(item["loc"][0]) if len(item["loc"]) == 1 else None
     own = field.examples if field else None
-    example = json.dumps(own[0]) if own else EXAMPLES.get(family)
+    hint = (hints or {}).get(str(item["loc"][-1]))
+    if kind == "missing" and hint:
+        return f"is required: {hint}"
+    kind_of = "string" if kind == "missing" and field and field.annotation is str else family
+    example = json.dumps(own[0]) if own else EXAMPLES.get(kind_of)
     return text.format(**context) + (f", such as {example}" if example else "")
 
 

@@ -1,6 +1,7 @@
-"""What a program asks for is what its mail holds, and is said back to it, over a real mailbox."""
+"""The mail holds the choices of a program, and each answer repeats them, over a real mailbox."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -101,7 +102,7 @@ def test_file_of_another_mail_is_attached_by_its_id(office: Office, tool: str) -
     message.add_attachment(content, "application", "pdf", filename="plan.pdf")
     original = office.receive(message)
     (file,) = office.tool("list_attachments", message_id=original)["attachments"]
-    given = {"attachments": [{"message_id": original, "attachment_id": file["id"]}]}
+    given: dict[str, Any] = {"attachments": [{"message_id": original, "attachment_id": file["id"]}]}
     given |= {"message_id": original, "comment": "Here."} if tool == "reply_email" else dict(NOTE)
 
     if tool == "create_draft":

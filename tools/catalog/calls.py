@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -17,13 +17,18 @@ from accounts.access.provider_calls import limit_waiting
 from accounts.infra.json_bodies import check_texts
 from accounts.infra.nearest import find_nearest
 from accounts.infra.problems import Problem, invalid
-from accounts.infra.texts import translatable
+from accounts.infra.texts import join, translatable
 from accounts.models import Mailbox
-from tools.catalog.entries import TOOLS, AnyTool, MailboxTool, P, Result, Tool
+from tools.catalog.arguments import fold_name, names_given, rename, understand
+from tools.catalog.entries import TOOLS, AnyTool, MailboxTool, Result, Tool
+from tools.catalog.synonyms import GIVEN_BY, NOT_TAKEN, NOT_TAKEN_OF_ANSWERS
+from tools.catalog.tool_schema import plain_members
 from tools.schemas import MailParameters, Parameters, SendingParameters
 from tools.sending.answers import Proposed, find_proposed
 
 log = structlog.get_logger(__name__)
+
+MODELS = frozenset({"mcp", "agent"})  # surfaces of models, which read no document
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +51,8 @@ def call_tool(
 
     1. Look the caller up again if it was not found just now. Find the tool, and check that the
        caller's scopes cover it.
-    2. Check the letters of all texts, the idempotency key, from beside or inside the arguments, and
+    2. Read the arguments: a model may use other names and forms, a program only other names. Check
+       the letters of all texts, the idempotency key, from beside or inside the arguments, and
        the parameters; an unknown field is an error.
     3. Find the mailbox, by the one ownership check.
     4. Run the tool.
@@ -58,18 +64,20 @@ def call_tool(
     result: Result | None = None
     replayed = False
     about: dict[str, object] = {}
+    parameters: Parameters | None = None
     try:
         caller = find_again(caller)
         tool = _tool(caller, name)
         check_texts(arguments)
-        given = _with_one_key(tool, arguments, idempotency_key)
-        parameters = _parameters(tool.parameters, given)
+        read = understand if caller.surface in MODELS else rename
+        given = _with_one_key(tool, read(tool.parameters, arguments), idempotency_key)
+        parameters = _parameters(tool, given, arguments)
         about = _about(parameters)
         result, replayed = _run(tool, caller, parameters, idempotency_key)
         outcome = "ok"
     except Problem as problem:
         outcome = problem.code
-        raise
+        raise _say_where(problem, parameters) from None
     finally:
         known, took = (
             name if name in TOOLS else "unknown",
@@ -197,11 +205,57 @@ def _run_once(
     return find_proposed(caller, kept["action"], replayed=replayed), replayed
 
 
-def _parameters(wanted: type[P], given: Mapping[str, Any]) -> P:
+def _parameters(tool: Tool, given: Mapping[str, Any], asked: Mapping[str, Any]) -> Any:
+    """Return the parameters; the refusal has the names that the caller `asked` with."""
+    wanted = tool.parameters
     try:
         return wanted.model_validate(given)
     except ValidationError as error:
-        raise invalid(error, wanted) from None
+        refused = invalid(error, wanted, hints=_hints(tool, given))
+    names = names_given(wanted, asked)
+    refused.errors = tuple(
+        replace(each, field=".".join([names.get(first, first), *rest]))
+        for each in refused.errors
+        for first, *rest in [each.field.split(".")]
+    )
+    raise refused
+
+
+def _say_where(problem: Problem, parameters: Parameters | None) -> Problem:
+    """Return the refusal of an unknown id or folder, with the tool that gives it."""
+    if problem.code != "not_found" or "list_" in problem.detail or parameters is None:
+        return problem
+    named = [name for name in GIVEN_BY if name in parameters.model_fields_set]
+    if not named:
+        return problem
+    said = translatable("%(tool)s gives %(name)s.", tool=GIVEN_BY[named[0]], name=named[0])
+    return Problem(problem.code, join(problem.detail, said), status=problem.status)
+
+
+def _hints(tool: Tool, given: Mapping[str, Any]) -> dict[str, str]:
+    """Return what to do about unknown and missing parameters, by their names as they were given."""
+    members = plain_members(tool.parameters)
+    strange = {name: fold_name(name) for name in given if name not in members}
+    answers = NOT_TAKEN_OF_ANSWERS if "comment" in members else {}
+    found = {name: answers.get(each) or NOT_TAKEN.get(each) for name, each in strange.items()}
+    hints = {name: hint for name, hint in found.items() if hint}
+    elsewhere = _takes_all(tool, given) if strange.keys() - hints.keys() else ""
+    if elsewhere:
+        hints |= dict.fromkeys(strange, f"{elsewhere} takes it")
+    missing = {name: f"{by} gives it" for name, by in GIVEN_BY.items() if name not in given}
+    return missing | hints
+
+
+def _takes_all(tool: Tool, given: Mapping[str, Any]) -> str:
+    """Return the name of another tool for the same scope that takes all these parameters, or ""."""
+    for other in TOOLS.values():
+        wanted: type[Parameters] = other.parameters
+        members = plain_members(wanted)
+        needed = {name for name, member in members.items() if member["required"]}
+        names = rename(wanted, given).keys()
+        if other.scope == tool.scope and other != tool and needed <= names <= members.keys():
+            return other.name
+    return ""
 
 
 def _with_one_key(tool: Tool, arguments: Mapping[str, Any], key: str | None) -> dict[str, Any]:

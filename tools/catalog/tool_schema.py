@@ -15,27 +15,21 @@ from tools.schemas import Parameters, SendingParameters
 # Keywords that help to fill in a parameter. The others (titles, lengths, additionalProperties) are
 # only for validation.
 KEYWORDS = ("type", "description", "enum", "const", "maximum", "items", "anyOf", "oneOf")
-# Parameters of several tools, explained once in the server's instructions.
-EXPLAINED_ONCE = frozenset(
-    {
-        "mailbox",
-        "folder",
-        "unread",
-        "attachments",
-        "in_reply_to",
-        "confirm",
-        "reason",
-        "idempotency_key",
-        "quoted",
-        "replaces",
-        "wait",
-        "send_at",
-        "follow_up",
-    }
-)
+# Seldom used, so the server's instructions explain them once.
+EXPLAINED_ONCE = frozenset({"follow_up", "unless_answered", "answered"})
 # Accepted, but not shown: other names of a parameter, and parameters for programs, which read the
 # documents.
-NOT_SHOWN = frozenset({"user_id", "uid", "metadata", "callback_url"})
+NOT_SHOWN = frozenset(
+    {
+        "user_id",
+        "uid",
+        "metadata",
+        "callback_url",
+        "idempotency_key",
+        "save_to_sent_items",
+        "label_ids",
+    }
+)
 # Of tools that propose only now and then.
 NOT_SHOWN_OF_OTHERS = frozenset({"reason"})
 # An IMAP UID for a message id, and one address for a list of one: the first type is shown.
@@ -63,6 +57,32 @@ def published_parameters(parameters: type[Parameters]) -> Mapping[str, Any]:
         "properties": {name: _plain(one, definitions) for name, one in members.items()},
     }
     return published | ({"required": schema["required"]} if "required" in schema else {})
+
+
+@cache
+def plain_members(parameters: type[Parameters]) -> Mapping[str, Mapping[str, Any]]:
+    """Return what a value of each parameter may be: its types, choices and format, and whether it is
+    required or may be null.
+    """
+    schema = parameters.model_json_schema()
+    definitions, required = schema.get("$defs", {}), schema.get("required", ())
+    found = {}
+    for name, member in schema.get("properties", {}).items():
+        forms = [_resolve(each, definitions) for each in member.get("anyOf", [member])]
+        found[name] = {
+            "types": frozenset(form.get("type") for form in forms),
+            "enum": tuple(choice for form in forms for choice in form.get("enum", ())),
+            "format": next((form["format"] for form in forms if "format" in form), ""),
+            "nullable": any(form.get("type") == "null" for form in forms),
+            "required": name in required,
+        }
+    return found
+
+
+def _resolve(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Mapping[str, Any]:
+    if "$ref" in schema:
+        return _resolve(definitions[schema["$ref"].rpartition("/")[2]], definitions)
+    return schema
 
 
 def published_hints(tool: Tool) -> dict[str, bool]:

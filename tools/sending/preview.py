@@ -132,7 +132,7 @@ def as_result(
     the mailbox.
     """
     request = message.request
-    choices = _choices(request) | times
+    choices = {**_choices(request), **times}
     if not shows_mail:
         hidden = {
             "kind": request.kind,
