@@ -71,6 +71,11 @@ def _is_default(value: object) -> bool:
     return value in (None, [], "text", "normal")
 
 
+def _is_missing(value: object) -> bool:
+    """Return True for such a member of an attachment."""
+    return value is None
+
+
 class Parameters(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
@@ -203,9 +208,9 @@ class AttachmentGiven(Parameters):
     name: FileName | None = None
     type: str = Field("application/octet-stream", max_length=160)
     content_base64: str | None = Field(None, max_length=MAX_BASE64)
-    text: str | None = Field(None, max_length=1_000_000, exclude_if=_is_default)
-    message_id: MessageId | None = Field(None, exclude_if=_is_default)
-    attachment_id: str | None = Field(None, min_length=1, max_length=500, exclude_if=_is_default)
+    text: str | None = Field(None, max_length=1_000_000, exclude_if=_is_missing)
+    message_id: MessageId | None = Field(None, exclude_if=_is_missing)
+    attachment_id: str | None = Field(None, min_length=1, max_length=500, exclude_if=_is_missing)
 
     @model_validator(mode="before")
     @classmethod
