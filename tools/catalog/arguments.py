@@ -192,7 +192,9 @@ def _fit(name: str, value: Any, member: Mapping[str, Any], *, keeps_empty: bool)
     """Return the value in the form of the parameter, or UNSET if it says nothing."""
     if value is None:
         return None if member["nullable"] else UNSET
-    if value == "" and not keeps_empty and not member["required"]:
+    if value == "" and not (
+        keeps_empty or member["required"] or name in ("idempotency_key", "replaces")
+    ):
         return UNSET
     kinds = member["types"]
     if "array" in kinds:
