@@ -67,7 +67,7 @@ def test_database_with_bytes_in_a_bucket_is_refused_unchanged(tmp_path: Path) ->
     assert schema(tmp_path)["approvals_blob"] == before["approvals_blob"]
 
 
-def test_database_without_its_archived_events_is_refused_unchanged(tmp_path: Path) -> None:
+def test_database_without_archived_events_is_refused_unchanged(tmp_path: Path) -> None:
     assert manage(tmp_path, "migrate", "approvals", "0044", **KEYS).returncode == 0
     before = schema(tmp_path)
     row = {"id": "0" * 32, "length": 3, "head": "2" * 64, "archived": 1, "archived_hash": "1" * 64}

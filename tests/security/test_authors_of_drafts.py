@@ -69,7 +69,7 @@ def test_author_does_not_approve_after_a_mail_program_saved_it(office: Office) -
     assert decide(bob, send_the_draft(office.api)) == 403
 
 
-def test_author_of_a_draft_whose_answer_was_lost_does_not_approve(
+def test_author_of_a_draft_with_a_lost_answer_does_not_approve(
     alice: User, gmail: GmailServer
 ) -> None:
     mailbox = connected(gmail, alice)
