@@ -9,7 +9,7 @@ from accounts.infra.database import database_now
 from accounts.models import Mailbox, Membership, User
 from approvals.audit import chain
 from approvals.core.signatures import sign_decision, verify_decision
-from approvals.core.states import Status
+from approvals.core.states import FINAL, Status
 from approvals.gate.rules.quorum import find_counted, stored_approvals
 from approvals.models import Decision, PendingAction
 
@@ -113,3 +113,11 @@ def record_lost(mailbox: Mailbox, user_id: int, actions: list[UUID]) -> None:
             action_id=action_id,
             member=user_id,
         )
+
+
+def erase_notes(person: User) -> int:
+    """Delete the words of a person's decisions about ended actions; return how many stay for now."""
+    said = Decision.objects.filter(person=person).exclude(note="", passage="")
+    ended = PendingAction.objects.filter(status__in=FINAL)
+    said.filter(action__in=ended.values("pk")).update(note="", passage="")
+    return said.count()

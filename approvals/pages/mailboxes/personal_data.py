@@ -17,6 +17,7 @@ from approvals.core.states import FINAL
 from approvals.gate.blobs import ContentUnavailable
 from approvals.gate.content import render_content
 from approvals.gate.overdue import purge_one
+from approvals.gate.records import erase_notes
 from approvals.models import (
     ApprovalPolicy,
     AuditEvent,
@@ -128,14 +129,13 @@ def leave_mailboxes(person: User) -> None:
 def erase_person(person: User) -> dict[str, int]:
     """Delete the words of a person; return what had to stay for now, by its name."""
     ended = PendingAction.objects.filter(status__in=FINAL).values("pk")
-    said = Decision.objects.filter(person=person).exclude(note="", passage="")
-    said.filter(action__in=ended).update(note="", passage="")
+    notes_left = erase_notes(person)
     written = Comment.objects.filter(person=person)
     written.filter(action__in=ended).delete()
     for model, name in OWN_ROWS:
         model._default_manager.filter(**{name: person}).delete()
     return {
-        "notes of decisions about mail that has not ended": said.count(),
+        "notes of decisions about mail that has not ended": notes_left,
         "comments on mail that has not ended": written.count(),
     }
 
