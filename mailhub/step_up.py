@@ -147,6 +147,7 @@ HARMLESS: dict[str, str] = {
     "resume_channel": "It turns a channel on again that is set up already.",
     "remove_channel": "It ends notifications; the queue shows the same.",
     "deliver_again": "It repeats a notification to an address that is set up already.",
+    "folders": "It chooses among the folders of the mailbox, and the audit names the choice.",
     "compose": PROPOSES,
     "delete_draft": "It removes a draft in a mailbox of this person.",
     "send_draft": PROPOSES,

@@ -112,7 +112,7 @@ def test_one_bad_mail_does_not_hide_the_rest_of_a_list(office: Office) -> None:
     cards = office.tool("list_emails", max_results=50)["emails"]
 
     assert len(cards) == 10
-    assert [cards[0]["subject"], cards[-1]["subject"]] == ["Good 2", "Good 1"]
+    assert {"Good 1", "Good 2"} <= {card["subject"] for card in cards}
     for card in cards:
         office.tool("read_email", message_id=card["id"])
         office.tool("read_thread", message_id=card["id"])

@@ -306,7 +306,10 @@ def recorded() -> set[str]:
     """Return every text that the code passes as `event`, or first to `record_event`."""
     found: set[str] = set()
     for path, tree in parsed(r"\bevent\b|\brecord_event\b"):
-        if path.name == "guard_rules.py":  # there an event is the operation of a trigger
+        if path.parts[-2:] == (
+            "guards",
+            "rules.py",
+        ):  # there an event is the operation of a trigger
             continue
         for node in ast.walk(tree):
             said: list[ast.AST] = []

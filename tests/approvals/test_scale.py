@@ -95,6 +95,7 @@ def test_idle_sweep_reads_few_pages_after_many_actions(db: None) -> None:
     with connection.cursor() as cursor:
         cursor.execute("VACUUM ANALYZE")
 
-    (plan,) = plans_of(maintenance.sweep)
+    plans = plans_of(maintenance.sweep)
 
-    assert plan.pages <= MOST_PAGES_IDLE, (plan.pages, plan.text)
+    pages = sum(plan.pages for plan in plans)
+    assert pages <= MOST_PAGES_IDLE, [(plan.pages, plan.text) for plan in plans if plan.pages > 9]

@@ -48,7 +48,7 @@ COUNTED: dict[str, Tested] = {
     ),
     "N11": Tested(
         what="statements of an idle worker a second; pages that a sweep reads with 25,000 held mails",
-        limit="0.5; 500",
+        limit="5; 500",
         tests=("tests/approvals/test_sweeper.py", "tests/approvals/test_scale.py"),
     ),
 }

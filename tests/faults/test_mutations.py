@@ -73,7 +73,7 @@ MUTATIONS = {
     "a lease that ends on the wire counts as not sent": Mutation(
         edits=(
             (
-                "approvals/worker/maintenance.py",
+                "approvals/gate/overdue.py",
                 "attempt.phase == Attempt.Phase.WIRE_STARTED",
                 "False",
             ),
@@ -82,7 +82,7 @@ MUTATIONS = {
         finds=frozenset({"sent_twice"}),
     ),
     "the wire is not said to have started": Mutation(
-        edits=((EXECUTION, '{"phase": Attempt.Phase.WIRE_STARTED, ', "{"),),
+        edits=((EXECUTION, "phase=Attempt.Phase.WIRE_STARTED, ", ""),),
         plan=KILLED_ON_THE_WIRE,
         # If a worker is killed during the first mail, the send journal pauses everything before the
         # database has anything to refuse.
@@ -225,7 +225,7 @@ MUTATIONS = {
     "an approval outlives the connection of its mailbox": Mutation(
         edits=(
             (CONDITIONS, f"~{OF_MAILBOX}", "Q(pk=None)"),
-            (CLAIM, "if found.generation != action.mailbox_generation:", "if False:"),
+            (CLAIM, "if action.mailbox.generation != action.mailbox_generation:", "if False:"),
         ),
         plan=trouble(blows={"connection of a mailbox changed": 1}, seconds=40),
         finds=frozenset({"sent_after_withdrawal"}),

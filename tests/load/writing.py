@@ -9,6 +9,7 @@ from uuid import UUID
 
 from django.db import connection, connections
 from django.db.models import Field, Model
+from django.db.models.expressions import DatabaseDefault
 
 from accounts.infra.fields import Encrypted
 
@@ -41,7 +42,10 @@ class Writer:
         value = row.__dict__[field.attname]
         if type(value) in self._plain and not _is_made_on_saving(field):
             return value
-        return field.get_db_prep_save(field.pre_save(row, add=True), self._connection)
+        value = field.pre_save(row, add=True)
+        if isinstance(value, DatabaseDefault):  # these rows are written past the ORM
+            value = field.db_default
+        return field.get_db_prep_save(value, self._connection)
 
     def write(self) -> None:
         """Write all rows."""

@@ -180,4 +180,6 @@ def test_every_right_is_read_through_the_current_members() -> None:
         "accounts/models/mailboxes.py",
         "approvals/pages/mailboxes/mailbox_views.py",
         "approvals/pages/mailboxes/members.py",
+        "approvals/pages/mailboxes/personal_data.py",
+        "mailhub/personal_data.py",
     }

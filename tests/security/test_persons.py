@@ -10,8 +10,6 @@ NEED_THE_ROW = {
     "Caller.actor",
     "Caller.is_person",
     "mailboxes",  # the mailboxes of the token
-    "get_mailbox",
-    "load_mailboxes",
     "count_request",  # the limits of a token
     "count_proposal",
     "count_stored",

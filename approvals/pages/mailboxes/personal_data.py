@@ -121,7 +121,8 @@ def leave_mailboxes(person: User) -> None:
             try:
                 remove_member(mailbox=mailbox, person=person, user_id=person.pk)
             except Problem as error:
-                raise Problem(error.code, f"{mailbox.address}: {error.detail}") from None
+                named = f"{mailbox.address}: {error.detail}"
+                raise Problem(error.code, named) from None
         Membership.on_any_day.filter(user=person).delete()  # those that have not begun
 
 

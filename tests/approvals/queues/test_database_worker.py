@@ -136,10 +136,9 @@ def test_lost_notification_connection_is_restored(site: Site) -> None:
 @pytest.mark.postgres_only
 @pytest.mark.usefixtures("postgres")
 def test_worker_survives_the_loss_of_all_connections(site: Site) -> None:
-    site.environment["PGAPPNAME"] = "worker"
     worker = site.worker("--threads", "2")
     first = site.reaches(site.approved("First"), "succeeded")
-    end_connections("application_name = 'worker'")
+    end_connections("application_name = 'mailhub worker'")
     second = site.reaches(site.approved("Second"), "succeeded")
 
     assert site.sent() == [first.message_id, second.message_id]

@@ -15,6 +15,7 @@ from tests.support.servers.dovecot import Dovecot
 from tests.support.servers.gmail import GmailServer
 from tests.support.servers.graph import GraphServer, graph_mailbox
 from tests.support.servers.sandbox import ADA, SandboxServer
+from tools.providers.imap import message_ids
 from tools.providers.imap.sessions import POOL
 
 
@@ -37,7 +38,13 @@ class Door:
             page = self.tool("list_emails", max_results=50, page_token=token)
             found += page["emails"]
         assert len(found) == len(sources), f"{self.name} lists {len(found)} of {len(sources)}"
-        return found[::-1]
+        # The list is by date; on IMAP the ids say the order of arrival.
+        mailbox = Mailbox.objects.get(tokens__name=self.name)
+        places = [message_ids.decode(card["id"], mailbox.pk) for card in found]
+        if not all(places):
+            return found[::-1]
+        uids = [place.uid for place in places if place]
+        return [card for _, card in sorted(zip(uids, found, strict=True), key=lambda each: each[0])]
 
     def tool(self, name: str, **arguments: Any) -> dict[str, Any]:
         """Call a tool, and return its result or its problem."""

@@ -57,12 +57,10 @@ class Session:
     ) -> None:
         """Add a message to a folder.
 
-        Courier refuses that for the selected folder if it is open for reading only. CLOSE removes
-        nothing from such a folder (RFC 3501 6.4.2).
+        Courier refuses that for the selected folder if it is open for reading only.
         """
-        if self.folder == folder and not self.writable:
-            self.client.close_folder()
-            self.folder = None
+        if self.folder == folder:
+            self.select(folder, writable=True)
         self.client.append(folder, source, flags=flags, msg_time=at)
 
     def alive(self) -> bool:
