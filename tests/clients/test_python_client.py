@@ -138,7 +138,9 @@ def test_every_method_gets_what_the_server_says(
         with pytest.raises(client.MailhubError) as refused:
             hub.call("read_email", message_id="nonsense")
         assert (refused.value.code, refused.value.status) == ("not_found", 404)
-        with pytest.raises(client.MailhubError, match=r"to\.0: is not a plain e-mail address") as wrong:
+        with pytest.raises(
+            client.MailhubError, match=r"to\.0: is not a plain e-mail address"
+        ) as wrong:
             hub.preview("send_email", **{**HELLO, "to": ["Mira"]})
         assert wrong.value.errors[0]["field"] == "to.0"
         with pytest.raises(ValueError, match="proposes nothing"):

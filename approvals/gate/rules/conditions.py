@@ -50,6 +50,7 @@ def may_execute_now() -> RawSQL:
 
     Making this SQL takes five times as long as all else in a claim, so a process makes it once.
     """
+    # The text is Django's own, and holds no value of a caller.
     return RawSQL(*_sql_of_claim(connection.vendor), output_field=BooleanField())  # noqa: S611
 
 
