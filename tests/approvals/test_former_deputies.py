@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from django.db import connection
-from django.db.migrations.executor import MigrationExecutor
+from django.db.migrations.loader import MigrationLoader
 from django.utils import timezone
 
 from accounts.infra.problems import Problem
@@ -44,7 +44,8 @@ class Earlier:
 def earlier(transactional_db: None) -> Iterator[Earlier]:
     before = ("approvals", "0030_archived_events")
     days = ("accounts", "0015_days_of_a_membership")
-    found = MigrationExecutor(connection).loader.project_state([before, days]).apps
+    steps = MigrationLoader(connection, replace_migrations=False)
+    found = steps.project_state([before, days]).apps
     table = found.get_model("approvals", "Deputyship")
     with connection.schema_editor() as editor:
         editor.create_model(table)
