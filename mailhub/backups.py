@@ -26,13 +26,14 @@ from django.utils import timezone
 from accounts.infra.credentials import configured_keys, key_id
 from accounts.infra.durable_files import sync_folder
 from accounts.infra.foreign_text import load_json
+from approvals.audit import anchors
 from approvals.gate.pauses import journal
 
+HEADS = "audit-heads*.jsonl"
 MANIFEST, HOME, JOURNAL = "manifest.json", "home", "send-journal.jsonl"
 DATABASES = {"sqlite": "database.sqlite3", "postgresql": "database.dump"}
 # The files of a running process or of the machine, and the keys.
 LEFT_OUT = ("mailhub.env", "*.lock", "*.new", "*.unfinished", "turns", "*.stamp", JOURNAL)
-PAGES = 1000  # of SQLite, in one step: writers go on between two steps
 
 
 def back_up(folder: Path) -> dict[str, Any]:
@@ -138,6 +139,8 @@ def restore_home(folder: Path) -> list[str]:
     """
     home, copied = Path(settings.MAILHUB_HOME), []
     places = {path: home / path.relative_to(folder / HOME) for path in _files(folder / HOME)}
+    for path in (folder / HOME).glob(HEADS):
+        places[path] = anchors.folder() / path.name
     if (folder / JOURNAL).exists():
         places[folder / JOURNAL] = journal.journal_file()
     for source, target in places.items():
@@ -167,6 +170,9 @@ def _copy_home(folder: Path) -> None:
             *(name for name in names if not _is_kept(Path(at) / name, folder)),
         },
     )
+    for path in anchors.folder().glob(HEADS):  # beside the journal, which may be elsewhere
+        if not (folder / HOME / path.name).exists():
+            shutil.copy2(path, folder / HOME)
     if journal.journal_file().exists():
         with journal.hold():  # no half line
             shutil.copy2(journal.journal_file(), folder / JOURNAL)
@@ -186,7 +192,7 @@ def _dump_sqlite(target: Path) -> None:
         closing(sqlite3.connect(str(connection.settings_dict["NAME"]), timeout=60)) as source,
         closing(sqlite3.connect(target)) as copy,
     ):
-        source.backup(copy, pages=PAGES)
+        source.backup(copy)  # in one step: each write between two steps would begin it again
     target.chmod(0o600)
 
 

@@ -13,7 +13,7 @@ from uuid import UUID
 from django.utils.translation import gettext as _
 
 from accounts.infra.foreign_text import load_json
-from approvals.audit import anchors
+from approvals.audit import anchors, given_up
 from approvals.audit.anchors import Head
 from approvals.audit.chain import Link, keyed_hash
 from approvals.audit.findings import Finding, make_finding
@@ -33,11 +33,7 @@ class Writer(Protocol):
 
 def write_audit(file: Writer) -> int:
     """Write all events and return their number. Events that arrive meanwhile are left out."""
-    rows = AuditChain.objects.filter(length__gt=0).order_by("pk")
-    ends = [
-        Head(chain=chain, length=length, hash=last)
-        for chain, length, last in rows.values_list("pk", "length", "head")
-    ]
+    ends = _find_ends()
     file.write(_first_line(ends))
     count = 0
     for end in ends:
@@ -100,6 +96,21 @@ class ExportedAudit:
             end = self._ends[walk.chain]
             walk.finish(end.length, end.hash)
             yield from walk.take_findings()
+
+
+def _find_ends() -> list[Head]:
+    """Return the end of each chain: that of the database, or an anchored head beyond it."""
+    anchored: dict[UUID, list[Head]] = {}
+    for head, genuine in anchors.read_heads():  # before the chains are read: they only grow
+        if genuine:
+            anchored.setdefault(head.chain, []).append(head)
+    anchored = given_up.leave_out(anchored)
+    rows = AuditChain.objects.filter(length__gt=0).values_list("pk", "length", "head")
+    ends = {chain: [Head(chain=chain, length=length, hash=last)] for chain, length, last in rows}
+    for chain, heads in anchored.items():
+        ends.setdefault(chain, []).extend(heads)
+    longest = [max(heads, key=lambda head: head.length) for heads in ends.values() if heads]
+    return sorted(longest, key=lambda head: head.chain)
 
 
 def _first_line(ends: Iterable[Head]) -> str:

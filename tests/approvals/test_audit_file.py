@@ -14,7 +14,7 @@ from django.db import connection
 
 from accounts.models import Mailbox
 from approvals import guards
-from approvals.audit import chain, proof
+from approvals.audit import anchors, chain, proof
 from approvals.models import AuditChain, AuditEvent, PendingAction
 from tests.approvals.audit_pages import own_heads, sent
 from tests.support.concurrently import all_at_once
@@ -155,4 +155,19 @@ def meanwhile(mailbox: Mailbox) -> Iterator[None]:
 
 
 def test_events_during_the_export_are_not_in_the_file(meanwhile: None, exported: Path) -> None:
-    assert verified(exported) == "5 events in 2 chains are what they were.\n"
+    # The first of them arrives before the ends of the chains are known.
+    assert verified(exported) == "6 events in 2 chains are what they were.\n"
+
+
+def test_chain_that_was_cut_before_the_export_is_cut_in_the_file(
+    own_heads: object, mailbox: Mailbox, tmp_path: Path
+) -> None:
+    anchors.anchor()
+    *_, before, last = AuditEvent.objects.filter(chain=mailbox.pk).order_by("sequence")
+    with guards.lift_guards(connection):
+        last.delete()
+        AuditChain.objects.filter(pk=mailbox.pk).update(length=before.sequence, head=before.hash)
+
+    call_command("export_audit", str(tmp_path / "cut.jsonl"), verbosity=0)
+
+    assert "missing at the end" in verified(tmp_path / "cut.jsonl")

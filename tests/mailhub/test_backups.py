@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError
 
+from approvals.audit import anchors
 from mailhub import backups
 from tests.support.processes.installation import Installation
 from tests.support.processes.person import request
@@ -107,6 +108,24 @@ def test_backup_under_load_comes_back_here_and_elsewhere(
         assert "what they were" in another.command("verify_audit")
         another.serve()
         assert "paused" not in request(f"{another.url}/statusz").json()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_heads_of_the_audit_come_back_beside_the_journal(tmp_path: Path, settings: Any) -> None:
+    for place in ("home", "volume"):
+        (tmp_path / place).mkdir()
+    settings.MAILHUB_HOME = tmp_path / "home"
+    settings.MAILHUB_SEND_JOURNAL = str(tmp_path / "volume" / "send-journal.jsonl")
+    heads = anchors.heads_file()
+    heads.write_text("a head\n")
+    backups.back_up(tmp_path / "backup")
+
+    settings.MAILHUB_HOME = tmp_path / "new-home"
+    settings.MAILHUB_SEND_JOURNAL = str(tmp_path / "new-volume" / "send-journal.jsonl")
+    backups.restore_home(tmp_path / "backup")
+
+    assert anchors.heads_file() != heads
+    assert anchors.heads_file().read_text() == "a head\n"
 
 
 @pytest.mark.django_db(transaction=True)
