@@ -7,7 +7,6 @@ from allauth.mfa.models import Authenticator
 from allauth.socialaccount.models import SocialAccount
 from allauth.usersessions.models import UserSession
 from django.db import transaction
-from django.db.models.functions import Now
 
 from accounts.audit_hook import record_event
 from accounts.models import (
@@ -23,12 +22,14 @@ from accounts.models import (
     User,
 )
 from accounts.people.browsers import end_sessions
+from accounts.people.recovery import revoke
 from approvals.pages.mailboxes import personal_data
 from mailhub.agent.models import Thread
 from tools.models import Acquaintance, CommandRun, DownloadLink, Upload
 from tools.sending.surroundings import digest_of_address
 
 KEPT = (
+    "A warning of a mail may name who wrote in its conversation, until the content of that mail is removed.",
     "Decisions, attempts and audit events stay as proofs. They name the person by a number, and hold no words.",
     "Mail that left is in the mailboxes and at the recipients; mailhub deletes nothing there.",
     "Backups that were made before hold the data until you delete them.",
@@ -63,6 +64,7 @@ def export(address: str) -> dict[str, Any]:
             )
         ),
         "mails_to_it": personal_data.export_correspondent(address),
+        "answers_and_reports": personal_data.export_responses(address),
         "written_to_by": _find_acquaintances(address),
         "lists_of_rules": personal_data.find_lists(address),
         "kept": list(KEPT),
@@ -81,6 +83,8 @@ def erase(address: str) -> list[str]:
     said.append(f"The content of {erased} mails to it was deleted.")
     if left:
         said.append(f"{left} mails to it have not ended. Run this again when they have.")
+    responses = personal_data.erase_responses(address)
+    said.append(f"It was deleted from the answers and reports of {responses} mails.")
     Acquaintance.objects.filter(digest=digest_of_address(address)).delete()
     Invitation.objects.filter(email__iexact=address).delete()
     if lists := personal_data.find_lists(address):
@@ -135,7 +139,8 @@ def _erase_account(person: User) -> list[str]:
     end_sessions(person)
     UserSession.objects.filter(user=person).delete()
     tokens = ApiToken.objects.filter(user=person)
-    tokens.filter(revoked_at=None).update(revoked_at=Now())
+    for token in tokens.filter(revoked_at=None):
+        revoke(token)
     RequestRecord.objects.filter(token__in=tokens).delete()
     for model, name in OWN_ROWS:
         model._default_manager.filter(**{name: person}).delete()

@@ -34,7 +34,7 @@ def recover(person: User, *, revoke_tokens: bool = False) -> str:
     """
     if revoke_tokens:
         for token in ApiToken.objects.filter(user=person, revoked_at=None):
-            _revoke(token)
+            revoke(token)
     return _replace_ways_in(person)
 
 
@@ -59,7 +59,8 @@ def _replace_ways_in(person: User) -> str:
 
 
 @transaction.atomic
-def _revoke(token: ApiToken) -> None:
+def revoke(token: ApiToken) -> None:
+    """Revoke a token by a command of the operator."""
     ApiToken.objects.filter(pk=token.pk).update(revoked_at=Now())
     record_event(
         "token_revoked",

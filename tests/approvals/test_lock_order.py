@@ -2,7 +2,6 @@
 
 import itertools
 import threading
-import time
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -26,6 +25,7 @@ from approvals.models import ApprovalPolicy, PendingAction
 from approvals.pages.mailboxes import members
 from approvals.worker import maintenance
 from tests.conftest import Api
+from tests.support.concurrently import until_a_lock_is_waited_for
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(300), pytest.mark.both]
 ROUNDS = 4
@@ -214,15 +214,3 @@ def test_approval_that_waited_is_judged_by_the_present_state(
     approval.join(WAIT_SECONDS)
     action.refresh_from_db()
     assert (refused, action.status) == ([code], "pending")
-
-
-def until_a_lock_is_waited_for() -> None:
-    waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
-    give_up_at = time.monotonic() + WAIT_SECONDS
-    with connection.cursor() as cursor:
-        while time.monotonic() < give_up_at:
-            cursor.execute("SELECT pg_stat_clear_snapshot()")
-            cursor.execute(waiting)
-            if cursor.fetchone()[0]:
-                return
-    raise AssertionError("nobody waits")

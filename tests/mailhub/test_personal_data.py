@@ -1,11 +1,13 @@
 """`person export` and `person erase`: words and addresses go, proofs stay, and it says which."""
 
 import json
+import threading
 from io import StringIO
 from uuid import UUID
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import connection, transaction
 
 from accounts.models import ApiToken, Mailbox, Membership, Role, User
 from approvals.audit import proof
@@ -13,8 +15,11 @@ from approvals.models import AuditEvent, Blob, Comment, Decision, PendingAction
 from approvals.pages.discussion.comments import add_comment
 from approvals.worker import maintenance
 from tests.approvals.conftest import approve
+from tests.approvals.test_watches import answer, look, send
 from tests.conftest import Api, Reviewer, make_api
+from tests.support.concurrently import until_a_lock_is_waited_for
 from tests.support.people.browser import browser
+from tests.support.servers.memory import MemoryServer
 from tests.support.work import work
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
@@ -54,6 +59,49 @@ def test_correspondent_is_exported_and_erased(api: Api, reviewer: Reviewer, alic
     assert [mail["subject"] for mail in told["mails_to_it"]] == ["Offer 4472"]
     assert told["written_to_by"] == []
     assert proof.verify() == []
+
+
+def test_address_that_only_answered_is_exported_and_erased(
+    api: Api, alice: User, server: MemoryServer
+) -> None:
+    action = send(api, alice, to=["desk@northwind.example"])
+    server.deliver(alice.email, answer(action, MIRA))
+    away = answer(action, MIRA, id="<away@northwind.example>", Auto_Submitted="auto-replied")
+    server.deliver(alice.email, away)
+    look()
+
+    (told,) = json.loads(person("export", MIRA))["answers_and_reports"]
+    assert told["action"] == str(action.pk)
+    assert told["answered_at"]
+    assert MIRA in told["reports"]
+    assert "reports of 1 mails" in person("erase", MIRA)
+    shown = api.get(f"/actions/{action.pk}").json()
+    assert "answered_at" in shown
+    assert MIRA not in str(shown)
+
+
+@pytest.mark.postgres_only
+def test_erasure_waits_for_another_transaction(api: Api, reviewer: Reviewer) -> None:
+    sent = api.propose(to=[MIRA])
+    reviewer.decide(sent, "approve")
+    work()
+    said: list[str] = []
+
+    def erase() -> None:
+        try:
+            said.append(person("erase", MIRA))
+        finally:
+            connection.close()
+
+    thread = threading.Thread(target=erase)
+    with transaction.atomic():
+        PendingAction.objects.select_for_update(no_key=True).get(pk=sent)
+        thread.start()
+        until_a_lock_is_waited_for()
+    thread.join()
+
+    assert "content of 1 mails" in said[0]
+    assert not Blob.objects.filter(action=UUID(sent)).exists()
 
 
 def test_approver_is_erased_and_the_proofs_stay(

@@ -1,10 +1,11 @@
 """Several threads at once, each with a database connection of its own."""
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from django.db import connections
+from django.db import connection, connections
 
 T = TypeVar("T")
 
@@ -36,3 +37,16 @@ def all_at_once(calls: Sequence[Callable[[], T]], *, seconds: float = 60) -> lis
     if errors:
         raise errors[0]
     return [answers[index] for index in range(len(calls))]
+
+
+def until_a_lock_is_waited_for() -> None:
+    """Return as soon as a connection to this database of PostgreSQL waits for another one."""
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+    give_up_at = time.monotonic() + 120
+    with connection.cursor() as cursor:
+        while time.monotonic() < give_up_at:
+            cursor.execute("SELECT pg_stat_clear_snapshot()")
+            cursor.execute(waiting)
+            if cursor.fetchone()[0]:
+                return
+    raise AssertionError("nobody waits")

@@ -4,6 +4,7 @@ Proofs stay: decisions, attempts and audit events name a person by the number of
 Words and addresses go.
 """
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,6 +19,7 @@ from approvals.gate.blobs import ContentUnavailable
 from approvals.gate.content import render_content
 from approvals.gate.overdue import purge_one
 from approvals.gate.records import erase_notes
+from approvals.gate.watches import reports_of
 from approvals.models import (
     ApprovalPolicy,
     AuditEvent,
@@ -31,6 +33,7 @@ from approvals.models import (
     Revision,
     SavedView,
     Seen,
+    Watch,
 )
 from approvals.pages.mailboxes.members import remove_member
 
@@ -147,11 +150,13 @@ def erase_correspondent(address: str) -> tuple[int, int]:
     The audit of each says that its content was erased.
     """
     erased = left = 0
-    for action in list(_find_mails_to(address)):
-        if not action.is_final or action.settle_at:  # its copy in Sent may be missing
-            left += 1
-            continue
+    for found in list(_find_mails_to(address)):
         with transaction.atomic():
+            # Locked here: what another transaction holds is waited for, and not left out.
+            action = PendingAction.objects.select_for_update(no_key=True).get(pk=found.pk)
+            if not action.is_final or action.settle_at:  # its copy in Sent may be missing
+                left += 1
+                continue
             purge_one(action.pk)
             chain.record(
                 mailbox=action.mailbox_id,
@@ -161,6 +166,50 @@ def erase_correspondent(address: str) -> tuple[int, int]:
             )
         erased += 1
     return erased, left
+
+
+def export_responses(address: str) -> list[dict[str, str]]:
+    """Return what is known of an address because it answered a mail, or a mail to it was returned."""
+    return [
+        {
+            "action": str(watch.pk),
+            "answered_at": watch.answered_at.isoformat()
+            if has_answered and watch.answered_at
+            else "",
+            "reports": json.dumps([each for each in reports_of(watch) if _names(each, address)]),
+        }
+        for watch, has_answered in _find_responses(address)
+    ]
+
+
+def erase_responses(address: str) -> int:
+    """Delete an address from answers and reports, and return of how many mails."""
+    count = 0
+    for found, _ in list(_find_responses(address)):
+        with transaction.atomic():
+            watch = Watch.objects.select_for_update(no_key=True).get(pk=found.pk)
+            kept = [each for each in reports_of(watch) if not _names(each, address)]
+            watch.reports = json.dumps(kept) if kept else ""
+            if watch.answered_by.lower() == address:
+                watch.answered_by = ""
+            watch.save(update_fields=["reports", "answered_by"])
+        count += 1
+    return count
+
+
+def _find_responses(address: str) -> Iterator[tuple[Watch, bool]]:
+    """Yield the watches that name the address, and True if it has answered.
+
+    All are read, because words at rest cannot be searched.
+    """
+    for watch in Watch.objects.exclude(answered_by="", reports="").iterator():
+        has_answered = watch.answered_by.lower() == address
+        if has_answered or any(_names(each, address) for each in reports_of(watch)):
+            yield watch, has_answered
+
+
+def _names(report: dict[str, Any], address: str) -> bool:
+    return address in json.dumps(report, ensure_ascii=False).lower()
 
 
 def _find_mails_to(address: str) -> Iterator[PendingAction]:
