@@ -20,6 +20,9 @@ UNKNOWN_ID = "00000000-0000-4000-8000-000000000000"
 Sent = Callable[[Api], Any]
 
 
+MANY: dict[str, Any] = {f"q{number}": 1 for number in range(101)}
+
+
 def upload(api: Api, body: bytes, kind: str) -> Any:
     return api.client.post("/api/v1/attachments", body, content_type=kind, headers=api._headers({}))
 
@@ -37,6 +40,7 @@ ERRORS: list[tuple[str, int, Sent]] = [
     ("bad id of a webhook", 404, lambda api: api.client.delete(
         "/api/v1/webhooks/none", headers=api._headers({}))),
     ("bad handle", 404, lambda api: api.get("/attachments/none")),
+    ("too many parameters", 422, lambda api: api.tool("list_emails", **MANY)),
     ("unknown tool", 404, lambda api: api.tool("no_such_tool")),
     ("no token", 401, lambda api: api.client.get("/api/v1/actions")),
     ("bad query", 422, lambda api: api.get("/actions?limit=many")),

@@ -24,7 +24,8 @@ from tests.conftest import HELLO, Api
 from tests.support.servers.memory import MemoryServer
 from tests.support.tools import World
 from tests.tools.mcp_door import LIST, call, url, world
-from tools.catalog.arguments import fold_name
+from tools.catalog.arguments import fold_name, understand
+from tools.catalog.entries import TOOLS
 
 __all__ = ["url", "world"]
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(600)]
@@ -269,3 +270,18 @@ def test_what_was_understood_is_in_the_preview(url: str, api: Api) -> None:
     assert (shown["to"], shown["cc"]) == (["mira@b.example"], ["tom@c.example", "lena@b.example"])
     assert (shown["names"], shown["importance"]) == ({"mira@b.example": "Mira"}, "high")
     assert shown["body_excerpt"].strip() == "See below."
+
+
+@pytest.mark.parametrize(
+    ("file", "read"),
+    [
+        ({"name": "status.txt", "content": "APPROVED"}, "text"),
+        ({"name": "status.txt", "content": "QVBQUk9WRUQ="}, "content_base64"),
+        ({"name": "status.txt", "content": "APPROVED", "encoding": "base64"}, "content_base64"),
+        ({"name": "plan.pdf", "content": "JVBERi0x"}, "content_base64"),
+    ],
+)
+def test_words_in_a_file_of_text_are_not_decoded(file: dict[str, str], read: str) -> None:
+    given = {"to": "a@b.example", "subject": "s", "body": "b", "attachments": [file]}
+    (understood,) = understand(TOOLS["send_email"].parameters, given)["attachments"]
+    assert understood == {"name": file["name"], read: file["content"]}

@@ -10,6 +10,7 @@ from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from functools import cache
+from mimetypes import guess_type
 from typing import Any
 
 from accounts.infra.foreign_text import load_json
@@ -20,6 +21,8 @@ from tools.schemas import AttachmentGiven, Parameters, UpdateDraft
 HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 NO_WORD = re.compile(r"[^a-z0-9]+")
 ADDRESS_LENGTH = 100_000
+# More names in one object, or more members of one list, are not read but refused as they are.
+MOST_NAMES, MOST_MEMBERS = 100, 1000
 NUMBER = re.compile(r"-?[0-9]{1,9}")
 SPAN = re.compile(r"([0-9]{1,4}) ?d(?:ays?)?")
 GERMAN_DAY = re.compile(r"([0-9]{1,2})\.([0-9]{1,2})\.([0-9]{4})\b.{0,20}", re.DOTALL)
@@ -121,7 +124,7 @@ def _as_object(value: Any, *, as_json: bool) -> dict[str, Any] | None:
     if as_json and isinstance(value, str) and value.lstrip().startswith("{"):
         with suppress(ValueError):
             value = load_json(value)
-    return value if isinstance(value, dict) else None
+    return value if isinstance(value, dict) and len(value) <= MOST_NAMES else None
 
 
 def _is_stray(name: str, value: Any) -> bool:
@@ -243,11 +246,13 @@ def _fit_list(name: str, value: Any) -> Any:
         if isinstance(value, str):
             return value  # no name of a file is a file
     value = value if isinstance(value, list) else [value]
+    if len(value) > MOST_MEMBERS:
+        return value
     return [_fit_file(each) for each in value] if name == "attachments" else value
 
 
 def _fit_file(value: Any) -> Any:
-    if not isinstance(value, dict):
+    if not isinstance(value, dict) or len(value) > MOST_NAMES:
         return value
     kept = {
         name: each
@@ -257,17 +262,31 @@ def _fit_file(value: Any) -> Any:
     }
     file = rename(AttachmentGiven, kept)
     given = kept.get("content")
-    if isinstance(given, str) and file.get("content_base64") == given and not _is_base64(given):
+    if isinstance(given, str) and file.get("content_base64") == given and not _is_encoded(value):
         return {"text" if name == "content_base64" else name: each for name, each in file.items()}
     return file
 
 
-def _is_base64(text: str) -> bool:
+def _is_encoded(file: Mapping[str, Any]) -> bool:
+    """Return True if the content of a file is base64: it says so, or nothing else is possible.
+
+    Many words are base64 too. In a file of text they are words, unless they stand for other text.
+    """
     try:
-        base64.b64decode(text, validate=True)
+        content = base64.b64decode(file["content"], validate=True)
+        if file.get("encoding") == "base64" or not _is_text(file):
+            return True
+        return "\0" not in content.decode()
     except ValueError:
         return False
-    return True
+
+
+def _is_text(file: Mapping[str, Any]) -> bool:
+    names = {fold_name(name): each for name, each in file.items()}
+    kinds = [names.get(each) for each in ("type", *NAMES["type"])]
+    named = [names.get(each) for each in ("name", *NAMES["name"])]
+    guessed = [guess_type(each)[0] for each in named if isinstance(each, str)]
+    return any(isinstance(each, str) and each.startswith("text/") for each in [*kinds, *guessed])
 
 
 def _as_addresses(value: Any) -> list[Any]:
@@ -278,6 +297,8 @@ def _as_addresses(value: Any) -> list[Any]:
             listed = [each for each in _split_addresses(value) if each]
     else:
         listed = value if isinstance(value, list) else [value]
+    if len(listed) > MOST_MEMBERS:
+        return listed
     return [_as_recipient(each) for each in listed]
 
 
@@ -295,7 +316,7 @@ def _split_addresses(value: str) -> list[str]:
 
 
 def _as_recipient(value: Any) -> Any:
-    if isinstance(value, dict):
+    if isinstance(value, dict) and len(value) <= MOST_NAMES:
         members = {fold_name(name): each for name, each in value.items()}
         if isinstance(members.get("email_address"), dict):
             return _as_recipient(members["email_address"])

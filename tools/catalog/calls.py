@@ -19,7 +19,7 @@ from accounts.infra.nearest import find_nearest
 from accounts.infra.problems import Problem, invalid
 from accounts.infra.texts import join, translatable
 from accounts.models import Mailbox
-from tools.catalog.arguments import fold_name, names_given, rename, understand
+from tools.catalog.arguments import MOST_NAMES, fold_name, names_given, rename, understand
 from tools.catalog.entries import TOOLS, AnyTool, MailboxTool, Result, Tool
 from tools.catalog.synonyms import GIVEN_BY, NOT_TAKEN, NOT_TAKEN_OF_ANSWERS
 from tools.catalog.tool_schema import plain_members
@@ -69,6 +69,8 @@ def call_tool(
         caller = find_again(caller)
         tool = _tool(caller, name)
         check_texts(arguments)
+        if len(arguments) > MOST_NAMES:  # no tool has so many, and each is looked up in all tools
+            raise Problem("invalid_input", "Too many parameters: see tools/list.")
         read = understand if caller.surface in MODELS else rename
         given = _with_one_key(tool, read(tool.parameters, arguments), idempotency_key)
         parameters = _parameters(tool, given, arguments)
