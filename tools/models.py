@@ -206,6 +206,10 @@ class DownloadLink(models.Model):
         link = links.select_related("mailbox").first()
         return link if link is not None and links.update(used_at=timezone.now()) == 1 else None
 
+    def give_back(self) -> None:
+        """Let the link be used again, because its use gave nothing."""
+        DownloadLink.objects.filter(pk=self.pk).update(used_at=None)
+
 
 class CommandRun(models.Model):
     """One run of a command of the CLI for Microsoft 365: the line that really ran.

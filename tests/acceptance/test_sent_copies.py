@@ -213,6 +213,7 @@ def test_folder_that_is_not_there_cannot_be_chosen(office: Office) -> None:
         {"sent_folder": "Nowhere"},
         {"sent_folder": "INBOX"},
         {"sent_folder": "Archive", "drafts_folder": "Archive"},
+        {"drafts_folder": SENT},  # it is Sent's without a choice
     ):
         answer = window(office).post(place, {"sent_copies": "automatic", **wrong})
         assert answer.status_code == 422

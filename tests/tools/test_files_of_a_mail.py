@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from uuid import UUID
 
 import pytest
+from django.test import Client
 from docx import Document
 from PIL import Image
 
@@ -221,3 +222,22 @@ def test_files_of_the_answered_mail_can_be_opened(
         assert answer.status_code == 424
         assert "must be reconnected" in text_of(answer)
         assert f'href="/actions/{action}/"' in text_of(answer)
+
+
+def test_link_is_not_used_up_by_a_server_that_is_away(
+    api: Api, mailbox: Mailbox, server: MemoryServer
+) -> None:
+    mail = letter(to=mailbox.address)
+    mail.add_attachment(b"abc", maintype="application", subtype="pdf", filename="a.pdf")
+    server.deliver(mailbox.address, mail.as_bytes())
+    named = {"message_id": api.tool("list_emails").json()["emails"][0]["id"]}
+    (file,) = api.tool("list_attachments", **named).json()["attachments"]
+    named["attachment_id"] = file["id"]
+    link = api.tool("download_attachment", **named, **{"as": "link"}).json()["url"]
+    path = "/files/" + link.rpartition("/files/")[2]
+
+    server.reachable = False
+    assert Client().get(path).status_code == 503
+    server.reachable = True
+    assert Client().get(path).content == b"abc"
+    assert Client().get(path).status_code == 404

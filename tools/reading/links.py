@@ -11,6 +11,7 @@ from accounts.access import roles
 from accounts.access.auth import find_caller
 from accounts.access.caller import Caller
 from accounts.access.provider_calls import limit_waiting
+from accounts.infra.problems import Problem
 from accounts.models import Mailbox, Role
 from tools.mail.message.compose import MAX_TOTAL_BYTES
 from tools.models import DownloadLink
@@ -39,14 +40,19 @@ def redeem(secret: str) -> tuple[AttachmentInfo, bytes] | None:
     """Use a link up and fetch its attachment; None if the link is unknown, used or too old, or if
     its program may no longer read.
 
-    Raises Problem, as a read of the attachment does.
+    Raises Problem, as a read of the attachment does; a `transient` one gives the link back.
     """
     link = DownloadLink.redeem(secret)
     caller = find_caller(link.user_id, link.token_id) if link and link.user_id else None
     if link is None or caller is None or not caller.may(SCOPE):
         return None
-    mailbox = roles.get_mailbox(caller, str(link.mailbox_id), need=Role.VIEWER)
-    with limit_waiting(caller.user.pk, mailbox.pk), map_errors(mailbox):
-        return provider_of(caller, mailbox).fetch_attachment(
-            link.message_id, link.attachment_id, limit=MAX_TOTAL_BYTES
-        )
+    try:
+        mailbox = roles.get_mailbox(caller, str(link.mailbox_id), need=Role.VIEWER)
+        with limit_waiting(caller.user.pk, mailbox.pk), map_errors(mailbox):
+            return provider_of(caller, mailbox).fetch_attachment(
+                link.message_id, link.attachment_id, limit=MAX_TOTAL_BYTES
+            )
+    except Problem as problem:
+        if problem.code == "transient":
+            link.give_back()
+        raise

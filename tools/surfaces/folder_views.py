@@ -31,6 +31,7 @@ class FoldersForm(forms.Form):
 
     def __init__(self, *args: Any, folders: Folders, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.folders = folders
         listed = [(folder.id, folder.name) for folder in folders.listed]
         for role in ("sent", "drafts"):
             name = folders.by_role.get(role)
@@ -44,9 +45,14 @@ class FoldersForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         given = super().clean() or {}
-        if given.get("sent_folder") and given.get("sent_folder") == given.get("drafts_folder"):
+        if not self.errors and self._name_of("sent") == self._name_of("drafts") is not None:
             raise forms.ValidationError(_("Choose two different folders."))
         return given
+
+    def _name_of(self, role: str) -> str | None:
+        """Return the folder that the role has with this choice; None: mailhub creates it."""
+        names = {folder.id: folder.name for folder in self.folders.listed}
+        return names.get(self.cleaned_data[f"{role}_folder"], self.folders.by_role.get(role))
 
 
 @signed_in_form
