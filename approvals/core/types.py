@@ -281,6 +281,10 @@ class Rendered:
     unseen: tuple[str, ...] = ()
 
 
+class NotLookedAt(Exception):
+    """Raised if not everything could be searched for what was not found."""
+
+
 class NotYet(Exception):
     """Nothing failed, but a part of the work after a send can only be done later."""
 
@@ -443,7 +447,7 @@ class Followed(Protocol):
         ...
 
     def shown_id(self, mailbox: "Mailbox", message_id: str) -> str:
-        """Return the Message-ID under which the provider has sent the action with ours."""
+        """Return the Message-ID under which Sent shows the action with ours; "" if it is not there."""
         ...
 
     def find_arrivals(self, mailbox: "Mailbox", since: datetime) -> Arrivals:
@@ -451,5 +455,8 @@ class Followed(Protocol):
         ...
 
     def find_answer(self, mailbox: "Mailbox", message_id: str) -> Response | None:
-        """Return an answer to the action that is shown with this id, wherever it is."""
+        """Return an answer to the action that is shown with this id, wherever it is.
+
+        Raises NotLookedAt if there is none, but not everything could be searched.
+        """
         ...

@@ -35,7 +35,7 @@ from accounts.infra.texts import translatable
 from approvals.core.kinds import get_kind
 from approvals.core.queue import queue
 from approvals.core.states import Status
-from approvals.core.types import BEFORE_WIRE, AnsweredFirst, LeaseLost, Outcome
+from approvals.core.types import BEFORE_WIRE, AnsweredFirst, LeaseLost, NotLookedAt, Outcome
 from approvals.gate.blobs import ContentUnavailable
 from approvals.gate.claim import Claim, another_leaves, take_claim
 from approvals.gate.load import Read, read_action
@@ -43,7 +43,6 @@ from approvals.gate.outcome import SENT_AFTER_ALL, close_as_sent, record_outcome
 from approvals.gate.pauses import journal, restored
 from approvals.gate.preparation import discard_outdated, keep
 from approvals.gate.reconcile import (
-    NotLookedAt,
     SentAlready,
     find_in_sent,
     may_have_left,

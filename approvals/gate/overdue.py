@@ -118,7 +118,10 @@ def purge() -> None:
 
 
 def purge_one(action_id: UUID) -> None:
-    """Delete the content of one action that has ended."""
+    """Delete the content of one action that has ended.
+
+    A promised follow-up stays, because it needs no content.
+    """
     mine = PendingAction.objects.filter(pk=action_id, purged_at__isnull=True)
     if mine.select_for_update(no_key=True, skip_locked=True).first() is None:
         return
@@ -133,5 +136,7 @@ def purge_one(action_id: UUID) -> None:
     notes.delete(action_id)
     Comment.objects.filter(action=action_id).delete()
     Assignment.objects.filter(action=action_id).delete()
-    Watch.objects.filter(action=action_id).update(ends_at=None, answered_by="", note="", reports="")
+    watch = Watch.objects.filter(action=action_id)
+    watch.update(answered_by="", note="", reports="")
+    watch.filter(follow_up_at=None).update(ends_at=None)
     mine.update(purged_at=Now(), settle_at=None, returned=None)

@@ -13,7 +13,7 @@ from django.db.models.functions import Now
 
 from approvals.audit import chain
 from approvals.core.states import Status
-from approvals.core.types import ActionKind, ApprovedAction, Outcome
+from approvals.core.types import ActionKind, ApprovedAction, NotLookedAt, Outcome
 from approvals.gate.outcome import RESTORED, record_outcome
 from approvals.models import Attempt, AuditEvent, PendingAction
 
@@ -21,10 +21,6 @@ log = structlog.get_logger(__name__)
 
 DESTROYED = "draft_destroyed"  # code of an attempt whose order names no object any more
 PROOFS = ("outcome_accepted", "outcome_refused", "outcome_not_sent", "proven_unsent")
-
-
-class NotLookedAt(Exception):
-    """Raised if it could not be looked up whether the mail was sent already."""
 
 
 class SentAlready(Exception):

@@ -12,11 +12,11 @@ from accounts.infra.texts import Translatable, translatable
 from approvals.audit import chain
 from approvals.core.kinds import get_kind
 from approvals.core.states import Status
-from approvals.core.types import Outcome, PreviewWarning
+from approvals.core.types import NotLookedAt, Outcome, PreviewWarning
 from approvals.gate.load import load_approved
 from approvals.gate.outcome import RESTORED, close_as_sent, record_outcome, warn_of_doubt
 from approvals.gate.pauses import journal
-from approvals.gate.reconcile import NotLookedAt, find_in_sent
+from approvals.gate.reconcile import find_in_sent
 from approvals.gate.revisions import add_notice
 from approvals.gate.send_back import return_with_warnings
 from approvals.models import Attempt, PendingAction

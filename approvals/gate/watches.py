@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Case, F, Q, Value, When
+from django.db.models import Case, Q, Value, When
 from django.db.models.functions import Coalesce, Least, Now
 
 from accounts.infra.foreign_text import load_json
@@ -23,17 +23,23 @@ MOST_REPORTS = 50  # of one action that are kept
 
 
 def begin(action: PendingAction, wish: FollowUp | None) -> None:
-    """Begin to look for answers and reports; repeated calls change nothing."""
-    at = action.finished_at
+    """Begin to look for answers and reports; repeated calls change nothing.
+
+    What came since the first attempt counts: days later somebody may have found that it was sent.
+    """
+    tried = action.attempts.filter(wire_started_at__isnull=False)
+    times = list(tried.values_list("wire_started_at", flat=True))
+    at = max(times, default=action.finished_at)
     assert at is not None, "it has succeeded"
     watch = Watch(action=action, mailbox_id=action.mailbox_id, began_at=at, ends_at=at + WATCHED)
     if wish is not None:
         watch.follow_up_at, watch.note = at + timedelta(days=wish.after_days), wish.note
     Watch.objects.bulk_create([watch], ignore_conflicts=True)
-    since, first = at - OVERLAP, Now() + SHORTEST_WAIT
+    since = min(times, default=action.created_at) - OVERLAP
+    first = Now() + SHORTEST_WAIT
     if not WatchedMailbox.objects.filter(pk=action.mailbox_id).update(
         # Nothing was looked at while nothing was watched.
-        seen_until=Case(When(look_at=None, then=Value(since)), default=F("seen_until")),
+        seen_until=Case(When(look_at=None, then=Value(since)), default=Least("seen_until", since)),
         look_at=Least(Coalesce("look_at", first), first),
     ):
         place = WatchedMailbox(mailbox_id=action.mailbox_id, seen_until=since, look_at=first)
@@ -66,13 +72,20 @@ def find_named(mailbox: UUID, response: Response) -> list[UUID]:
 
 @transaction.atomic
 def record(action_id: UUID, response: Response, *, now: datetime) -> None:
-    """Store a response to an action; one that is stored already changes nothing."""
+    """Store a response to an action; one that is stored already changes nothing.
+
+    If the content of the action is deleted, only the time of an answer is stored.
+    """
     watch = Watch.objects.select_for_update(no_key=True).get(pk=action_id)
     at = response.at or now
+    purged = watch.action.purged_at is not None
     if response.sort == "answer":
         if watch.answered_at is None:
-            watch.answered_at, watch.answered_by, watch.follow_up_at = at, response.by, None
+            by = "" if purged else response.by
+            watch.answered_at, watch.answered_by, watch.follow_up_at = at, by, None
             watch.save(update_fields=["answered_at", "answered_by", "follow_up_at"])
+        return
+    if purged:
         return
     found = reports_of(watch)
     known = {(each["sort"], each["address"].lower()) for each in found}
@@ -96,15 +109,22 @@ def record(action_id: UUID, response: Response, *, now: datetime) -> None:
 
 
 @transaction.atomic
-def record_silence(action_id: UUID, *, now: datetime) -> None:
-    """Record that nobody has answered until the time of the follow-up, once."""
+def record_silence(action_id: UUID, *, now: datetime, code: str = "") -> None:
+    """Record that no answer was found until the time of the follow-up, once.
+
+    `code` says why one may be there all the same.
+    """
     mine = Watch.objects.filter(
         pk=action_id, answered_at=None, follow_up_at__lte=now, unanswered_at=None
     )
     if mine.update(unanswered_at=now, follow_up_at=None):
         action = PendingAction.objects.get(pk=action_id)
         chain.record(
-            mailbox=action.mailbox_id, event="unanswered", actor="worker", action_id=action_id
+            mailbox=action.mailbox_id,
+            event="unanswered",
+            actor="worker",
+            action_id=action_id,
+            **({"code": code} if code else {}),
         )
 
 

@@ -35,6 +35,8 @@ SENTENCES = {
     f" addresses. {NOT_AGAIN}",
     "unanswered": "It was %(done)s, and nobody has answered. Do what follow_up_note says. A reminder"
     " is a new proposal.",
+    "unanswered, incomplete": "It was %(done)s. No answer was found, but mailhub could not search the"
+    " whole mailbox. Look into the conversation before you do what follow_up_note says.",
     "failed": "The provider refused it, and it was not %(done)s. Correct the cause in error, then"
     " propose a new one.",
     "unknown": "Nobody knows yet whether it was %(done)s. mailhub looks for it, and a person"
@@ -98,6 +100,8 @@ def _variant(row: str, steps: Sequence[Step]) -> str:
         return "person" if last.link.actor.startswith("user:") else last.withdrawn_code
     if row == "expired" and len(steps) > 1 and steps[-2].state == Status.APPROVED:
         return "approved"
+    if row == "unanswered" and last is not None:
+        return str(last.link.data.get("code", ""))
     if row == "returned" and last is not None:
         return last.code
     return "edited" if any(step.name == "action.edited" for step in steps) else ""

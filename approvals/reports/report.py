@@ -126,6 +126,8 @@ def _changes_then(action: PendingAction, steps: Sequence[Step]) -> list[dict[str
 def _describe_return(returned: dict[str, Any], *, reads: bool) -> dict[str, Any]:
     """Return why the action came back, with the warnings of its kind."""
     members = {name: returned[name] for name in ("code", "detail") if name in returned}
+    if not reads and "detail" in members:  # its words may be of a mail
+        members["detail"] = _detail_of(str(returned["code"]))
     warnings = find.describe_warnings(returned.get("warnings", ()), titles_only=not reads)
     return members | ({"warnings": warnings} if warnings else {})
 

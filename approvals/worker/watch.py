@@ -14,7 +14,7 @@ from django.db.models.functions import Now
 from accounts.infra.database import database_now
 from accounts.models import Mailbox
 from approvals.core.kinds import get_kind
-from approvals.core.types import Followed
+from approvals.core.types import Followed, NotLookedAt
 from approvals.gate import watches
 from approvals.gate.rules import conditions
 from approvals.models import Rest, Watch, WatchedMailbox
@@ -27,6 +27,8 @@ LONGEST_WAIT = timedelta(minutes=30)
 # A look follows after this part of the age of the newest mail: reports come soon or not at all.
 PART_OF_AGE = 60
 RETURNS_AFTER = timedelta(days=5)  # servers give up by then (RFC 5321 4.5.4.1)
+# A mail is looked up in Sent at first, and once more when a late copy must be there.
+FIRST_COPY, LATE_COPY = timedelta(minutes=3), timedelta(minutes=10)
 MOST_IDS = 20  # of new mails that are looked up in Sent by one look
 MOST_FOLLOW_UPS = 10  # of one look
 LISTED = 1000
@@ -60,19 +62,29 @@ def look(mailbox_id: UUID) -> None:
         return
     kind = get_kind(newest.action.kind)
     assert isinstance(kind, Followed), "only such kinds are watched"
-    for watch in watched.filter(message_id="").select_related("action")[:MOST_IDS]:
-        shown = kind.shown_id(mailbox, watch.action.message_id)
-        Watch.objects.filter(pk=watch.pk).update(message_id=shown[:255])
     since = mine.values_list("seen_until", flat=True).get()
-    found = kind.find_arrivals(mailbox, since)
+    seen_from = since
+    for watch in watched.filter(message_id="").select_related("action")[:MOST_IDS]:
+        ours, age = watch.action.message_id, now - watch.began_at
+        if FIRST_COPY < age < LATE_COPY:
+            continue
+        shown = kind.shown_id(mailbox, ours)
+        if not shown and age >= LATE_COPY:
+            shown = ours
+        Watch.objects.filter(pk=watch.pk).update(message_id=shown[:255])
+        if shown not in ("", ours):  # what names it may have come before its id was known
+            seen_from = min(seen_from, watch.began_at - watches.OVERLAP)
+    found = kind.find_arrivals(mailbox, seen_from)
     for response in found.responses:
         for action_id in watches.find_named(mailbox_id, response):
             watches.record(action_id, response, now=now)
     _follow_up(kind, mailbox, now)
     seen_until = now - watches.OVERLAP
     if found.seen_until is not None:  # so many that one moment must not hold the next look up
-        seen_until = max(found.seen_until, since + timedelta(seconds=1))
-    mine.update(seen_until=max(since, seen_until), look_at=_plan(mailbox_id, newest, now))
+        seen_until = max(found.seen_until, seen_from + timedelta(seconds=1))
+    mine.update(look_at=_plan(mailbox_id, newest, now))
+    # Meanwhile a watch may have begun that asks for earlier mail.
+    mine.filter(seen_until=since).update(seen_until=max(seen_from, seen_until))
 
 
 def _find_watched(mailbox_id: UUID) -> QuerySet[Watch]:
@@ -89,7 +101,14 @@ def _follow_up(kind: Followed, mailbox: Mailbox, now: datetime) -> None:
     """Say that nobody has answered, if that is so in the whole mailbox."""
     due = Watch.objects.filter(mailbox=mailbox, follow_up_at__lte=now).select_related("action")
     for watch in due.order_by("follow_up_at")[:MOST_FOLLOW_UPS]:
-        answer = kind.find_answer(mailbox, watch.message_id or watch.action.message_id)
+        name = watch.message_id or watch.action.message_id
+        if name == watch.action.message_id:  # a copy under another id may have come late
+            name = kind.shown_id(mailbox, name) or name
+        try:
+            answer = kind.find_answer(mailbox, name)
+        except NotLookedAt:
+            watches.record_silence(watch.pk, now=now, code="incomplete")
+            continue
         if answer is None:
             watches.record_silence(watch.pk, now=now)
         else:

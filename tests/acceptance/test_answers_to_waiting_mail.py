@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from accounts.models import User
+from accounts.models import Mailbox, User
 from approvals.models import PendingAction
 from tests.approvals.conftest import approve
-from tests.conftest import Api, Reviewer
+from tests.conftest import Api, Reviewer, make_api
 from tests.support.servers.memory import MemoryServer
 from tests.support.work import work
 
@@ -65,7 +65,7 @@ def conditional(api: Api, alice: User, server: MemoryServer) -> PendingAction:
 
 
 def propose(api: Api, **more: object) -> Any:
-    message_id = api.tool("list_emails").json()["emails"][0]["id"]
+    message_id = more.pop("message_id", None) or api.tool("list_emails").json()["emails"][0]["id"]
     moment = timezone.now() + timedelta(days=3)
     return api.tool(
         "reply_email",
@@ -180,6 +180,39 @@ def test_thread_that_nobody_could_search_withdraws_nothing(
     for number in range(51):
         own = letter(sender=ALICE, id=f"<{number}@lovelace.example>", In_Reply_To=ASKED)
         server.deliver(ALICE, own, folder="sent")
+
+    assert come_due().status == "pending"
+    assert server.ledger == []
+
+
+def test_address_of_a_newer_mail_needs_the_right_to_read(
+    api: Api, alice: User, server: MemoryServer, mailbox: Mailbox
+) -> None:
+    server.deliver(ALICE, letter(id=ASKED, date="Mon, 02 Nov 2026 10:00:00 +0000"))
+    message_id = api.tool("list_emails").json()["emails"][0]["id"]
+    blind = make_api(alice, mailbox, name="blind", scopes=["mail:propose"])
+    approve(propose(blind, message_id=message_id).json()["action"]["id"], alice)
+    server.deliver(ALICE, letter(In_Reply_To=ASKED))
+
+    action = come_due()
+
+    shown = blind.get(f"/actions/{action.pk}").json()
+    assert shown["returned"]["code"] == "thread_moved"
+    assert MIRA not in str(shown)
+    assert MIRA in action.current.preview["warnings"][-1]["text"]
+
+
+def test_older_mail_of_the_conversation_withdraws_nothing(
+    api: Api, alice: User, server: MemoryServer
+) -> None:
+    root = "<root@northwind.example>"
+    aside = letter("ben@northwind.example", id="<aside@northwind.example>", References=root)
+    server.deliver(ALICE, letter(id=root, date="Mon, 02 Nov 2026 09:00:00 +0000"))
+    server.deliver(ALICE, aside)
+    asked = letter(id=ASKED, References=root, date="Mon, 02 Nov 2026 12:00:00 +0000")
+    server.deliver(ALICE, asked)
+    approve(propose(api, unless_answered=True).json()["action"]["id"], alice)
+    server.folder(ALICE, "inbox")[2].source = b""  # the question is gone, and nobody has written
 
     assert come_due().status == "pending"
     assert server.ledger == []

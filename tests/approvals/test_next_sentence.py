@@ -126,11 +126,15 @@ def bounce_it(stage: Stage) -> None:
     watches.record(stage.row.pk, response, now=timezone.now())
 
 
-def hear_nothing(stage: Stage) -> None:
+def hear_nothing(stage: Stage, code: str = "") -> None:
     send_it(stage)
     now = timezone.now()
     Watch.objects.update(follow_up_at=now)
-    watches.record_silence(stage.row.pk, now=now)
+    watches.record_silence(stage.row.pk, now=now, code=code)
+
+
+def hear_little(stage: Stage) -> None:
+    hear_nothing(stage, "incomplete")
 
 
 def send_it(stage: Stage) -> None:
@@ -248,6 +252,7 @@ STEPS: list[tuple[str, Move, str, str]] = [
     ),
     ("bounced", bounce_it, "succeeded", "bounced"),
     ("unanswered", hear_nothing, "succeeded", "unanswered"),
+    ("searched in part", hear_little, "succeeded", "unanswered, incomplete"),
     ("answered first", answer_it, "cancelled", "cancelled, withdrawn_answered"),
     (
         "withdrawn after approval",

@@ -2,16 +2,19 @@
 
 from datetime import timedelta
 from email.message import EmailMessage
+from io import StringIO
 from typing import Any
 
 import pytest
+from django.core.management import call_command
 from django.utils import timezone
 
 from accounts.models import User
 from approvals.gate import overdue
+from approvals.gate.rulings import resolve
 from approvals.models import AuditEvent, PendingAction, Watch, WatchedMailbox
 from approvals.reports.steps import has_news
-from approvals.worker import watch
+from approvals.worker import maintenance, watch
 from tests.approvals.conftest import approve
 from tests.approvals.notifications.conftest import Post, post, prove
 from tests.approvals.webhook_listener import Listener, httpserver, listener, told
@@ -23,6 +26,7 @@ from tests.support.work import work
 __all__ = ["httpserver", "listener", "post"]
 pytestmark = pytest.mark.django_db(transaction=True)
 
+SHOWN = b"<exchange@prod.outlook.example>"
 ALICE, MIRA = "alice@lovelace.example", "mira@northwind.example"
 PEOPLE = [MIRA, "ben@northwind.example", "Jo@alps.example"]
 
@@ -306,3 +310,87 @@ def test_purge_removes_addresses_and_ends_the_watch(
     assert "answered_by" not in shown
     assert "bounced" not in shown
     assert Watch.objects.get().ends_at is None
+
+
+def test_follow_up_is_told_though_the_content_is_deleted(
+    api: Api, alice: User, server: MemoryServer, settings: Any
+) -> None:
+    action = send(api, alice, follow_up={"after_days": 10, "note": "Ask again."})
+    settings.MAILHUB_RETENTION_DAYS = 0  # less than the ten days
+    overdue.purge()
+    pass_days(11)
+    look()
+
+    assert events("unanswered") == 1
+    assert "follow_up_at" not in told_of(api, action)
+
+
+def test_erased_address_does_not_come_back(api: Api, alice: User, server: MemoryServer) -> None:
+    action = send(api, alice, follow_up={"after_days": 3})
+    call_command("person", "erase", MIRA, yes=True, stdout=StringIO())
+    server.deliver(ALICE, report(action.message_id, MIRA, to=ALICE))
+    look()
+    server.deliver(ALICE, answer(action), folder="archive")
+    pass_days(3)
+    look()
+
+    shown = told_of(api, action)
+    assert "answered_at" in shown
+    assert MIRA not in str(shown)
+    assert events("unanswered") == events("bounced") == 0
+
+
+def test_what_came_before_a_late_ruling_is_told(
+    api: Api, alice: User, server: MemoryServer
+) -> None:
+    action = approve(api.propose(), alice)
+    server.loses_answers = True
+    work()
+    action.refresh_from_db()
+    server.deliver(ALICE, report(action.message_id, MIRA, to=ALICE))
+    server.loses_answers = False
+    send(api, alice, subject="Other")  # the mailbox is watched, and looked into
+    look()
+    assert (action.status, events("bounced")) == ("unknown", 0)
+
+    resolve(action_id=action.pk, person=alice, ruling="sent", fence=action.fence)
+    maintenance.settle()
+    look()
+
+    assert events("bounced") == 1
+
+
+def test_mail_whose_copy_comes_late_is_watched_under_its_id(
+    api: Api, alice: User, server: MemoryServer
+) -> None:
+    action = send(api, alice, follow_up={"after_days": 3})
+    (copy,) = server.folder(ALICE, "sent")
+    server.folder(ALICE, "sent").clear()
+    server.deliver(ALICE, answer(action).replace(action.message_id.encode(), SHOWN))
+    server.deliver(ALICE, report(SHOWN.decode(), MIRA, to=ALICE))
+    look()
+    assert "answered_at" not in told_of(api, action)
+
+    ours = b"Message-ID: " + action.message_id.encode()
+    theirs = b"X-Microsoft-Original-" + ours + b"\r\nMessage-ID: " + SHOWN
+    server.deliver(ALICE, copy.source.replace(ours, theirs), folder="sent")
+    pass_days(0.01)  # a quarter of an hour
+    look()
+
+    shown = told_of(api, action)
+    assert shown["answered_by"] == MIRA
+    assert [each["address"] for each in shown["bounced"]] == [MIRA]
+
+
+def test_silence_of_a_part_is_not_told_as_silence(
+    api: Api, alice: User, server: MemoryServer, reviewer: Reviewer
+) -> None:
+    action = send(api, alice, follow_up={"after_days": 3})
+    for number in range(51):  # more than are read
+        own = answer(action, ALICE, id=f"<{number}@lovelace.example>")
+        server.deliver(ALICE, own, folder="sent")
+    pass_days(3)
+    look()
+
+    assert "could not search the whole mailbox" in told_of(api, action)["next"]
+    assert "had found no answer" in reviewer.page(str(action.pk)).content.decode()

@@ -246,7 +246,7 @@ class SendMail(ActionKind):
     def shown_id(self, mailbox: Mailbox, message_id: str) -> str:
         try:
             with _noting_refusal(mailbox):
-                return provider_for(mailbox).find_sent(message_id) or message_id
+                return provider_for(mailbox).find_sent(message_id) or ""
         except Refused:  # there is no Sent, or nobody may look there
             return message_id
 
@@ -277,7 +277,8 @@ class ReplyMail(SendMail):
         """Return a warning if somebody has answered in the thread since the proposal.
 
         A draft names what it answers too. If the mail is to leave only without an answer, the
-        warning withdraws it; an answer that nobody could look for does not.
+        warning withdraws it; an answer that nobody could look for, or that may be older than the
+        answered mail, does not: then a person decides again.
         """
         payload = MailPayload.from_json(approved.payload)
         mailbox = approved.mailbox
@@ -292,7 +293,7 @@ class ReplyMail(SendMail):
         if later is None:
             return ()
         warning = build_thread_moved(later)
-        if not (payload.unless_answered and later.message_id):
+        if not (payload.unless_answered and later.is_proven):
             return (warning,)
         at = later.arrived or later.date
         return (AnsweredFirst(**vars(warning), by=later.from_address, at=at),)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from datetime import datetime
 
-from approvals.core.types import Arrivals, Failure, Response
+from approvals.core.types import Arrivals, Failure, NotLookedAt, Response
 from tools.providers.base import MailProvider, Message
 from tools.providers.errors import NotFound, Refused
 from tools.sending.surroundings import find_later
@@ -28,11 +28,13 @@ def find_responses(provider: MailProvider, since: datetime, *, own: str) -> Arri
 def find_answer(provider: MailProvider, message_id: str, *, own: str) -> Response | None:
     """Return the newest answer to a sent mail, searched for in the whole mailbox, or None.
 
-    Raises ProviderError.
+    Raises ProviderError, and NotLookedAt if there is none, but not everything could be searched.
     """
     later = find_later(provider, "", message_id, (), own=own)
-    if later is None or not later.message_id:
+    if later is None:
         return None
+    if not later.message_id:
+        raise NotLookedAt
     at = later.arrived or later.date
     return Response(sort="answer", names=(message_id,), by=later.from_address, at=at)
 

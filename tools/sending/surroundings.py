@@ -177,12 +177,14 @@ def find_later(
         and is_answer(each, answered, first, own=own)
     ]
     if answers:
-        newest = answers[-1]
+        proven = answers if first else [each for each in answers if answered in each.references]
+        newest = (proven or answers)[-1]
         return Later(
             message_id=newest.message_id or newest.id,
             from_address=newest.from_address,
             date=newest.date,
             arrived=newest.arrived,
+            is_proven=bool(proven),
         )
     return None if thread.is_whole else Later(message_id="", from_address="")
 

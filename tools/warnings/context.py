@@ -24,13 +24,15 @@ BLOCKQUOTE = re.compile(r"<(?P<ends>/?)blockquote\b", re.IGNORECASE)
 class Later:
     """The newest answer in the thread, if it came after the answered message.
 
-    Without a `message_id` none was found, but not everything could be searched.
+    Without a `message_id` none was found, but not everything could be searched. `is_proven` unless
+    the answered message is gone and the answer does not name it: then it may be an older one.
     """
 
     message_id: str
     from_address: str
     date: datetime | None = None
     arrived: datetime | None = None
+    is_proven: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -272,6 +272,8 @@ class MemoryProvider:
         handover.start_wire()
         with self._server.lock:
             self._server.ledger.append(envelope)
+            if self._server.loses_answers:
+                raise OutcomeUnknown("answer_lost")
             for recipient in envelope.recipients:
                 self._server.deliver(recipient, envelope.source)
             if self._server.saves_sent_itself:
