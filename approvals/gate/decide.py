@@ -12,6 +12,7 @@ from django.db.models.functions import Greatest, Now
 from django.utils import timezone
 
 from accounts.access.caller import Caller
+from accounts.access.provider_calls import limit_waiting
 from accounts.infra.database import database_now
 from accounts.infra.problems import Problem, not_found
 from accounts.infra.texts import join, translatable
@@ -102,7 +103,8 @@ def _recheck(read: Read, person: User) -> None:
     """
     action = read.action
     try:
-        found = get_kind(action.kind).recheck(read.to_approved())
+        with limit_waiting(person.pk, action.mailbox_id):
+            found = get_kind(action.kind).recheck(read.to_approved())
     except Exception:  # a provider's library may raise anything; the worker rechecks later
         log.exception("recheck_failed", action=str(action.pk))
         return

@@ -170,7 +170,9 @@ def _is_still_right(read: Read) -> bool:
         _look_later(action, NOT_LOOKED_AT["detail"])
         return False
     answer = next((each for each in warnings if isinstance(each, AnsweredFirst)), None)
-    if answer is not None and may_have_left(action) is None:
+    # An older answer was there when a person approved, even if only a newer one was shown.
+    is_new = answer is not None and answer.at is not None and answer.at > action.created_at
+    if answer is not None and is_new and may_have_left(action) is None:
         withdraw_answered(action, answer)
     elif warnings:
         return_with_warnings(action, warnings)

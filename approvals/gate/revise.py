@@ -4,6 +4,7 @@ from uuid import UUID
 
 from django.db import transaction
 
+from accounts.access.provider_calls import limit_waiting
 from accounts.infra.database import database_now
 from accounts.infra.problems import FieldError, Problem
 from accounts.infra.texts import join, translatable
@@ -56,7 +57,8 @@ def edit(
         raise Problem("invalid_input", "This cannot be edited. Ask for another proposal.")
     current = action.current
     # Outside any transaction: composing may call the provider.
-    proposal = _compose(action, current, kind, changes)
+    with limit_waiting(person.pk, action.mailbox_id):
+        proposal = _compose(action, current, kind, changes)
     fields = kind.fields(proposal.payload)
     if not comparing.compare_fields(kind.fields(current.payload), fields):
         return action

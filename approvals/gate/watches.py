@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Case, Q, Value, When
+from django.db.models import Case, F, Q, Value, When
 from django.db.models.functions import Coalesce, Least, Now
 
 from accounts.infra.foreign_text import load_json
@@ -19,7 +19,7 @@ WATCHED = timedelta(days=30)
 SHORTEST_WAIT = timedelta(minutes=1)
 # The provider's clock may be behind ours, and the index of its search too.
 OVERLAP = timedelta(minutes=10)
-MOST_REPORTS = 50  # of one action that are kept
+MOST_REPORTS = 50  # of one sort that are kept of an action, besides those about its recipients
 
 
 def begin(action: PendingAction, wish: FollowUp | None) -> None:
@@ -28,9 +28,9 @@ def begin(action: PendingAction, wish: FollowUp | None) -> None:
     What came since the first attempt counts: days later somebody may have found that it was sent.
     """
     tried = action.attempts.filter(wire_started_at__isnull=False)
-    times = list(tried.values_list("wire_started_at", flat=True))
+    times = [at for at in tried.values_list("wire_started_at", flat=True) if at is not None]
+    assert action.finished_at is not None, "it has succeeded"
     at = max(times, default=action.finished_at)
-    assert at is not None, "it has succeeded"
     watch = Watch(action=action, mailbox_id=action.mailbox_id, began_at=at, ends_at=at + WATCHED)
     if wish is not None:
         watch.follow_up_at, watch.note = at + timedelta(days=wish.after_days), wish.note
@@ -66,7 +66,12 @@ def note_answer(action: PendingAction, *, at: datetime, by: str) -> None:
 def find_named(mailbox: UUID, response: Response) -> list[UUID]:
     """Return the actions of the mailbox that a response is about, as long as they are watched."""
     named = Q(message_id__in=response.names) | Q(action__message_id__in=response.names)
-    watched = Watch.objects.filter(named, mailbox=mailbox, ends_at__isnull=False)
+    watched = Watch.objects.filter(
+        named,
+        mailbox=mailbox,
+        ends_at__isnull=False,
+        action__mailbox_generation=F("mailbox__generation"),
+    )
     return list(watched.values_list("pk", flat=True))
 
 
@@ -93,7 +98,13 @@ def record(action_id: UUID, response: Response, *, now: datetime) -> None:
         report
         for report in _write_reports(watch.action, response, at)
         if (report["sort"], report["address"].lower()) not in known
-    ][: MOST_REPORTS - len(found)]
+    ]
+    # Anybody can send such mail in any number, but only about so many recipients.
+    recipients = {address.lower() for address in _recipients_of(watch.action)}
+    others = [each for each in found if each["address"].lower() not in recipients]
+    room = MOST_REPORTS - sum(each["sort"] == response.sort for each in others)
+    strange = [each for each in new if each["address"].lower() not in recipients]
+    new = [each for each in new if each not in strange[max(room, 0) :]]
     if not new:
         return
     watch.reports = json.dumps([*found, *new])
@@ -119,13 +130,18 @@ def record_silence(action_id: UUID, *, now: datetime, code: str = "") -> None:
     )
     if mine.update(unanswered_at=now, follow_up_at=None):
         action = PendingAction.objects.get(pk=action_id)
+        data: dict[str, Any] = {"code": code} if code else {}
         chain.record(
             mailbox=action.mailbox_id,
             event="unanswered",
             actor="worker",
             action_id=action_id,
-            **({"code": code} if code else {}),
+            **data,
         )
+
+
+def _recipients_of(action: PendingAction) -> list[str]:
+    return [each["address"] for each in action.current.preview.get("targets") or ()]
 
 
 def _write_reports(action: PendingAction, response: Response, at: datetime) -> list[dict[str, Any]]:
@@ -133,7 +149,7 @@ def _write_reports(action: PendingAction, response: Response, at: datetime) -> l
     said = {"sort": response.sort, "at": at.isoformat().replace("+00:00", "Z")}
     if response.sort == "automatic":
         return [{**said, "address": response.by}]
-    recipients = [each["address"] for each in action.current.preview.get("targets") or ()]
+    recipients = _recipients_of(action)
     known = {address.lower(): address for address in recipients}
     only = recipients[0] if len(recipients) == 1 else ""
     rows = {

@@ -184,7 +184,12 @@ CHORES = (
     Chore(name="to_probe", find=lookup.find_due, act=LOOKS),
     Chore(name="to_settle", find=find_to_settle, act=SENT_COPIES),
     Chore(name="to_tidy", find=preparation.preparations_to_tidy, act=CLEAN_UP),
-    Chore(name="to_watch", find=lambda: watch.find_due().order_by("look_at"), act=watch.LOOKS),
+    Chore(
+        name="to_watch",
+        find=lambda: watch.find_due().order_by("look_at"),
+        act=watch.LOOKS,
+        ends=True,
+    ),
     Chore(name="old", find=overdue.find_old, act=overdue.purge, ends=True),
     Chore(name="to_forget", find=request_log.find_old, act=request_log.forget_old, ends=True),
     Chore(name="due", find=lambda: dispatch.find_free(dispatch.find_unpaused()), act=_notify),

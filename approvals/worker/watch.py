@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 import structlog
-from django.db.models import OuterRef, Q, QuerySet
+from django.db.models import F, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 
 from accounts.infra.database import database_now
@@ -40,8 +40,13 @@ def find_due() -> QuerySet[WatchedMailbox]:
     usable = Mailbox.objects.filter(pk=here, status__in=conditions.MAY_LOOK)
     rests = Rest.objects.filter(mailbox=here, until__gt=Now())
     return WatchedMailbox.objects.filter(
-        conditions.has_any(usable), ~conditions.has_any(rests), look_at__lte=Now()
+        _is_due(), conditions.has_any(usable), ~conditions.has_any(rests)
     )
+
+
+def _is_due() -> Q:
+    """Return the condition of a look: its time has come, or it was planned by a clock ahead."""
+    return Q(look_at__lte=Now()) | Q(look_at__gt=Now() + LONGEST_WAIT + watches.SHORTEST_WAIT)
 
 
 def look(mailbox_id: UUID) -> None:
@@ -51,7 +56,7 @@ def look(mailbox_id: UUID) -> None:
     reads the same mail again.
     """
     mine = WatchedMailbox.objects.filter(pk=mailbox_id)
-    if not mine.filter(look_at__lte=Now()).update(look_at=Now() + LEASE):
+    if not mine.filter(_is_due()).update(look_at=Now() + LEASE):
         return
     now, mailbox = database_now(), Mailbox.objects.get(pk=mailbox_id)
     _end_old(mailbox_id, now)
@@ -63,7 +68,7 @@ def look(mailbox_id: UUID) -> None:
     kind = get_kind(newest.action.kind)
     assert isinstance(kind, Followed), "only such kinds are watched"
     since = mine.values_list("seen_until", flat=True).get()
-    seen_from = since
+    seen_from = min(since, now - watches.OVERLAP)  # a clock may have been ahead
     for watch in watched.filter(message_id="").select_related("action")[:MOST_IDS]:
         ours, age = watch.action.message_id, now - watch.began_at
         if FIRST_COPY < age < LATE_COPY:
@@ -91,9 +96,14 @@ def _find_watched(mailbox_id: UUID) -> QuerySet[Watch]:
     return Watch.objects.filter(mailbox=mailbox_id, ends_at__isnull=False)
 
 
+def _is_of_this_account(watch: Watch, mailbox: Mailbox) -> bool:
+    return watch.action.mailbox_generation == mailbox.generation
+
+
 def _end_old(mailbox_id: UUID, now: datetime) -> None:
     """End watches whose time is over, and those of answered mails that nobody returns any more."""
     over = Q(ends_at__lte=now) | Q(answered_at__isnull=False, began_at__lte=now - RETURNS_AFTER)
+    over |= ~Q(action__mailbox_generation=F("mailbox__generation"))  # it was of another account
     _find_watched(mailbox_id).filter(over, follow_up_at=None).update(ends_at=None)
 
 
@@ -101,6 +111,9 @@ def _follow_up(kind: Followed, mailbox: Mailbox, now: datetime) -> None:
     """Say that nobody has answered, if that is so in the whole mailbox."""
     due = Watch.objects.filter(mailbox=mailbox, follow_up_at__lte=now).select_related("action")
     for watch in due.order_by("follow_up_at")[:MOST_FOLLOW_UPS]:
+        if not _is_of_this_account(watch, mailbox):
+            watches.record_silence(watch.pk, now=now, code="incomplete")
+            continue
         name = watch.message_id or watch.action.message_id
         if name == watch.action.message_id:  # a copy under another id may have come late
             name = kind.shown_id(mailbox, name) or name

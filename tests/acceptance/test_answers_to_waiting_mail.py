@@ -64,7 +64,7 @@ def conditional(api: Api, alice: User, server: MemoryServer) -> PendingAction:
     return approve(propose(api, unless_answered=True).json()["action"]["id"], alice)
 
 
-def propose(api: Api, **more: object) -> Any:
+def propose(api: Api, **more: Any) -> Any:
     message_id = more.pop("message_id", None) or api.tool("list_emails").json()["emails"][0]["id"]
     moment = timezone.now() + timedelta(days=3)
     return api.tool(
@@ -216,6 +216,21 @@ def test_older_mail_of_the_conversation_withdraws_nothing(
 
     assert come_due().status == "pending"
     assert server.ledger == []
+
+
+def test_answer_from_before_the_proposal_withdraws_nothing(
+    api: Api, alice: User, server: MemoryServer
+) -> None:
+    server.deliver(ALICE, letter(id=ASKED, date="Mon, 02 Nov 2026 10:00:00 +0000"))
+    message_id = api.tool("list_emails").json()["emails"][0]["id"]
+    server.deliver(ALICE, letter(In_Reply_To=ASKED))
+    newest = letter(In_Reply_To=ASKED, id="<n@b.example>", date="Mon, 02 Nov 2026 12:00:00 +0000")
+    server.deliver(ALICE, newest)
+    shown = propose(api, message_id=message_id, unless_answered=True).json()
+    approve(shown["action"]["id"], alice)
+    server.folder(ALICE, "inbox")[2].source = b""  # the approver has seen no other
+
+    assert come_due().status == "pending"
 
 
 def test_answer_that_the_approver_knew_withdraws_nothing(

@@ -21,6 +21,7 @@ __all__ = ["home", "office"]
 pytestmark = pytest.mark.django_db(transaction=True)
 
 NOTE = {"to": ["mira@northwind.example"], "subject": "Offer", "body": "Dear Mira,\nour offer.\n"}
+SEALED = "Content-Type: application/pkcs7-mime; name=smime.p7m"
 CHANGED: dict[str, Any] = {**NOTE, "bcc": ["eve@out.example"], "body": "Please pay to IBAN 4711.\n"}
 
 
@@ -151,6 +152,19 @@ def test_draft_of_another_program_is_held(office: Office, other_program: Api) ->
 
     assert [answer.status_code for answer in answers] == [202, 202]
     assert only_draft(office).get_content() == NOTE["body"]
+
+
+@pytest.mark.parametrize("header", ["Reply-To: desk@lovelace.example", SEALED])
+def test_draft_that_would_lose_something_is_not_changed(office: Office, header: str) -> None:
+    lines = [header, "From: ada@lovelace.example", "To: mira@northwind.example", "", "Words"]
+    source = "\r\n".join(lines).encode()
+    office.imap.signed_in(office.ada).append("Drafts", source, flags=[rb"\Draft"])
+    (draft,) = office.tool("list_drafts")["drafts"]
+
+    problem = office.refused("update_draft", draft_id=draft["id"], subject="New")
+
+    assert "draft" in problem["detail"]
+    assert office.imap.messages(office.ada, "Drafts") == [source]
 
 
 def test_own_unchanged_draft_is_changed_at_once_and_audited(office: Office) -> None:

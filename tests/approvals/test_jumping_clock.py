@@ -62,8 +62,7 @@ def test_database_refuses_an_expiry_before_the_send_time(api: Api, alice: User) 
 def test_upgrade_repairs_an_expiry_before_the_send_time(api: Api, alice: User) -> None:
     def migrate(name: str) -> None:
         executor = MigrationExecutor(connection)
-        executor.loader.replace_migrations = False
-        executor.loader.build_graph()
+        executor.loader = MigrationLoader(connection, replace_migrations=False)
         executor.migrate([("approvals", name)])
 
     action = edited(api, alice, timezone.now() + 20 * A_DAY)

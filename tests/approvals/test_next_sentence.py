@@ -114,7 +114,12 @@ def return_it(stage: Stage) -> None:
 def answer_it(stage: Stage) -> None:
     stage.approve()
     stage.script.seen = lambda approved: (
-        AnsweredFirst(code="thread_moved", text="A newer message.", by="mira@northwind.example"),
+        AnsweredFirst(
+            code="thread_moved",
+            text="A newer message.",
+            by="mira@northwind.example",
+            at=timezone.now(),
+        ),
     )
     stage.send()
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 from django.core.management import call_command
+from django.db.models import F
 from django.utils import timezone
 
-from accounts.models import User
+from accounts.models import Mailbox, User
 from approvals.gate import overdue
 from approvals.gate.rulings import resolve
 from approvals.models import AuditEvent, PendingAction, Watch, WatchedMailbox
@@ -394,3 +395,49 @@ def test_silence_of_a_part_is_not_told_as_silence(
 
     assert "could not search the whole mailbox" in told_of(api, action)["next"]
     assert "had found no answer" in reviewer.page(str(action.pk)).content.decode()
+
+
+def test_clock_that_was_ahead_hides_nothing(api: Api, alice: User, server: MemoryServer) -> None:
+    action = send(api, alice)
+    ahead = timezone.now() + timedelta(days=2)
+    WatchedMailbox.objects.update(seen_until=ahead, look_at=ahead)  # as its looks leave it
+    server.deliver(ALICE, answer(action))
+
+    assert watch.find_due().exists()
+    watch.LOOKS.finish()
+
+    assert "answered_at" in told_of(api, action)
+
+
+def test_many_replies_of_strangers_hide_no_returned_mail(
+    api: Api, alice: User, server: MemoryServer
+) -> None:
+    action = send(api, alice, to=PEOPLE)
+    for number in range(55):
+        robot = f"robot{number}@spam.example"
+        away = answer(action, robot, Auto_Submitted="auto-replied", id=f"<{number}@spam.example>")
+        server.deliver(ALICE, away)
+    server.deliver(ALICE, report(action.message_id, PEOPLE[1], to=ALICE))
+    server.deliver(ALICE, answer(action, MIRA, Auto_Submitted="auto-replied"))
+    look()
+
+    shown = told_of(api, action)
+    assert [each["address"] for each in shown["bounced"]] == [PEOPLE[1]]
+    assert len(shown["auto_replies"]) == 51
+    assert MIRA in str(shown["auto_replies"])
+
+
+def test_another_account_is_not_asked_for_answers(
+    api: Api, alice: User, server: MemoryServer
+) -> None:
+    action = send(api, alice, follow_up={"after_days": 3})
+    Mailbox.objects.update(generation=F("generation") + 1)
+    server.deliver(ALICE, answer(action))
+    pass_days(3)
+    look()
+
+    shown = told_of(api, action)
+    assert "answered_at" not in shown
+    assert "could not search the whole mailbox" in shown["next"]
+    look()
+    assert WatchedMailbox.objects.get().look_at is None

@@ -10,7 +10,8 @@ from django.db import connection
 from accounts.access import provider_calls
 from accounts.connect.connecting import connect_mailbox
 from accounts.models import Mailbox, Membership, Role, User
-from tests.conftest import HELLO, Api, make_api, make_mailbox, problem_of
+from approvals.models import PendingAction
+from tests.conftest import HELLO, Api, Reviewer, make_api, make_mailbox, problem_of
 from tests.support.people.browser import browser
 from tests.support.processes.programs import until
 from tests.support.servers.hostile import HostileImap
@@ -91,3 +92,16 @@ def test_silent_server_stops_nobody_else(
 
     assert answers == [(503, "transient")] * provider_calls.AT_ONCE
     assert provider_calls._running == []
+
+
+def test_doors_of_people_are_counted(
+    api: Api, reviewer: Reviewer, server: MemoryServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    action = api.propose()
+    reviewer.look(action)
+    monkeypatch.setattr(provider_calls, "AT_ONCE", 0)
+
+    changed = reviewer.decide(action, "edit", subject="Kept as typed")
+    assert "Too many calls wait" in changed.content.decode()
+    reviewer.decide(action, "approve")  # the worker looks again before it leaves
+    assert PendingAction.objects.get(pk=action).status == "approved"

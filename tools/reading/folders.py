@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from django.db import transaction
 
+from accounts.access.provider_calls import limit_waiting
 from accounts.audit_hook import record_event
 from accounts.infra.problems import not_found
 from accounts.infra.transactions import retry_if_rolled_back
@@ -24,13 +25,13 @@ class Folders:
     by_role: dict[str, str]
 
 
-def read_folders(mailbox: Mailbox) -> Folders:
+def read_folders(mailbox: Mailbox, person: User) -> Folders:
     """Ask the server; raise Problem if it does not answer, or if there is nothing to choose."""
     if mailbox.provider != Mailbox.Provider.IMAP:
         raise not_found("Only mailboxes on an IMAP server have folders to choose.")
     unchosen = copy(mailbox)
     unchosen.sent_folder = unchosen.drafts_folder = ""
-    with map_errors(mailbox):
+    with limit_waiting(person.pk, mailbox.pk), map_errors(mailbox):
         found = provider_for(unchosen).list_folders()
     return Folders(
         listed=tuple(

@@ -62,7 +62,7 @@ def folders(request: AuthenticatedRequest, mailbox_id: UUID) -> HttpResponse:
     try:
         mailbox = get_mailbox(caller_of_session(request), str(mailbox_id), need=Role.MANAGER)
         context["mailbox"] = mailbox
-        found = read_folders(mailbox)
+        found = read_folders(mailbox, request.user)
     except Problem as problem:
         if problem.code == "not_found":
             raise Http404 from None

@@ -29,7 +29,7 @@ from accounts.infra.foreign_text import load_json
 from accounts.infra.problems import Problem
 from accounts.infra.streams import release_thread
 from accounts.infra.texts import translatable
-from tools.catalog.arguments import understand
+from tools.catalog.arguments import MOST_NAMES, understand
 from tools.catalog.calls import call_tool, tools_for
 from tools.catalog.entries import DEFAULT_TOOLSETS, TOOLS, Tool
 from tools.catalog.tool_schema import published_hints, published_parameters
@@ -181,6 +181,8 @@ def _describe_tool(tool: Tool) -> types.Tool:
 
 def _wait_asked_for(arguments: dict[str, Any]) -> tuple[str, int] | None:
     """Return the action and the seconds to wait for it, or None."""
+    if len(arguments) > MOST_NAMES:  # this runs on the event loop; the tool refuses it
+        return None
     given = understand(waiting.TOOL.parameters, arguments)
     seconds = given.get("wait")
     if not isinstance(seconds, int) or seconds <= 0:

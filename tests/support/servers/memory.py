@@ -153,8 +153,10 @@ class MemoryProvider:
 
     def read_message(self, message_id: str, *, body: bool) -> Message:
         self.test()
-        tree = mime.parse(self._find_stored(message_id).source)
-        return read_tree(tree, id_=message_id, arrived=None, body=body)
+        stored = self._find_stored(message_id)
+        return read_tree(
+            mime.parse(stored.source), id_=message_id, arrived=stored.arrived, body=body
+        )
 
     def read_thread(
         self, message_id: str, *, limit: int, body: bool = True, answers_to: Sequence[str] = ()

@@ -74,6 +74,7 @@ def read_kept(source: bytes, wanted: frozenset[str]) -> KeptParts | str:
         "attachments": lambda: _attachments(draft),
     }
     try:
+        _refuse_what_is_lost(draft)
         parts = {name: read() for name, read in readers.items() if name in wanted}
     except Problem as problem:
         return problem.detail
@@ -81,8 +82,8 @@ def read_kept(source: bytes, wanted: frozenset[str]) -> KeptParts | str:
     return KeptParts(**parts, names=_names(draft), is_page=is_page)
 
 
-def _request(source: bytes, address: str, name: str) -> Request:
-    draft = message_from_bytes(source, policy=policy.default)
+def _refuse_what_is_lost(draft: EmailMessage) -> None:
+    """Raise Problem for a draft that would lose something whenever it is written again."""
     if draft.get_content_type() in SEALED:
         raise Problem(
             "invalid_input",
@@ -93,6 +94,11 @@ def _request(source: bytes, address: str, name: str) -> Request:
             "invalid_input",
             "The draft has a Reply-To address, which mailhub cannot keep.",
         )
+
+
+def _request(source: bytes, address: str, name: str) -> Request:
+    draft = message_from_bytes(source, policy=policy.default)
+    _refuse_what_is_lost(draft)
     to = _addresses(draft, "To")
     if not to:
         raise Problem("invalid_input", "The draft has no recipient in To.")
