@@ -15,6 +15,7 @@ from tests.support.servers.imap_service import ImapService
 from tests.support.servers.memory import MemoryProvider, MemoryServer
 from tests.support.servers.sandbox import ADA, CHARLES, MIRA, SandboxServer
 from tests.support.servers.smtp import Accepted, FaultySmtp
+from tools.mail.text.addresses import domain_of
 from tools.providers.base import MailProvider
 from tools.providers.gmail import GmailProvider
 from tools.providers.gmail.client import GmailClient
@@ -264,7 +265,8 @@ def gmail(server: GmailServer, address: str) -> GmailProvider:
 
 def provider(access: ImapAccess) -> ImapProvider:
     mailbox_id = uuid.uuid4()
-    return ImapProvider(access, mailbox_id=mailbox_id, key=mailbox_id)
+    domain = domain_of(ADA)
+    return ImapProvider(access, mailbox_id=mailbox_id, key=mailbox_id, domain=domain)
 
 
 @contextmanager

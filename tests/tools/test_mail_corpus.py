@@ -8,6 +8,7 @@ from tests.support.letter_checks import Seen, list_failures
 from tests.support.letters import Letter, list_classes, read_letters
 from tests.support.variations import make_letters
 from tools.mail.message import mime
+from tools.mail.message.authentication import GMAIL
 from tools.mail.message.whole_text import read_whole
 from tools.providers.messages import read_file, read_tree
 from tools.reading import compact
@@ -19,7 +20,7 @@ LIMIT = 64 * 1024 * 1024
 def see(letter: Letter) -> Seen:
     """Read the message as the tools do it, without a provider."""
     tree = mime.parse(letter.source)
-    message = read_tree(tree, id_="1", arrived=ARRIVED, body=True)
+    message = read_tree(tree, id_="1", arrived=ARRIVED, body=True, own=GMAIL)
 
     def read(*, quoted: bool) -> dict[str, object]:
         body = read_whole(message, quoted=quoted)

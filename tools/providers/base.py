@@ -103,7 +103,8 @@ class Message:
 
     `names` has the display names of the addresses in the headers, by address in lower case. `kind` is
     bounce, receipt, invitation or empty; `facts` belong to it. `notes` are sentences for
-    the reader. `inner` are the messages inside this one. `is_sent`: it lies in Sent.
+    the reader. `inner` are the messages inside this one. `authentication` has the verdicts of the
+    mailbox's own server on `spf`, `dkim` and `dmarc`, as far as they are known. `is_sent`: it lies in Sent.
     `is_automatic`: a program answered, or reports about a delivery; then it `is_report` too.
     """
 
@@ -127,6 +128,7 @@ class Message:
     facts: dict[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     inner: tuple[Inner, ...] = ()
+    authentication: Mapping[str, str] = field(default_factory=dict)
     arrived: datetime | None = None
     is_sent: bool = False
     is_automatic: bool = False

@@ -6,6 +6,7 @@ from itertools import chain
 
 from accounts.infra.texts import translatable
 from tools.mail.message import lenient, reading
+from tools.mail.message.authentication import OwnServers, read_verdicts
 from tools.mail.message.mime import Tree
 from tools.providers.base import AttachmentInfo, Message
 from tools.providers.errors import NotFound, Refused
@@ -17,9 +18,18 @@ NO_ATTACHMENT = translatable("There is no such attachment; list_attachments name
 
 
 def read_tree(
-    tree: Tree, *, id_: str, arrived: datetime | None, body: bool, thread_id: str = ""
+    tree: Tree,
+    *,
+    id_: str,
+    arrived: datetime | None,
+    body: bool,
+    own: OwnServers,
+    thread_id: str = "",
 ) -> Message:
-    """Return the message of a tree; without `body`, without its texts and facts."""
+    """Return the message of a tree; without `body`, without its texts and facts.
+
+    `own` are the servers that take the mail of the mailbox.
+    """
     block = tree.block
     found = reading.read(tree, with_text=body)
     name, address = lenient.sender(block)
@@ -44,6 +54,7 @@ def read_tree(
         facts=found.facts,
         notes=found.notes,
         inner=found.inner,
+        authentication=read_verdicts(block, own),
         attachments=found.attachments,
         arrived=arrived,
         is_automatic=lenient.is_automatic(block, tree.root.type, address),

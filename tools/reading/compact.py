@@ -127,12 +127,13 @@ def _file(info: AttachmentInfo) -> dict[str, Any]:
 
 
 def _facts(found: Message, body: Readable) -> dict[str, Any]:
-    """Return the kind of a message with its facts, what its text lacks, and what its reader must
-    know about it.
+    """Return the kind of a message with its facts, what its text lacks, the verdicts on its sender,
+    and what its reader must know about it.
     """
     row: dict[str, Any] = {"kind": found.kind, found.kind: found.facts} if found.kind else {}
     row |= {"hidden_text_removed": True} if body.hidden_text_removed else {}
     row |= {"folded": dict(body.folded)} if body.folded else {}
+    row |= {"authentication": dict(found.authentication)} if found.authentication else {}
     notes = list(dict.fromkeys((*found.notes, *body.notes)))
     return row | ({"notes": notes} if notes else {})
 

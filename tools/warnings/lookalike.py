@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import idna
 
-from tools.warnings.owners import ending_of, is_of_registry, owned_part_of
+from tools.mail.text.owners import ending_of, is_of_registry, owned_part_of
 
 # The skeleton of UTS #39 for the characters of an ASCII domain; a test compares it with the data.
 # Because of it, most domains need no tables. UTS #39 does not list two v as a confusable, but they

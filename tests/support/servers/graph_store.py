@@ -31,9 +31,6 @@ NAMES = {
     "archive": "Archive",
 }
 BCC = re.compile(rb"^Bcc:[^\r\n]*\r\n(?:[ \t][^\r\n]*\r\n)*", re.IGNORECASE | re.MULTILINE)
-SHOWN_HEADERS = (
-    "References", "In-Reply-To", "X-Mailhub-Own", "Auto-Submitted", "Precedence", "Content-Type"
-)  # fmt: skip
 NOT_SHOWN = ("singleValueExtendedProperties", "attachments")
 
 
@@ -271,9 +268,7 @@ class Store:
                 "replyTo": [as_recipient(a) for a in message.reply_to],
                 "internetMessageId": message.message_id,
                 "internetMessageHeaders": [
-                    {"name": name, "value": str(headers[name])}
-                    for name in SHOWN_HEADERS
-                    if name in headers
+                    {"name": name, "value": str(value)} for name, value in headers.items()
                 ],
                 "conversationId": conversation,
                 "body": {

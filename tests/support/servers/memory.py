@@ -11,6 +11,8 @@ from typing import Literal, Self
 from accounts.infra import credentials
 from accounts.models import Mailbox
 from tools.mail.message import lenient, mime
+from tools.mail.message.authentication import servers_of
+from tools.mail.text.addresses import domain_of
 from tools.providers.base import (
     NOT_A_DRAFT,
     AttachmentInfo,
@@ -153,10 +155,9 @@ class MemoryProvider:
 
     def read_message(self, message_id: str, *, body: bool) -> Message:
         self.test()
-        stored = self._find_stored(message_id)
-        return read_tree(
-            mime.parse(stored.source), id_=message_id, arrived=stored.arrived, body=body
-        )
+        stored, own = self._find_stored(message_id), servers_of("", domain_of(self._address))
+        tree = mime.parse(stored.source)
+        return read_tree(tree, id_=message_id, arrived=stored.arrived, body=body, own=own)
 
     def read_thread(
         self, message_id: str, *, limit: int, body: bool = True, answers_to: Sequence[str] = ()

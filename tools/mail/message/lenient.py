@@ -73,7 +73,7 @@ def decode_text(value: object) -> str:
     """Return a header's readable text on one line: encoded words decoded, control characters
     replaced.
     """
-    text = _raw(value)
+    text = raw_text(value)
     if len(text) > TEXT_CHARACTERS:
         text = text[:TEXT_CHARACTERS] + CUT
     return LINE_ENDS.sub(" ", decode_words(FOLD.sub("", text))).strip()
@@ -86,7 +86,7 @@ def addresses(
 
     The header is read up to `most` characters. If there are more, an entry says so.
     """
-    values = ", ".join(_raw(value) for value in block.get_all(header, []))
+    values = ", ".join(raw_text(value) for value in block.get_all(header, []))
     kept = values if len(values) <= most else values[:most].rpartition(",")[0]
     # A word in place of an address is shown as its text; it is no address for an answer.
     found = [
@@ -110,7 +110,7 @@ def parameter(block: Message, name: str) -> str:
     """Return a parameter of Content-Type, or an empty string if it is missing or the header is too
     long.
     """
-    if len(_raw(block["Content-Type"])) > PARAMETER_CHARACTERS:
+    if len(raw_text(block["Content-Type"])) > PARAMETER_CHARACTERS:
         return ""
     found = block.get_param(name, "")
     return found[2] if isinstance(found, tuple) else str(found or "")
@@ -118,7 +118,7 @@ def parameter(block: Message, name: str) -> str:
 
 def references(block: Message) -> tuple[str, ...]:
     """Return the ids of the conversation, oldest first: References, then In-Reply-To."""
-    texts = (_raw(block[name])[-LIST_CHARACTERS:] for name in ("References", "In-Reply-To"))
+    texts = (raw_text(block[name])[-LIST_CHARACTERS:] for name in ("References", "In-Reply-To"))
     return tuple(dict.fromkeys(id_ for text in texts for id_ in REFERENCE.findall(text)))
 
 
@@ -147,7 +147,7 @@ def is_report(block: Message, media_type: str, from_address: str) -> bool:
 def date_of(block: Message, arrived: datetime | None) -> datetime | None:
     """Return the date of the Date header, or the time of arrival if it is unusable."""
     try:
-        written = _raw(block["Date"])[:DATE_CHARACTERS]
+        written = raw_text(block["Date"])[:DATE_CHARACTERS]
         claimed = _parse_date(written)
         if UTC_FROM_ANYWHERE.search(written):
             claimed = claimed.replace(tzinfo=UTC)
@@ -177,7 +177,8 @@ def first_words(text: str, *, html: bool) -> str:
     return " ".join(without_controls(words).split())[:200]
 
 
-def _raw(value: object) -> str:
+def raw_text(value: object) -> str:
+    """Return a header's text with its line ends, and with encoded words as they are written."""
     if isinstance(value, Header):  # compat32 returns one for raw 8-bit values
         value = b"".join(piece for piece, _ in decode_header(value))
     if isinstance(value, bytes):

@@ -6,6 +6,7 @@ from email.message import Message as Block
 from typing import Any
 
 from tools.mail.message import mime
+from tools.mail.message.authentication import GMAIL
 from tools.mail.message.mime import Tree
 from tools.providers.base import AttachmentInfo, Message
 from tools.providers.errors import NotFound, ProviderError
@@ -31,6 +32,7 @@ class GmailTree:
             arrived=payload.arrival_time(self.answer),
             thread_id=str(self.answer.get("threadId", "")),
             body=body,
+            own=GMAIL,
         )
         files = tuple(_as_gmail(info) for info in message.attachments)
         is_sent = "SENT" in self.answer.get("labelIds", ())

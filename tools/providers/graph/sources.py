@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from tools.mail.message import mime
+from tools.mail.message.authentication import EXCHANGE
 from tools.mail.message.mime import Tree
 from tools.providers.base import Message
 from tools.providers.errors import Refused
@@ -42,7 +43,7 @@ def fetch_tree(client: GraphClient, path: str, row: Mapping[str, Any]) -> Tree |
 
 def read_source(tree: Tree, shown: Message) -> Message:
     """Return the message of a tree; what its headers lack is as Graph shows it."""
-    found = read_tree(tree, id_=shown.id, arrived=shown.date, body=True)
+    found = read_tree(tree, id_=shown.id, arrived=shown.date, body=True, own=EXCHANGE)
     is_named = bool(found.from_address)
     return replace(
         found,
@@ -56,4 +57,5 @@ def read_source(tree: Tree, shown: Message) -> Message:
         message_id=found.message_id or shown.message_id,
         references=found.references or shown.references,
         own_mark=found.own_mark or shown.own_mark,
+        authentication=found.authentication or shown.authentication,
     )

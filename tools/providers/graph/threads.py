@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from tools.mail.message import lenient
+from tools.mail.message.authentication import EXCHANGE, read_verdicts
 from tools.providers import handles
 from tools.providers.base import Message, Thread
 from tools.providers.graph.attachments import FILE_FIELDS
@@ -165,6 +166,7 @@ def read_head(message_id: str, row: dict[str, Any], *, sent: str = "") -> Messag
         message_id=str(row.get("internetMessageId") or ""),
         references=lenient.references(block),
         own_mark=lenient.own_mark(block),
+        authentication=read_verdicts(block, EXCHANGE),
         arrived=moment(row.get("receivedDateTime")),
         is_sent=bool(sent) and row.get("parentFolderId") == sent,
         is_automatic=lenient.is_automatic(block, kind, address),

@@ -27,8 +27,11 @@ class ImapProvider(ComposedProvider):
         mailbox_id: UUID,
         key: object,
         chosen: Mapping[str, str] | None = None,
+        domain: str = "",
     ) -> None:
-        self.mailbox = ImapMailbox(access, mailbox_id=mailbox_id, key=key, chosen=chosen)
+        self.mailbox = ImapMailbox(
+            access, mailbox_id=mailbox_id, key=key, chosen=chosen, domain=domain
+        )
         self.reader = ImapReader(self.mailbox)
         self.drafts = ImapDrafts(self.mailbox)
         self.sender = ImapSender(self.mailbox)
@@ -42,6 +45,7 @@ class ImapProvider(ComposedProvider):
             mailbox_id=mailbox.id,
             key=(mailbox.id, mailbox.credentials_version),
             chosen={"sent": mailbox.sent_folder, "drafts": mailbox.drafts_folder},
+            domain=mailbox.domain,
         )
 
     def test(self) -> None:

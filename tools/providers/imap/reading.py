@@ -9,6 +9,7 @@ from typing import Any
 from imapclient import IMAPClient
 
 from tools.mail.message import lenient, mime
+from tools.mail.message.mime import Tree
 from tools.mail.message.parts import Part
 from tools.mail.message.reading import count_files
 from tools.mail.text.decoding import without_controls
@@ -149,12 +150,7 @@ class ImapReader:
             oldest = sorted(arrived, key=lambda uid: (arrived[uid], uid))[:limit]
             trees = fetch_outlines(session, oldest)
             messages = tuple(
-                read_tree(
-                    trees[uid][0],
-                    id_=self._mailbox.make_id(session, uid),
-                    arrived=arrived[uid],
-                    body=False,
-                )
+                self._message(session, uid, trees[uid][0], arrived[uid], body=False)
                 for uid in oldest
                 if uid in trees
             )
@@ -214,15 +210,18 @@ class ImapReader:
         return [place for place in found if has.get(place[1]) is attached][:count]
 
     def _whole(self, session: Session, uid: int) -> Message:
-        tree, arrived = fetch_tree(session, uid)
-        id_ = self._mailbox.make_id(session, uid)
-        return read_tree(tree, id_=id_, arrived=arrived, body=True)
+        return self._message(session, uid, *fetch_tree(session, uid), body=True)
 
     def _outline(self, session: Session, uid: int) -> Message:
         """Return headers and attachments, as the server describes them."""
-        tree, arrived = fetch_outline(session, uid)
+        return self._message(session, uid, *fetch_outline(session, uid), body=False)
+
+    def _message(
+        self, session: Session, uid: int, tree: Tree, arrived: datetime, *, body: bool
+    ) -> Message:
         id_ = self._mailbox.make_id(session, uid)
-        return read_tree(tree, id_=id_, arrived=arrived, body=False)
+        own = self._mailbox.own_servers
+        return read_tree(tree, id_=id_, arrived=arrived, body=body, own=own)
 
     def _search(self, session: Session, folders: Sequence[str], roles: Mapping[str, str]) -> Search:
         """Return a search of these folders for messages that name given ids."""
@@ -242,12 +241,7 @@ class ImapReader:
                 outlines = fetch_outlines(session, uids[:MOST_MESSAGES])
                 messages += (
                     replace(
-                        read_tree(
-                            tree,
-                            id_=self._mailbox.make_id(session, uid),
-                            arrived=arrived,
-                            body=False,
-                        ),
+                        self._message(session, uid, tree, arrived, body=False),
                         is_sent=roles.get(folder) == "sent",
                     )
                     for uid, (tree, arrived) in outlines.items()
