@@ -31,6 +31,7 @@ SHORT: dict[str, Promise] = {
     "hidden_part": _("part not shown"),
     "remote_content": _("remote content"),
     "reply_to_differs": _("replies go elsewhere"),
+    "sender_unconfirmed": _("sender may be forged"),
     "secret": _("contains a secret"),
     "payment_details": _("bank details or hidden link"),
     "unfilled_placeholder": _("not filled in"),

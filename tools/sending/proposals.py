@@ -68,9 +68,16 @@ from tools.sending.recipients import understand
 from tools.sending.remarks import check_callback, read_remarks
 from tools.sending.send_time import check_send_time
 from tools.sending.snapshot import request_of_draft
-from tools.sending.surroundings import all_text, find_later, lies_in_sent, surroundings
+from tools.sending.surroundings import (
+    all_text,
+    find_later,
+    find_unconfirmed,
+    lies_in_sent,
+    look_at_thread,
+    surroundings,
+)
 from tools.sending.uploads import load_attachments
-from tools.warnings import Context, Later
+from tools.warnings import Context, Later, Unconfirmed
 
 # Members that were added later.
 LATER = (
@@ -93,7 +100,8 @@ class Composed:
     """The mail that a tool asks to send, and its origin.
 
     `later` is a newer message of the thread that it answers. `is_forged`: the answered mail claims to
-    be from the mailbox, but is not in Sent. `notes` say what the caller may not expect.
+    be from the mailbox, but is not in Sent. `unconfirmed` is its sender if the checks failed. `notes`
+    say what the caller may not expect.
     """
 
     request: Request
@@ -105,6 +113,7 @@ class Composed:
     authors: tuple[int, ...] = ()
     later: Later | None = None
     is_forged: bool = False
+    unconfirmed: Unconfirmed | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -145,7 +154,8 @@ def reply_email(
         _check_copy(mailbox, parameters.save_to_sent_items)
         with map_errors(mailbox):
             provider = provider_of(caller, mailbox)
-            original = as_original(provider.read_message(parameters.message_id, body=True))
+            message = provider.read_message(parameters.message_id, body=True)
+            original = as_original(message)
             later = find_later(
                 provider,
                 parameters.message_id,
@@ -190,6 +200,7 @@ def reply_email(
             comment=own.text,
             later=later,
             is_forged=is_forged,
+            unconfirmed=find_unconfirmed(message),
             notes=people.notes,
         )
 
@@ -233,6 +244,7 @@ def forward_email(
             original=original,
             original_id=parameters.message_id,
             comment=own.text,
+            unconfirmed=find_unconfirmed(message),
             notes=people.notes,
         )
 
@@ -252,10 +264,18 @@ def send_draft(
             stored = provider.read_draft(parameters.draft_id)
         refuse_prepared(mailbox, provider, stored)
         request = request_of_draft(stored.source, mailbox)
+        answered, later = None, None
+        if request.in_reply_to:
+            with map_errors(mailbox):
+                answered, later = look_at_thread(
+                    provider, "", request.in_reply_to, request.references, own=mailbox.address
+                )
         return Composed(
             request=request,
             draft=ProposedDraft(id=stored.id, sha256=stored.etag),
             authors=tuple(find_authors(mailbox, stored)),
+            later=later,
+            unconfirmed=find_unconfirmed(answered),
         )
 
     return _propose(caller, mailbox, "send_draft", parameters, compose)
@@ -452,6 +472,7 @@ def _look_around(
         answers_to=composed.original.reply_to if composed.original else (),
         later=composed.later,
         original_is_forged=composed.is_forged,
+        unconfirmed=composed.unconfirmed,
     )
 
 

@@ -62,6 +62,7 @@ CARRIED_OVER = (
     "thread_moved",
     "thread_unread",
     "reply_to_differs",
+    "sender_unconfirmed",
 )
 # These warnings are about the HTML as it was proposed, of which only the cleaned HTML is stored. They
 # stay valid for an edit that leaves the body as it is.

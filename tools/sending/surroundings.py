@@ -14,6 +14,7 @@ from django.utils import timezone
 
 from accounts.connect import mailbox_status
 from accounts.models import Mailbox
+from tools.mail.message.authentication import is_refuted, spell_verdicts
 from tools.mail.message.content import Original
 from tools.mail.message.markup import whole_text
 from tools.mail.text.addresses import domain_of
@@ -21,7 +22,7 @@ from tools.models import Acquaintance
 from tools.providers import provider_for
 from tools.providers.base import MailProvider, Message, SearchQuery
 from tools.providers.errors import NotAuthorized, ProviderError, Refused
-from tools.warnings import Context, KnownDomain, Later, lookalike
+from tools.warnings import Context, KnownDomain, Later, Unconfirmed, lookalike
 
 FIRST_LOOK = 50  # of the newest in Sent, for the first lookup
 ASKED = 5  # recipients that are looked up one by one
@@ -150,9 +151,16 @@ def remember_acquaintances(mailbox: Mailbox, addresses: Iterable[str]) -> None:
 def find_later(
     provider: MailProvider, original: str, answered: str, references: Sequence[str], *, own: str
 ) -> Later | None:
-    """Return the newest answer that came after the answered message, or None.
+    """Return the newest answer that came after the answered message, or None. Raises ProviderError."""
+    return look_at_thread(provider, original, answered, references, own=own)[1]
 
-    Without an answer, but with places that could not be searched, the result names no message.
+
+def look_at_thread(
+    provider: MailProvider, original: str, answered: str, references: Sequence[str], *, own: str
+) -> tuple[Message | None, Later | None]:
+    """Return the answered message if it is there, and the newest answer that came after it.
+
+    Without an answer, but with places that could not be searched, `Later` names no message.
     `original` is the answered message's id at the provider and may be empty, `answered` its
     Message-ID, `references` are the ids before it, and `own` is the address of the mailbox. Raises
     ProviderError.
@@ -179,14 +187,14 @@ def find_later(
     if answers:
         proven = answers if first else [each for each in answers if answered in each.references]
         newest = (proven or answers)[-1]
-        return Later(
+        return first, Later(
             message_id=newest.message_id or newest.id,
             from_address=newest.from_address,
             date=newest.date,
             arrived=newest.arrived,
             is_proven=bool(proven),
         )
-    return None if thread.is_whole else Later(message_id="", from_address="")
+    return first, None if thread.is_whole else Later(message_id="", from_address="")
 
 
 def is_answer(message: Message, answered: str, first: Message | None, *, own: str) -> bool:
@@ -200,6 +208,14 @@ def is_answer(message: Message, answered: str, first: Message | None, *, own: st
     if first is None or (answered and answered in message.references):
         return True
     return _is_after(message.date, first.date) or _is_after(message.arrived, first.arrived)
+
+
+def find_unconfirmed(original: Message | None) -> Unconfirmed | None:
+    """Return the sender of the original if the checks of the mailbox's own server failed."""
+    if original is None or not is_refuted(original.authentication):
+        return None
+    checks = spell_verdicts(original.authentication)
+    return Unconfirmed(address=original.from_address, checks=checks)
 
 
 def _is_after(time: datetime | None, other: datetime | None) -> bool:

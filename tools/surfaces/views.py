@@ -31,6 +31,7 @@ from approvals.pages import listing
 from approvals.pages.track_record import find_others_to
 from tools.catalog.calls import call_tool
 from tools.m365 import runs
+from tools.mail.message.authentication import spell_verdicts
 from tools.reading.correspondents import look_up
 from tools.sending.payload import SORTS, MailPayload
 from tools.surfaces.forms import ComposeForm
@@ -252,6 +253,7 @@ def _fold_quotes(message: dict[str, Any]) -> dict[str, Any]:
         "stretches": stretches,
         "files": message.get("attachments", ()),
         "folded": sum(message.get("folded", {}).values()),
+        "checks": spell_verdicts(message.get("authentication", {})),
     }
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from approvals.core.types import PreviewWarning
 from tools.mail.message.compose import OutgoingMessage
 from tools.mail.message.hidden import HiddenText, hidden_texts
-from tools.warnings.context import Context, KnownDomain, Later
+from tools.warnings.context import Context, KnownDomain, Later, Unconfirmed
 from tools.warnings.course import (
     draft_was_sent,
     no_sent_copy,
@@ -29,12 +29,21 @@ from tools.warnings.recipients import (
     many_recipients,
     reply_all,
     reply_to_differs,
+    sender_unconfirmed,
 )
 from tools.warnings.slips import model_artifact, unfilled_placeholder
 from tools.warnings.targets import link_mismatch, long_query, remote_content
 from tools.warnings.wording import bidi, content_removed, hidden_text, injection, secret
 
-__all__ = ["ALL", "Context", "KnownDomain", "Later", "find_warnings", "judge_message"]
+__all__ = [
+    "ALL",
+    "Context",
+    "KnownDomain",
+    "Later",
+    "Unconfirmed",
+    "find_warnings",
+    "judge_message",
+]
 
 ALL: Sequence[Callable[[OutgoingMessage, Context], PreviewWarning | None]] = (
     lookalike_domain,
@@ -49,6 +58,7 @@ ALL: Sequence[Callable[[OutgoingMessage, Context], PreviewWarning | None]] = (
     alternatives_differ,
     hidden_part,
     reply_to_differs,
+    sender_unconfirmed,
     external_recipient,
     first_time_recipient,
     many_recipients,

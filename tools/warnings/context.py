@@ -44,6 +44,14 @@ class KnownDomain:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Unconfirmed:
+    """The sender of the original if the checks of the mailbox's own server failed."""
+
+    address: str
+    checks: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Context:
     """The facts besides the message.
 
@@ -72,6 +80,7 @@ class Context:
     answers_to: tuple[str, ...] = ()
     later: Later | None = None
     original_is_forged: bool = False
+    unconfirmed: Unconfirmed | None = None
 
     @property
     def trusted_domains(self) -> frozenset[str]:

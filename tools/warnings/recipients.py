@@ -143,6 +143,28 @@ def reply_to_differs(message: OutgoingMessage, context: Context) -> PreviewWarni
     )
 
 
+def sender_unconfirmed(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
+    """Return a warning about an original whose sender failed the checks of the own mail server.
+
+    It is a high risk if the sender is of the own company, or of one that the mailbox has written
+    to. For all others it is a notice, because mailing lists make honest mail fail too.
+    """
+    found = context.unconfirmed
+    if found is None:
+        return None
+    known = context.own_domains | context.known_domains.keys()
+    return PreviewWarning(
+        code="sender_unconfirmed",
+        title=translatable("The sender may be forged."),
+        text=translatable(
+            "The original says that %(sender)s wrote it, but the checks of your mail server failed (%(checks)s).",
+            sender=found.address,
+            checks=found.checks,
+        ),
+        severity="risk" if domain_of(found.address) in known else "notice",
+    )
+
+
 def _domains_of(addresses: Iterable[str]) -> str:
     return " ".join(sorted({domain_of(address) for address in addresses}))
 
