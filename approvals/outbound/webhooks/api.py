@@ -15,7 +15,7 @@ from accounts.infra.json_bodies import read_json
 from accounts.infra.problems import invalid, not_found
 from accounts.models import ApiToken
 from approvals.models import Webhook
-from approvals.outbound.webhooks.events import SECURITY, rfc3339
+from approvals.outbound.webhooks.events import SECURITY, names_of, rfc3339
 from approvals.outbound.webhooks.subscriptions import SCOPE, add_webhook, remove_webhook
 from approvals.reports.steps import EVENTS
 
@@ -111,7 +111,7 @@ def _describe(webhook: Webhook) -> dict[str, Any]:
     members: dict[str, Any] = {
         "id": str(webhook.pk),
         **({"callbacks": True} if webhook.callbacks else {"url": webhook.url}),
-        "events": webhook.events,
+        "events": names_of(webhook),
         "created_at": rfc3339(webhook.created_at),
     }
     return members | ({"ended_at": rfc3339(webhook.ended_at)} if webhook.ended_at else {})

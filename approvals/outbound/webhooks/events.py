@@ -11,12 +11,21 @@ from typing import Any
 from accounts.access.caller import Caller
 from approvals.gate import reconcile
 from approvals.gate.find import review_url
-from approvals.models import AuditEvent, PendingAction, WebhookDelivery
+from approvals.models import AuditEvent, PendingAction, Webhook, WebhookDelivery
 from approvals.reports.report import report_step
 from approvals.reports.steps import EVENTS, event_of
 
 # Security events, for webhooks of staff: each is named `security.` and its name in the audit.
 SECURITY = "security"
+# Stored for a webhook of all events, so that it gets those of later versions too.
+ALL = "action.*"
+
+
+def names_of(webhook: Webhook) -> list[str]:
+    """Return the events that a webhook gets, in this version."""
+    if ALL not in webhook.events:
+        return list(webhook.events)
+    return [*EVENTS, *(name for name in webhook.events if name != ALL)]
 
 
 def body_of(delivery: WebhookDelivery, listener: Caller) -> bytes:

@@ -18,7 +18,7 @@ from approvals.models import (
     WebhookDelivery,
 )
 from approvals.models.audit import PEOPLE
-from approvals.outbound.webhooks.events import SECURITY
+from approvals.outbound.webhooks.events import SECURITY, names_of
 from approvals.reports.steps import event_of
 
 log = structlog.get_logger(__name__)
@@ -98,10 +98,11 @@ def _wanted(webhook: Webhook, links: Sequence[AuditEvent]) -> Iterator[tuple[Aud
 
     A callback gets no event of the proposal itself: the program has just had that answer.
     """
+    wanted = names_of(webhook)
     chosen = [
         (link, name)
         for link in links
-        if link.action_id and (name := event_of(link)) and name in webhook.events
+        if link.action_id and (name := event_of(link)) and name in wanted
     ]
     if not webhook.callbacks:
         yield from chosen

@@ -20,7 +20,7 @@ from approvals.audit import chain
 from approvals.models import AuditChain, Webhook, WebhookCursor, WebhookDelivery
 from approvals.models.audit import PEOPLE
 from approvals.outbound.webhooks.addresses import encryption_context, may_be_told
-from approvals.outbound.webhooks.events import SECURITY
+from approvals.outbound.webhooks.events import ALL, SECURITY
 from approvals.reports.steps import EVENTS
 
 SCOPE = "webhooks:manage"
@@ -33,10 +33,11 @@ def add_webhook(
 ) -> tuple[Webhook, str]:
     """Add a webhook; return the row and the secret for checking signatures.
 
-    The secret is known only now. With `callbacks` it is for the callback addresses of the token's
-    proposals, and there is no `url`. Raises `invalid_input` for an address to which nothing would be
-    sent, and `conflict` if there are enough. Raises `forbidden` for security events unless a member
-    of staff adds it on the page: a stolen token must not follow them.
+    The secret is known only now. All present events mean all later ones too. With `callbacks` it is
+    for the callback addresses of the token's proposals, and there is no `url`. Raises
+    `invalid_input` for an address to which nothing would be sent, and `conflict` if there are
+    enough. Raises `forbidden` for security events unless a member of staff adds it on the page: a
+    stolen token must not follow them.
     """
     security = SECURITY in events
     if security and (
@@ -48,11 +49,12 @@ def add_webhook(
         )
     if not callbacks:
         _refuse_address(url, "url")
+    chosen = [ALL] if EVENTS.keys() <= set(events) else [name for name in EVENTS if name in events]
     webhook = Webhook(
         token=token,
         url=url,
         callbacks=callbacks,
-        events=[name for name in (*EVENTS, SECURITY) if name in events],
+        events=[*chosen, SECURITY] if security else chosen,
     )
     secret = f"whsec_{base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()}"
     webhook.secret = encrypt_text(secret, bound_to=encryption_context(webhook))

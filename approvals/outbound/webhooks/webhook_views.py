@@ -19,6 +19,7 @@ from accounts.infra.problems import Problem
 from accounts.models import ApiToken, User
 from approvals.gate.find import after_cursor, cursor_of
 from approvals.models import Webhook
+from approvals.outbound.webhooks.events import ALL
 from approvals.outbound.webhooks.forms import WebhookForm
 from approvals.outbound.webhooks.subscriptions import (
     SCOPE,
@@ -26,7 +27,6 @@ from approvals.outbound.webhooks.subscriptions import (
     deliver_again,
     remove_webhook,
 )
-from approvals.reports.steps import EVENTS
 
 PAGE = 50
 
@@ -44,7 +44,7 @@ def _find_able_tokens(owner: User) -> list[UUID]:
 def index(request: AuthenticatedRequest) -> HttpResponse:
     person = request.user
     mine = Webhook.objects.filter(token__user=person).select_related("token")
-    context = {"webhooks": mine, "able": bool(_find_able_tokens(person)), "all": len(EVENTS)}
+    context = {"webhooks": mine, "able": bool(_find_able_tokens(person)), "all": ALL}
     return render(request, "approvals/webhooks.html", context)
 
 
