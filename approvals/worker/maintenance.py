@@ -188,7 +188,7 @@ CHORES = (
         name="to_watch",
         find=lambda: watch.find_due().order_by("look_at"),
         act=watch.LOOKS,
-        ends=True,
+        ends=True,  # a look says that nobody has answered, and is not repeated
     ),
     Chore(name="old", find=overdue.find_old, act=overdue.purge, ends=True),
     Chore(name="to_forget", find=request_log.find_old, act=request_log.forget_old, ends=True),

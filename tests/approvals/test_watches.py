@@ -1,11 +1,15 @@
 """Answers to sent mail, returned mail, automatic replies, and mail that nobody answers."""
 
+import time
+from collections.abc import Callable
 from datetime import timedelta
 from email.message import EmailMessage
+from importlib import import_module
 from io import StringIO
 from typing import Any
 
 import pytest
+from django.apps import apps
 from django.core.management import call_command
 from django.db.models import F
 from django.utils import timezone
@@ -13,8 +17,8 @@ from django.utils import timezone
 from accounts.models import Mailbox, User
 from approvals.gate import overdue
 from approvals.gate.rulings import resolve
-from approvals.models import AuditEvent, PendingAction, Watch, WatchedMailbox
-from approvals.reports.steps import has_news
+from approvals.models import AuditEvent, PendingAction, Watch, WatchedMailbox, Webhook
+from approvals.reports.steps import EVENTS, has_news
 from approvals.worker import maintenance, watch
 from tests.approvals.conftest import approve
 from tests.approvals.notifications.conftest import Post, post, prove
@@ -158,6 +162,27 @@ def test_report_about_one_of_three_recipients(
     assert sum("did not reach a recipient" in each for each in mails) == 1
 
 
+@pytest.mark.parametrize("stored", ["now", "by 0.2.0", "chosen"])
+def test_webhook_of_all_events_gets_those_of_later_versions(
+    api: Api, alice: User, server: MemoryServer, listener: Listener, stored: str
+) -> None:
+    migration = import_module("approvals.migrations.0050_webhooks_of_all_events")
+    listener.added(api)
+    if stored != "now":
+        former = migration.FIRST - ({"action.proposed"} if stored == "chosen" else set())
+        Webhook.objects.update(events=sorted(former))
+        migration.widen(apps, None)
+    action = send(api, alice)
+    server.deliver(ALICE, report(action.message_id, MIRA, to=ALICE))
+
+    look()
+    told()
+
+    assert ("action.bounced" in listener.types) == (stored != "chosen")
+    (shown,) = api.get("/webhooks").json()["items"]
+    assert (shown["events"] == list(EVENTS)) == (stored != "chosen")
+
+
 def test_look_after_a_kill_says_nothing_twice(api: Api, alice: User, server: MemoryServer) -> None:
     action = send(api, alice, to=PEOPLE)
     server.deliver(ALICE, report(action.message_id, PEOPLE[0], to=ALICE))
@@ -236,6 +261,35 @@ def test_automatic_reply_does_not_end_the_follow_up(
     look()
 
     assert events("unanswered") == 1
+
+
+def test_look_while_the_clock_was_ahead_hides_no_answer(
+    api: Api, alice: User, server: MemoryServer
+) -> None:
+    action = send(api, alice)
+    server.deliver(ALICE, answer(action))
+    then = timezone.now() + timedelta(days=3)
+    WatchedMailbox.objects.update(look_at=then, seen_until=then)
+
+    watch.LOOKS.finish()
+
+    assert "answered_at" in told_of(api, action)
+
+
+def test_nothing_is_said_right_after_the_clock_jumped(
+    api: Api, alice: User, server: MemoryServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    action = send(api, alice, follow_up={"after_days": 3})
+    maintenance.sweep(resident=True)
+    pass_days(3)
+    WatchedMailbox.objects.update(look_at=timezone.now() - timedelta(seconds=1))
+    real: Callable[[int], float] = time.clock_gettime
+    monkeypatch.setattr(time, "clock_gettime", lambda clock: real(clock) - 3 * 86_400)
+
+    maintenance.sweep(resident=True)
+
+    assert watch.find_due().exists()
+    assert "unanswered_at" not in told_of(api, action)
 
 
 def test_mailbox_is_asked_at_most_once_a_minute(
