@@ -17,6 +17,12 @@ SHAPES = {
     "references": {"References": ASKED},
     "other-subject": {"In_Reply_To": ASKED, "subject": "Something else"},
     "in-reply-to-beside-references": {"In_Reply_To": ASKED, "References": "<0@alps.example>"},
+    "other-address": {"In_Reply_To": ASKED, "sender": "desk@alps.example"},
+    "other-address-and-subject": {
+        "In_Reply_To": ASKED,
+        "sender": "desk@alps.example",
+        "subject": "Something else",
+    },
     "to-our-other-mail": {"In_Reply_To": OWN},
     "to-the-mail-before": {"References": "<0@northwind.example>"},
     "early-by-its-date": {"In_Reply_To": ASKED, "Date": "Mon, 02 Nov 2020 10:00:00 +0000"},
@@ -61,7 +67,9 @@ def test_every_shape_of_answer_is_found(side: Side, asked: str, shape: str) -> N
 
     arrives(side, letter(3, **{"subject": "Re: Offer", **SHAPES[shape]}))
 
-    assert look(side, asked, "<0@northwind.example>") == ANSWER
+    # Gmail and Graph search no headers, so nothing leads them to such a mail.
+    is_hidden = shape == "other-address-and-subject" and isinstance(side, GraphSide | GmailSide)
+    assert look(side, asked, "<0@northwind.example>") == (None if is_hidden else ANSWER)
 
 
 @pytest.mark.parametrize("shape", NO_ANSWERS)
