@@ -5,10 +5,11 @@ The library's own words are about its types. A text follows the name of the fiel
 
 import json
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, get_args
 
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
 from accounts.infra.nearest import find_nearest
 
@@ -56,7 +57,7 @@ def explain(
     """
     kind, context = item["type"], item.get("ctx", {})
     family = kind.partition("_")[0]
-    fields = {info.alias or name: info for name, info in wanted.model_fields.items()}
+    fields = _fields_of(_find_model(wanted, item["loc"][:-1]))
     if kind == "extra_forbidden":
         hint = (hints or {}).get(str(item["loc"][-1]))
         near = f" ({hint})" if hint else _near(item["loc"][-1], fields)
@@ -69,7 +70,7 @@ def explain(
     text = TEXTS.get(kind) or TEXTS.get(family)
     if text is None:
         return str(item["msg"]).removeprefix("Value error, ")
-    field = fields.get(item["loc"][0]) if len(item["loc"]) == 1 else None
+    field = fields.get(str(item["loc"][-1]))
     own = field.examples if field else None
     hint = (hints or {}).get(str(item["loc"][-1]))
     if kind == "missing" and hint:
@@ -77,6 +78,25 @@ def explain(
     kind_of = "string" if kind == "missing" and field and field.annotation is str else family
     example = json.dumps(own[0]) if own else EXAMPLES.get(kind_of)
     return text.format(**context) + (f", such as {example}" if example else "")
+
+
+def _fields_of(model: type[BaseModel]) -> dict[str, FieldInfo]:
+    return {info.alias or name: info for name, info in model.model_fields.items()}
+
+
+def _find_model(wanted: type[BaseModel], path: Iterable[str | int]) -> type[BaseModel]:
+    """Return the model whose member is refused; it may be a member of another one, or in a list."""
+    for part in path:
+        field = _fields_of(wanted).get(str(part))
+        wanted = next(_models_in(field.annotation), wanted) if field else wanted
+    return wanted
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _models_in(part)
 
 
 def _near(given: object, allowed: Iterable[str]) -> str:

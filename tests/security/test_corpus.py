@@ -97,7 +97,7 @@ def propose(text: str, html: str | None) -> None:
     request = Request(
         from_address="ada@lovelace.example", to=("m@x.example",), subject="x", content=content
     )
-    of_message(new_message(request), OWN)
+    of_message(new_message(request), OWN, conditions={})
 
 
 def propose_text(text: str) -> None:

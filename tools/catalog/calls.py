@@ -21,12 +21,14 @@ from accounts.infra.texts import join, translatable
 from accounts.models import Mailbox
 from tools.catalog.arguments import MOST_NAMES, fold_name, names_given, rename, understand
 from tools.catalog.entries import TOOLS, AnyTool, MailboxTool, Result, Tool
-from tools.catalog.synonyms import GIVEN_BY, NOT_TAKEN, NOT_TAKEN_OF_ANSWERS
+from tools.catalog.synonyms import GIVEN_BY, NOT_OFFERED, NOT_TAKEN, NOT_TAKEN_OF_ANSWERS
 from tools.catalog.tool_schema import plain_members
 from tools.schemas import MailParameters, Parameters, SendingParameters
 from tools.sending.answers import Proposed, find_proposed
 
 log = structlog.get_logger(__name__)
+
+NEAR_TOOL = 0.8  # a name as near as `move_email` to `send_email` means something else
 
 MODELS = frozenset({"mcp", "agent"})  # surfaces of models, which read no document
 
@@ -113,8 +115,12 @@ def tools_for(caller: Caller) -> list[Tool]:
 
 
 def unknown_tool(name: str) -> Problem:
-    """Return the answer to the name of no tool, with the nearest that exists."""
-    near = find_nearest(name, TOOLS)
+    """Return the answer to the name of no tool: what no tool does, or the nearest that exists."""
+    near = find_nearest(name, TOOLS, cutoff=NEAR_TOOL)
+    if near is None and NOT_OFFERED & set(fold_name(name).split("_")):
+        return Problem(
+            "not_found", "mailhub does not move, mark, label or delete mails. A person can."
+        )
     if near:
         return Problem(
             "not_found",

@@ -134,6 +134,8 @@ NOT_TAKEN: Mapping[str, str] = {
     "limit": "leave it out: all are listed",
     "top": "leave it out: all are listed",
     "attachment_name": "leave it out: list_attachments gives the id",
+    "unless_answered": "leave it out: reply_email takes it, for a mail that answers another one",
+    "send_at": "leave it out: send_draft takes it",
     "html_body": "leave it out, or give it as body with body_type html",
     "html": "leave it out, or give it as body with body_type html",
 }
@@ -143,6 +145,11 @@ NOT_TAKEN_OF_ANSWERS: Mapping[str, str] = {
     "to_recipients": "did you mean cc? The answer goes to the sender",
     "subject": "leave it out: it is that of the original",
 }
+# Words in the names of tools that other servers have, for what mailhub does not do.
+NOT_OFFERED = frozenset(
+    "archive delete flag label labels mark move purge remove snooze spam star tag trash unlabel"
+    " unsubscribe unstar".split()
+)
 # The tools that give the values of a parameter.
 GIVEN_BY: Mapping[str, str] = {
     "message_id": "list_emails",

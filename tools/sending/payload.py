@@ -1,7 +1,7 @@
 """The payload of a mail: everything that determines its effect, as the digest covers it."""
 
 from datetime import datetime
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field
 
@@ -85,6 +85,14 @@ class MailPayload(Stored):
     def leaves_from(self) -> datetime | None:
         """Return the time before which the mail does not leave, or None."""
         return datetime.fromisoformat(self.send_at) if self.send_at else None
+
+    @property
+    def conditions(self) -> dict[str, Any]:
+        """Return what the proposer asked for around the send, as its action repeats it."""
+        asked: dict[str, Any] = {"unless_answered": True} if self.unless_answered else {}
+        if self.follow_up:
+            asked["follow_up"] = {"after_days": self.follow_up.after_days}
+        return asked
 
     @property
     def recipients(self) -> tuple[str, ...]:

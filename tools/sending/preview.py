@@ -7,7 +7,7 @@ from typing import Any
 
 from accounts.infra.texts import load_texts
 from approvals.core.types import Preview, PreviewWarning, Target
-from tools.mail.message.compose import OutgoingMessage, Request
+from tools.mail.message.compose import OutgoingMessage
 from tools.mail.message.content import Original
 from tools.mail.message.hidden import HiddenText, as_parts
 from tools.mail.parsers import is_small, run
@@ -33,9 +33,16 @@ def fingerprint(to: tuple[str, ...], subject: str, body: str) -> str:
 
 
 def of_message(
-    message: OutgoingMessage, context: Context, *, around: Mapping[str, Any] | None = None
+    message: OutgoingMessage,
+    context: Context,
+    *,
+    conditions: Mapping[str, Any],
+    around: Mapping[str, Any] | None = None,
 ) -> Preview:
-    """Return the preview of the message, with the facts around it as parts. Raises Unparsable."""
+    """Return the preview of the message, with its conditions and the facts around it as parts.
+
+    Raises Unparsable.
+    """
     request = message.request
     targets = tuple(
         Target(
@@ -52,7 +59,12 @@ def of_message(
         "from": request.from_address,
         "from_name": request.from_name,
         "importance": request.importance,
-        "request": _choices(request),
+        "request": {
+            "from": request.from_address,
+            "importance": request.importance,
+            "save_to_sent_items": request.save_to_sent,
+            **conditions,
+        },
     }
     return Preview(
         title=request.subject,
@@ -62,15 +74,6 @@ def of_message(
         parts=parts | dict(around or {}) | ({"hidden": as_parts(hidden)} if hidden else {}),
         warnings=tuple(PreviewWarning(**load_texts(each)) for each in found),
     )
-
-
-def _choices(request: Request) -> dict[str, Any]:
-    """Return the choices of the proposer, which its action repeats."""
-    return {
-        "from": request.from_address,
-        "importance": request.importance,
-        "save_to_sent_items": request.save_to_sent,
-    }
 
 
 def _judge(
@@ -132,7 +135,7 @@ def as_result(
     the mailbox.
     """
     request = message.request
-    choices = {**_choices(request), **times}
+    choices = {**preview.parts["request"], **times}
     if not shows_mail:
         hidden = {
             "kind": request.kind,

@@ -303,12 +303,13 @@ def _propose(
     message = encode(composed.request)
     policy = policy_of(mailbox)
     context = _look_around(mailbox, composed, parameters, policy.confirmed_domains)
+    payload = _payload(message, mailbox, composed, parameters, send_at)
     preview = previews.of_message(
         message,
         context,
+        conditions=payload.conditions,
         around=describe_original(composed.original),
     )
-    payload = _payload(message, mailbox, composed, parameters, send_at)
     refuse_what_cannot_leave(mailbox, payload, message.source)
     proposal = Proposal(
         kind=payload.kind,

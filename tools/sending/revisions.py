@@ -179,7 +179,12 @@ def revise_mail(current: Revisable, changes: Changes) -> Proposal:
         recent_duplicate=twins.has_recent(mailbox, fingerprint, besides=current.id)
         or twins.has_doubtful(mailbox, fingerprint, besides=current.id),
     )
-    preview = previews.of_message(message, around, around=_keep_original(current.preview))
+    preview = previews.of_message(
+        message,
+        around,
+        conditions=payload.conditions,
+        around=_keep_original(current.preview),
+    )
     if not changed.keys() & BODY:
         preview = _keep_hidden(preview, current.preview)
     carried = _carry_over(current.preview, preview, message, changed)

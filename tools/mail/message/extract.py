@@ -79,7 +79,8 @@ def text_from(content: bytes, *, media_type: str, name: str) -> str:
                     "The file takes too long or too much memory to read. Ask for it as link."
                 ) from None
         raise CannotExtract(
-            "The file could not be read: it is damaged, protected or too large inside."
+            "The file could not be read: it is damaged, protected or too large inside. "
+            "Ask for it as link or base64."
         ) from None
 
 

@@ -60,6 +60,10 @@ class PreviewedOriginal(TypedDict):
     has_attachments: NotRequired[bool]
 
 
+class FollowUpAsked(TypedDict):
+    after_days: Count
+
+
 class PreviewedMail(TypedDict):
     kind: Literal["send", "reply", "forward"]
     mailbox: str
@@ -76,6 +80,8 @@ class PreviewedMail(TypedDict):
     ]
     importance: Importance
     save_to_sent_items: bool
+    unless_answered: NotRequired[Literal[True]]
+    follow_up: NotRequired[FollowUpAsked]
     send_at: NotRequired[Moment]
     expires_at: Moment
     attachments: NotRequired[list[PreviewedFile]]
@@ -171,6 +177,8 @@ class Action(TypedDict):
     from_: NotRequired[Annotated[str, Field(alias="from")]]
     importance: NotRequired[Importance]
     save_to_sent_items: NotRequired[bool]
+    unless_answered: NotRequired[Literal[True]]
+    follow_up: NotRequired[FollowUpAsked]
     metadata: NotRequired[dict[str, str]]
     receipt: NotRequired[Receipt]
     result: NotRequired[CommandOutput]
