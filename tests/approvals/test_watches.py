@@ -451,18 +451,6 @@ def test_silence_of_a_part_is_not_told_as_silence(
     assert "had found no answer" in reviewer.page(str(action.pk)).content.decode()
 
 
-def test_clock_that_was_ahead_hides_nothing(api: Api, alice: User, server: MemoryServer) -> None:
-    action = send(api, alice)
-    ahead = timezone.now() + timedelta(days=2)
-    WatchedMailbox.objects.update(seen_until=ahead, look_at=ahead)  # as its looks leave it
-    server.deliver(ALICE, answer(action))
-
-    assert watch.find_due().exists()
-    watch.LOOKS.finish()
-
-    assert "answered_at" in told_of(api, action)
-
-
 def test_many_replies_of_strangers_hide_no_returned_mail(
     api: Api, alice: User, server: MemoryServer
 ) -> None:
