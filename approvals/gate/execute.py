@@ -63,6 +63,7 @@ RENEWAL_ENDS_SECONDS = 5.0
 # sends nothing.
 GRANT_SECONDS = 10.0
 LOOK_AGAIN = timedelta(seconds=30)  # after a failed lookup
+CLOCKS_DIFFER = timedelta(minutes=1)  # ours and that of a mail server
 HELD_BACK_AT_MOST = timedelta(minutes=10)
 NOT_LOOKED_AT = {
     "code": "not_looked_at",
@@ -171,7 +172,8 @@ def _is_still_right(read: Read) -> bool:
         return False
     answer = next((each for each in warnings if isinstance(each, AnsweredFirst)), None)
     # An older answer was there when a person approved, even if only a newer one was shown.
-    is_new = answer is not None and answer.at is not None and answer.at > action.created_at
+    earliest = action.created_at - CLOCKS_DIFFER
+    is_new = answer is not None and answer.at is not None and answer.at > earliest
     if answer is not None and is_new and may_have_left(action) is None:
         withdraw_answered(action, answer)
     elif warnings:

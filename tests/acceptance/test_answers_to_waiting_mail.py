@@ -228,6 +228,7 @@ def test_answer_from_before_the_proposal_withdraws_nothing(
     server.deliver(ALICE, newest)
     shown = propose(api, message_id=message_id, unless_answered=True).json()
     approve(shown["action"]["id"], alice)
+    server.folder(ALICE, "inbox")[1].arrived -= timedelta(hours=1)
     server.folder(ALICE, "inbox")[2].source = b""  # the approver has seen no other
 
     assert come_due().status == "pending"
