@@ -28,7 +28,7 @@ SPY = {"emailAddress": {"address": "spy@evil.example"}}
 
 
 @pytest.mark.parametrize("reply_all", [False, True])
-def test_reply_preview_needs_one_get_request(
+def test_reply_preview_reads_the_original_only(
     api: Api, graph: GraphServer, seeds_way: Mailbox, message_id: str, reply_all: bool
 ) -> None:
     graph.hits.clear()
@@ -43,17 +43,24 @@ def test_reply_preview_needs_one_get_request(
     assert shown.get("cc", []) == ([JO, SAM] if reply_all else [])
     assert shown["original"].get("to") == ([ADA, JO] if reply_all else None)
     assert shown["original"].get("cc") == ([SAM] if reply_all else None)
-    assert {hit.method for hit in graph.hits} == {"GET"}
-    (hit,) = [
-        hit
-        for hit in graph.hits
-        if "internetMessageHeaders" in hit.query.get("$select", "") and hit.action != "list"
-    ]
+    hit, source = graph.hits
+    assert (hit.method, hit.action, source.method) == ("GET", "get", "GET")
+    assert source.path == f"{hit.path}/$value"
     assert {"subject", "from", "toRecipients", "ccRecipients"} <= set(
         hit.query["$select"].split(",")
     )
     assert shown["body_excerpt"].startswith("On Thursday.")
     assert "> When do you come?" in shown["body_excerpt"]
+
+
+def test_answer_to_a_moved_thread_is_flagged_when_proposed(
+    api: Api, graph: GraphServer, message_id: str
+) -> None:
+    later = letter(References="<question@northwind.example>")
+    later.replace_header("Message-ID", "<later@northwind.example>")
+    graph.deliver(ADA, later.as_bytes())
+    answer = api.tool("reply_email", **asked("reply_email", message_id, confirm=True)).json()
+    assert "thread_moved" in {warning["code"] for warning in answer["warnings"]}
 
 
 @pytest.mark.parametrize("reply_all", [False, True])

@@ -10,6 +10,7 @@ import pytest
 from django.utils import timezone
 
 from approvals.models import PendingAction
+from tests.conftest import HELLO
 from tests.support.people.office import SENT, Office, letter, office
 from tests.support.work import work
 
@@ -33,6 +34,20 @@ def test_reply_preview_shows_the_original_and_stores_nothing(office: Office) -> 
     }
     assert preview["text"].endswith("Nothing has been sent.")
     assert not PendingAction.objects.exists()
+
+
+def test_preview_names_what_is_unusual_about_the_sending(office: Office) -> None:
+    leave = (timezone.now() + timedelta(days=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    usual = office.tool("send_email", **HELLO)["preview"]
+    unusual = office.tool(
+        "send_email", **HELLO, importance="high", send_at=leave, save_to_sent_items=False
+    )["preview"]
+
+    assert [usual[name] for name in ("importance", "save_to_sent_items")] == ["normal", True]
+    assert usual["text"].endswith("”. Nothing has been sent.")
+    assert unusual["text"].endswith(
+        f"”. Importance: high. It leaves at {leave} at the earliest. No copy is kept in Sent. Nothing has been sent."
+    )
 
 
 def test_reply_to_all_preview_names_everybody(office: Office) -> None:

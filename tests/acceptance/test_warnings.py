@@ -61,7 +61,7 @@ def arrived(api: Api) -> str:
 def warned(api: Api, tool: str = "send_email", **arguments: Any) -> list[str]:
     given = {**HELLO, **arguments} if tool == "send_email" else arguments
     answer = api.tool(tool, **given)
-    assert answer.status_code == 200, answer.content
+    assert answer.status_code in (200, 202), answer.content
     return [warning["code"] for warning in answer.json()["warnings"]]
 
 
@@ -163,13 +163,13 @@ def test_reply_to_an_older_mail_says_the_thread_moved_on(api: Api, server: Memor
     server.deliver(ALICE, source)
     message_id = arrived(api)
     assert "thread_moved" not in warned(
-        api, "reply_email", message_id=message_id, comment="On Thursday."
+        api, "reply_email", message_id=message_id, comment="On Thursday.", confirm=True
     )
 
     server.deliver(ALICE, mail(MIRA, ALICE, "Solved!", answers=first, hours=2)[1])
 
     assert "thread_moved" in warned(
-        api, "reply_email", message_id=message_id, comment="On Thursday."
+        api, "reply_email", message_id=message_id, comment="On Thursday.", confirm=True
     )
 
 

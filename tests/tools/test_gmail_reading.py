@@ -67,11 +67,12 @@ def test_full_message_has_headers_text_and_cleaned_html(api: Api, gmail: GmailSe
     assert found["body_text"].strip() == "你好世界"
 
 
-def test_metadata_is_headers_and_snippet(api: Api, gmail: GmailServer) -> None:
+@pytest.mark.parametrize("name", ["fmt", "format"])
+def test_metadata_is_headers_and_snippet(api: Api, gmail: GmailServer, name: str) -> None:
     stored = gmail.deliver(
         ADA, letter("Plain", text="The body.\n", Cc="x@y.example", Message_ID="<1@y.example>")
     )
-    found = result(api.tool("gmail_get_message", message_id=stored.id, fmt="metadata"))
+    found = result(api.tool("gmail_get_message", message_id=stored.id, **{name: "metadata"}))
     assert set(found) == {"id", "thread_id", "headers", "snippet"}
     assert found["snippet"] == "The body."
     assert set(found["headers"]) == {"From", "To", "Subject", "Date", "Cc", "Message-ID"}

@@ -64,6 +64,7 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "state": ("status",),
     "wait": ("timeout_seconds", "timeout", "wait_seconds", "seconds"),
     "as": ("format", "output"),
+    "fmt": ("format",),
     # The members of an attachment
     "name": ("filename", "file_name"),
     "type": ("content_type", "mime_type", "mimetype", "media_type"),

@@ -96,9 +96,9 @@ def _judge(
     return run(judge_message, without_files, context)
 
 
-def sentence(message: OutgoingMessage, original: Original | None) -> str:
-    """Return the preview in one paragraph; it names every recipient and ends 'Nothing has been
-    sent.'
+def sentence(message: OutgoingMessage, original: Original | None, *, send_at: str = "") -> str:
+    """Return the preview in one paragraph. It names every recipient and each choice that is not the
+    usual one, and ends 'Nothing has been sent.'
     """
     request = message.request
     count = len(message.recipients)
@@ -117,6 +117,9 @@ def sentence(message: OutgoingMessage, original: Original | None) -> str:
     parts += [f"Bcc: {', '.join(request.bcc)}."] if request.bcc else []
     text = request.content.text
     parts += [f"Subject: {request.subject}.", f"Text ({len(text)} characters): “{text[:EXCERPT]}”."]
+    parts += [f"Importance: {request.importance}."] if request.importance != "normal" else []
+    parts += [f"It leaves at {send_at} at the earliest."] if send_at else []
+    parts += [] if request.save_to_sent else ["No copy is kept in Sent."]
     return " ".join([*parts, "Nothing has been sent."])
 
 
@@ -159,7 +162,7 @@ def as_result(
         "body_chars": len(request.content.text),
         **choices,
         "digest": digest,
-        "text": sentence(message, original),
+        "text": sentence(message, original, send_at=times.get("send_at", "")),
     }
     if request.from_name:
         shown["from_name"] = request.from_name

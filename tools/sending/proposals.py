@@ -156,20 +156,22 @@ def reply_email(
             provider = provider_of(caller, mailbox)
             message = provider.read_message(parameters.message_id, body=True)
             original = as_original(message)
-            later = find_later(
-                provider,
-                parameters.message_id,
-                original.message_id,
-                original.references,
-                own=mailbox.address,
-            )
             to, cc = answer_recipients(
                 original, own=mailbox.address, reply_all=parameters.reply_all
             )
             wrote = {each.lower() for each in (original.from_address, *original.reply_to)}
-            is_forged = wrote.isdisjoint(map(str.lower, to)) and not lies_in_sent(
-                provider, parameters.message_id, to[0]
-            )
+            later, is_forged = None, False
+            if _asks_mailbox("reply", parameters):
+                later = find_later(
+                    provider,
+                    parameters.message_id,
+                    original.message_id,
+                    original.references,
+                    own=mailbox.address,
+                )
+                is_forged = wrote.isdisjoint(map(str.lower, to)) and not lies_in_sent(
+                    provider, parameters.message_id, to[0]
+                )
         people = understand(
             to=to,
             cc=(*cc, *parameters.cc),
@@ -458,6 +460,7 @@ def _look_around(
             recipients,
             confirmed=confirmed,
             elsewhere=composed.original.reply_to if composed.original else (),
+            asks=_asks_mailbox(request.kind, parameters),
         ),
         recent_duplicate=twins.has_recent(mailbox, fingerprint)
         or twins.has_doubtful(mailbox, fingerprint),
@@ -475,6 +478,15 @@ def _look_around(
         original_is_forged=composed.is_forged,
         unconfirmed=composed.unconfirmed,
     )
+
+
+def _asks_mailbox(kind: str, parameters: SendingParameters) -> bool:
+    """Return True if the mailbox is asked for facts around the mail.
+
+    The preview of an answer reads the original only, because its caller is waiting for that; the
+    proposal asks before a person sees the mail.
+    """
+    return parameters.confirm or kind != "reply"
 
 
 def request_digest(tool: str, parameters: SendingParameters) -> str:

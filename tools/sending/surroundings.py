@@ -40,9 +40,11 @@ def surroundings(
     *,
     confirmed: Iterable[str],
     elsewhere: Iterable[str] = (),
+    asks: bool = True,
 ) -> Context:
     """Return the recipients that are new to this mailbox, and the domains that it knows.
 
+    Without `asks` the mailbox is not asked, and only the known domains are returned.
     `confirmed` are the domains that a manager calls right, and `elsewhere` the addresses that
     another person asks to answer to. A mailbox that does not answer delays no proposal; `unasked`
     then has the recipients that were not looked up.
@@ -53,6 +55,8 @@ def surroundings(
     context = Context(
         own_domains=frozenset({mailbox.domain}), confirmed_domains=frozenset(confirmed)
     )
+    if not asks:
+        return replace(context, known_domains=domains)
     try:
         if mailbox.status != Mailbox.Status.NEEDS_REAUTH:
             provider = provider_for(mailbox)

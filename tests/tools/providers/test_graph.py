@@ -66,8 +66,9 @@ def test_check_for_a_moved_thread_loads_headers_only(api: Api, graph: GraphServe
         graph.deliver(ADA, later.as_bytes())
     listed = api.tool("list_emails").json()["emails"]
     graph.hits.clear()
-    preview = api.tool("reply_email", message_id=listed[-1]["id"], comment="On Friday.").json()
-    assert "thread_moved" in {warning["code"] for warning in preview["warnings"]}
+    given = {"message_id": listed[-1]["id"], "comment": "On Friday.", "confirm": True}
+    proposal = api.tool("reply_email", **given).json()
+    assert "thread_moved" in {warning["code"] for warning in proposal["warnings"]}
     (hit,) = (hit for hit in graph.hits if "conversationId eq" in hit.query.get("$filter", ""))
     assert hit.query["$top"] == "50"
     assert "body" not in hit.query["$select"].split(",")
