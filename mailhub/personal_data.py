@@ -24,7 +24,7 @@ from accounts.models import (
 from accounts.people.browsers import end_sessions
 from accounts.people.recovery import revoke
 from approvals.pages.mailboxes import personal_data
-from mailhub.agent.models import Thread
+from mailhub.agent.models import Thread, ToolCall
 from tools.models import Acquaintance, CommandRun, DownloadLink, Upload
 from tools.sending.surroundings import digest_of_address
 
@@ -45,6 +45,7 @@ OWN_ROWS = (
     (FailedSignIns, "user"),
     (KeyedCall, "user"),
     (Thread, "user"),
+    (ToolCall, "user"),
     (Upload, "owner"),
     (DownloadLink, "user"),
     (CommandRun, "user"),

@@ -36,7 +36,7 @@ from mailhub.agent.checkpoints import DatabaseSaver
 from mailhub.agent.history import BUDGET, RESULT_CHARS, compact, cut, fit, rounds, size
 from mailhub.agent.models import Thread
 from mailhub.agent.policy import Mode, block_reason, check_may_chat, proposes
-from tools.catalog.calls import call_tool, tools_for, unknown_tool
+from tools.catalog.calls import call_tool, mailbox_of, tools_for, unknown_tool
 from tools.catalog.entries import TOOLS, Tool
 from tools.catalog.tool_schema import published_parameters
 from tools.mail.text.redaction import redact
@@ -210,6 +210,7 @@ class Guard(AgentMiddleware[AgentState[Any], Any]):  # type: ignore[misc]  # see
         outcome = call_by_mode(self._turn, name, arguments)
         threads.store_call(
             self._turn.thread,
+            mailbox_id=mailbox_of(self._turn.caller, name, arguments),
             tool=shown,
             status=outcome.status,
             output=outcome.text,

@@ -10,6 +10,7 @@ from django.db import models
 from django.utils import timezone
 
 from accounts.infra.fields import EncryptedBinaryField, EncryptedTextField
+from accounts.models import Mailbox
 
 TITLE_CHARS = 80
 
@@ -75,9 +76,17 @@ class Message(models.Model):
 
 
 class ToolCall(models.Model):
-    """One call of a tool, without its input; of the output only a hash of the first 4 KB is kept."""
+    """One call of a tool, without its input; of the output only a hash of the first 4 KB is kept.
 
-    thread = models.ForeignKey(Thread, models.CASCADE, related_name="tool_calls")
+    It outlives its conversation, for the managers of the mailbox that it was about. `caller_name` is
+    the token's name, empty for the person.
+    """
+
+    thread = models.ForeignKey(Thread, models.SET_NULL, related_name="tool_calls", null=True)
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="+", null=True)
+    caller_name = models.CharField(max_length=100, blank=True)
+    mailbox = models.ForeignKey(Mailbox, models.CASCADE, related_name="+", null=True)
+    action_id = models.UUIDField(null=True)
     at = models.DateTimeField(default=timezone.now)
     tool = models.CharField(max_length=64)
     status = models.CharField(max_length=32)
@@ -87,7 +96,10 @@ class ToolCall(models.Model):
 
     class Meta:
         ordering = ["id"]
-        indexes = [models.Index(fields=["at"], name="tool_call_age")]
+        indexes = [
+            models.Index(fields=["at"], name="tool_call_age"),
+            models.Index(fields=["mailbox", "-at"], name="tool_call_newest"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.tool} {self.status}"

@@ -68,6 +68,7 @@ def store_answer(thread: Thread, text: str) -> None:
 def store_call(
     thread: Thread,
     *,
+    mailbox_id: UUID | None,
     tool: str,
     status: str,
     output: str,
@@ -78,6 +79,10 @@ def store_call(
     """Store one row for the call, and one for the page."""
     ToolCall.objects.create(
         thread=thread,
+        user_id=thread.user_id,
+        caller_name=thread.caller_name,
+        mailbox_id=mailbox_id,
+        action_id=action_id,
         tool=tool[:64],
         status=status,
         duration_ms=duration_ms,

@@ -8,6 +8,7 @@ urlpatterns = [
     path("agent/", views.page, name="agent"),
     path("agent/<uuid:thread_id>/", views.page, name="agent_thread"),
     path("agent/<uuid:thread_id>/forget/", views.forget, name="agent_forget"),
+    path("mailboxes/<uuid:mailbox_id>/chat/", views.calls, name="chat_calls"),
     path("agent/threads/<path:name>/cards/", views.cards, name="agent_cards"),
     path("agent/threads/<path:name>/talk/", views.talk, name="agent_talk"),
 ]

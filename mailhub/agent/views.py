@@ -12,31 +12,34 @@ from uuid import UUID, uuid4
 
 from asgiref.sync import sync_to_async
 from django.conf import settings
-from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
+from django.core.paginator import Paginator
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
 from django.middleware.csrf import CsrfViewMiddleware
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.csrf import csrf_exempt
 from pydantic import BaseModel, Field, ValidationError
 
 from accounts.access import rate_limits
-from accounts.access.auth import caller_of_bearer
+from accounts.access.auth import caller_of_bearer, caller_of_session
 from accounts.access.caller import Caller
+from accounts.access.roles import get_mailbox
 from accounts.access.signed_in import AuthenticatedRequest, signed_in_action, signed_in_page
 from accounts.infra import streams
 from accounts.infra.foreign_text import Line
 from accounts.infra.json_bodies import read_json
 from accounts.infra.problems import Problem, invalid
-from accounts.models import User
+from accounts.models import Role, User
 from approvals.gate import find
 from approvals.pages import listing
 from mailhub.agent import stream, threads
-from mailhub.agent.models import Message, Thread
+from mailhub.agent.models import Message, Thread, ToolCall
 from mailhub.agent.policy import MODES, Mode, check_may_chat
 from tools.surfaces.api_answers import problem_response
 
 PROMPT_CHARS = 20_000
 SHOWN_THREADS = 30
 SHOWN_MESSAGES = 200
+SHOWN_CALLS = 100
 EMPTY = "⚠️ The prompt is empty. Write what you would like to know."
 LONG = f"⚠️ The prompt has more than {PROMPT_CHARS:,} characters. Shorten it, or point to a mail or a file instead."
 OFF = "⚠️ The agent is switched off on this server (AGENT_ENABLE=0)."
@@ -205,9 +208,23 @@ def cards(request: AuthenticatedRequest, name: str) -> HttpResponse:
 
 @signed_in_action
 def forget(request: AuthenticatedRequest, thread_id: UUID) -> HttpResponse:
-    """Delete a thread and its content; its proposals stay."""
+    """Delete a thread and its content; its proposals and the record of its calls stay."""
     get_object_or_404(threads.of_caller(Caller.chat_of(request.user)), pk=thread_id).delete()
     return redirect("agent")
+
+
+@signed_in_page
+def calls(request: AuthenticatedRequest, mailbox_id: UUID) -> HttpResponse:
+    """Return the calls of everybody's chat on a mailbox, for its managers."""
+    try:
+        mailbox = get_mailbox(caller_of_session(request), str(mailbox_id), need=Role.MANAGER)
+    except Problem as problem:
+        if problem.code == "not_found":
+            raise Http404 from None
+        return render(request, "tools/refused.html", {"problem": problem}, status=problem.status)
+    found = ToolCall.objects.filter(mailbox=mailbox).select_related("user").order_by("-at", "-id")
+    page = Paginator(found, SHOWN_CALLS).get_page(request.GET.get("page"))
+    return render(request, "agent/calls.html", {"mailbox": mailbox, "page": page})
 
 
 def _messages(thread: Thread) -> list[Message]:

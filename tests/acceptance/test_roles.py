@@ -120,6 +120,7 @@ PAGES: dict[str, tuple[str, str, dict[str, Any], Role]] = {
     ),
     "see the folders": ("get", "/mailboxes/{mailbox}/folders/", {}, Role.MANAGER),
     "choose folders": ("post", "/mailboxes/{mailbox}/folders/", {}, Role.MANAGER),
+    "see the calls of the chat": ("get", "/mailboxes/{mailbox}/chat/", {}, Role.MANAGER),
     "see the texts": ("get", "/mailboxes/{mailbox}/texts/", {}, Role.MANAGER),
     "see a text": ("get", "/mailboxes/{mailbox}/texts/{text}/", {}, Role.MANAGER),
     "change a text": (

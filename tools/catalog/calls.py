@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
+from uuid import UUID
 
 import structlog
 from pydantic import ValidationError
@@ -18,7 +19,7 @@ from accounts.infra.json_bodies import check_texts
 from accounts.infra.nearest import find_nearest
 from accounts.infra.problems import Problem, invalid
 from accounts.infra.texts import join, translatable
-from accounts.models import Mailbox
+from accounts.models import Mailbox, Role
 from tools.catalog.arguments import MOST_NAMES, fold_name, names_given, rename, understand
 from tools.catalog.entries import TOOLS, AnyTool, MailboxTool, Result, Tool
 from tools.catalog.synonyms import GIVEN_BY, NOT_OFFERED, NOT_TAKEN, NOT_TAKEN_OF_ANSWERS
@@ -107,6 +108,20 @@ def call_tool(
     if isinstance(result, Proposed):
         return Answer(result=result.result, proposal=result, replayed=replayed or result.replayed)
     return Answer(result=result, replayed=replayed)
+
+
+def mailbox_of(caller: Caller, name: str, arguments: Mapping[str, Any]) -> UUID | None:
+    """Return the id of the mailbox that a call of a model is about, if the caller sees it."""
+    tool = TOOLS.get(name)
+    if not isinstance(tool, MailboxTool):
+        return None
+    ref = understand(tool.parameters, arguments).get("mailbox")
+    if ref is not None and not isinstance(ref, str):
+        return None
+    try:
+        return roles.get_mailbox(caller, ref, need=Role.VIEWER).pk
+    except Problem:
+        return None
 
 
 def tools_for(caller: Caller) -> list[Tool]:
