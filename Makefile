@@ -1,7 +1,7 @@
 # The two commands for a fresh machine are "make run" and "make test"; each installs what it needs first.
 # ARGS is handed on: make test ARGS="-k approve", make lock ARGS=--upgrade.
 
-.PHONY: help run link test test-all check bench faults fuzz docs messages lock clean
+.PHONY: help run link test test-all coverage check bench faults fuzz docs messages lock clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -24,6 +24,11 @@ test-all: ## the suite on both databases, and its long parts (PART=faults runs o
 	@bin/bootstrap test
 	@bin/system-packages long
 	@exec .venv/bin/python bin/test --all $(PART) $(ARGS)
+
+coverage: ## which lines the tests of make test run; fails below the bars (a part of test-all)
+	@bin/bootstrap test
+	@bin/system-packages
+	@exec .venv/bin/python bin/test --all coverage $(ARGS)
 
 check: ## style, templates, types, import rules, language, migrations, settings
 	@bin/bootstrap test
