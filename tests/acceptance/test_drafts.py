@@ -210,18 +210,18 @@ def test_message_that_is_no_draft_is_left_alone(office: Office, tool: str) -> No
 
     problem = office.refused(tool, draft_id=message_id, **(NOTE if tool == "update_draft" else {}))
 
-    assert (
-        problem["detail"]
-        == "You can only update drafts. The email you provided is not in the drafts folder."
+    assert (problem["code"], problem["detail"]) == (
+        "invalid_input",
+        "You can only update drafts. The email you provided is not in the drafts folder.",
     )
     assert len(office.inbox(office.ada)) == 1
 
 
 def test_uid_outside_drafts_is_no_draft(office: Office) -> None:
     problem = office.refused("update_draft", uid=4711, **NOTE)
-    assert (
-        problem["detail"]
-        == "You can only update drafts. The email you provided is not in the drafts folder."
+    assert (problem["code"], problem["detail"]) == (
+        "invalid_input",
+        "You can only update drafts. The email you provided is not in the drafts folder.",
     )
 
 

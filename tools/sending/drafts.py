@@ -269,7 +269,7 @@ def _draft_id(provider: MailProvider, parameters: UpdateDraft | DeleteDraft) -> 
     try:
         return provider.id_of_number(parameters.uid, folder="drafts")
     except Refused:
-        raise Problem("not_found", NOT_A_DRAFT) from None
+        raise Problem("invalid_input", NOT_A_DRAFT) from None
 
 
 def _get_original(provider: MailProvider, named: str | int | None) -> Original | None:

@@ -29,10 +29,8 @@ def test_calls_stay_for_managers_after_the_conversation(
     page = browser(manager).get(reverse("chat_calls", args=[mailbox.pk])).content.decode()
 
     assert not Thread.objects.exists()
-    assert {"search_emails", "send_email", reviewer.user.email} <= {
-        word for word in (*ToolCall.objects.values_list("tool", flat=True), reviewer.user.email)
-        if word in page
-    }
+    for shown in ("search_emails", "send_email", reviewer.user.email):
+        assert shown in page
     action = ToolCall.objects.get(tool="send_email").action_id
     assert action is not None
     assert reverse("review", args=[action]) in page

@@ -198,12 +198,8 @@ def test_audit_row_of_a_call_holds_no_secret(chat: Chat, model: ModelServer) -> 
     )
     answer = chat.ask("Find it", threadId="t")
     found, failed = ToolCall.objects.all()
-    assert (found.tool, found.status, found.mode, found.thread.name) == (
-        "search_emails",
-        "ok",
-        "readOnly",
-        "t",
-    )
+    assert (found.tool, found.status, found.mode) == ("search_emails", "ok", "readOnly")
+    assert found.thread == Thread.objects.get(name="t")
     assert "hunter22" not in serialize("json", ToolCall.objects.all())
     assert len(found.sha256) == 64
     assert found.duration_ms >= 0
