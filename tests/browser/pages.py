@@ -135,7 +135,14 @@ def furnish(
         *(View(who="alice", address=address, name=name) for name, address in seen.items()),
         *(
             View(who="alice", address=address)
-            for address in (*AROUND, its, f"{its}rules/", f"{its}texts/", f"{its}disconnect/")
+            for address in (
+                *AROUND,
+                its,
+                f"{its}rules/",
+                f"{its}texts/",
+                f"{its}chat/",
+                f"{its}disconnect/",
+            )
         ),
         View(who="alice", address="/tokens/new/", then=make_token, name="a new token"),
         *(View(who="alice", address=address, name=name) for name, address in programs.items()),
