@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 Severity = Literal["fact", "notice", "risk"]
 
+CLOCKS_DIFFER = timedelta(minutes=1)  # ours and that of a mail server
+
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
@@ -126,6 +128,7 @@ class ApprovedAction:
     payload: Mapping[str, Any]
     digest: str
     message_id: str
+    proposed_at: datetime
     wire_started: Callable[..., None]
     blob: Callable[[str], bytes]
     keep: Callable[[Mapping[str, Any]], None]
@@ -457,6 +460,6 @@ class Followed(Protocol):
     def find_answer(self, mailbox: "Mailbox", message_id: str) -> Response | None:
         """Return an answer to the action that is shown with this id, wherever it is.
 
-        Raises NotLookedAt if there is none, but not everything could be searched.
+        Raises NotLookedAt if none is found and not everything could be searched.
         """
         ...

@@ -35,7 +35,14 @@ from accounts.infra.texts import translatable
 from approvals.core.kinds import get_kind
 from approvals.core.queue import queue
 from approvals.core.states import Status
-from approvals.core.types import BEFORE_WIRE, AnsweredFirst, LeaseLost, NotLookedAt, Outcome
+from approvals.core.types import (
+    BEFORE_WIRE,
+    CLOCKS_DIFFER,
+    AnsweredFirst,
+    LeaseLost,
+    NotLookedAt,
+    Outcome,
+)
 from approvals.gate.blobs import ContentUnavailable
 from approvals.gate.claim import Claim, another_leaves, take_claim
 from approvals.gate.load import Read, read_action
@@ -63,7 +70,6 @@ RENEWAL_ENDS_SECONDS = 5.0
 # sends nothing.
 GRANT_SECONDS = 10.0
 LOOK_AGAIN = timedelta(seconds=30)  # after a failed lookup
-CLOCKS_DIFFER = timedelta(minutes=1)  # ours and that of a mail server
 HELD_BACK_AT_MOST = timedelta(minutes=10)
 NOT_LOOKED_AT = {
     "code": "not_looked_at",

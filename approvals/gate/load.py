@@ -55,6 +55,7 @@ class Read:
             payload=self.payload,
             digest=self.digest,
             message_id=action.message_id,
+            proposed_at=action.created_at,
             wire_started=wire_started,
             blob=self._blob,
             keep=keep,

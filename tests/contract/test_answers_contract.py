@@ -1,5 +1,6 @@
 """The answers that every provider must find before a reply leaves, and the mail that is no answer."""
 
+from datetime import UTC, datetime
 from email.message import EmailMessage
 from email.mime.multipart import MIMEMultipart
 
@@ -8,9 +9,11 @@ import pytest
 from tests.contract.conftest import GmailSide, GraphSide, ServerSide, Side
 from tests.contract.test_whole_mailbox_contract import arrives, mail
 from tests.support.servers.sandbox import ADA
+from tools.sending.responses import find_arrived_answer
 from tools.sending.surroundings import find_later
 from tools.warnings import Later
 
+LONG_AGO = datetime(2019, 1, 1, tzinfo=UTC)
 ASKED, OWN, ANSWER = (f"<{number}@northwind.example>" for number in (1, 2, 3))
 SHAPES = {
     "in-reply-to": {"In_Reply_To": ASKED},
@@ -70,6 +73,11 @@ def test_every_shape_of_answer_is_found(side: Side, asked: str, shape: str) -> N
     # Gmail and Graph search no headers, so nothing leads them to such a mail.
     is_hidden = shape == "other-address-and-subject" and isinstance(side, GraphSide | GmailSide)
     assert look(side, asked, "<0@northwind.example>") == (None if is_hidden else ANSWER)
+    # But whoever wrote it, it has arrived.
+    if ASKED in SHAPES[shape].values():
+        arrived = find_arrived_answer(side.ada, LONG_AGO, ASKED, own=ADA)
+        assert arrived is not None
+        assert (arrived.message_id, arrived.is_proven) == (ANSWER, True)
 
 
 @pytest.mark.parametrize("shape", NO_ANSWERS)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from django.db import InterfaceError, connection
+from django.utils import timezone
 
 from accounts.models import Mailbox
 from approvals.core.types import BEFORE_WIRE, ApprovedAction, Outcome
@@ -58,6 +59,7 @@ def approved(mailbox: Mailbox) -> ApprovedAction:
         payload={**STORED, "mailbox": str(mailbox.pk)},
         digest="0" * 64,
         message_id="<1@lovelace.example>",
+        proposed_at=timezone.now(),
         wire_started=lambda order=None: None,
         blob=lambda sha256: SOURCE,
         keep=lambda notes: None,

@@ -15,6 +15,7 @@ from accounts.infra.texts import translatable
 from accounts.models import Mailbox
 from approvals.core.types import (
     BEFORE_WIRE,
+    CLOCKS_DIFFER,
     ActionKind,
     AnsweredFirst,
     ApprovedAction,
@@ -57,7 +58,7 @@ from tools.sending import revisions
 from tools.sending.copies import keep_copy
 from tools.sending.payload import Kind, MailPayload
 from tools.sending.purpose import explain_mail
-from tools.sending.responses import find_answer, find_responses
+from tools.sending.responses import find_answer, find_arrived_answer, find_responses
 from tools.sending.surroundings import find_later, remember_acquaintances
 from tools.stored import Unreadable
 from tools.warnings.course import build_thread_moved
@@ -282,14 +283,13 @@ class ReplyMail(SendMail):
         """
         payload = MailPayload.from_json(approved.payload)
         mailbox = approved.mailbox
+        answered, own = payload.in_reply_to, payload.sender
         with _noting_refusal(mailbox):
-            later = find_later(
-                provider_for(mailbox),
-                payload.original,
-                payload.in_reply_to,
-                payload.references,
-                own=payload.sender,
-            )
+            provider = provider_for(mailbox)
+            later = find_later(provider, payload.original, answered, payload.references, own=own)
+            if payload.unless_answered and answered and not (later and later.is_proven):
+                since = approved.proposed_at - CLOCKS_DIFFER
+                later = find_arrived_answer(provider, since, answered, own=own) or later
         if later is None:
             return ()
         warning = build_thread_moved(later)

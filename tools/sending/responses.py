@@ -1,14 +1,16 @@
 """Answers, automatic replies and delivery reports that arrive after mail was sent."""
 
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from approvals.core.types import Arrivals, Failure, NotLookedAt, Response
 from tools.providers.base import MailProvider, Message
 from tools.providers.errors import NotFound, Refused
-from tools.sending.surroundings import find_later
+from tools.sending.surroundings import as_later, find_later, is_answer
+from tools.warnings.context import Later
 
 MOST_ARRIVALS = 200  # of one look; the next look goes on
+MOST_LOOKS = 10  # for an answer, directly before a mail leaves
 FAILED = ("failed", "")  # what a report says about a recipient who did not get the mail
 
 
@@ -25,10 +27,30 @@ def find_responses(provider: MailProvider, since: datetime, *, own: str) -> Arri
     return Arrivals(responses=tuple(responses), seen_until=last)
 
 
+def find_arrived_answer(
+    provider: MailProvider, since: datetime, answered: str, *, own: str
+) -> Later | None:
+    """Return the first mail since then that names the answered one, whoever wrote it, or None.
+
+    Providers without a search of headers do not find it otherwise if its sender and its subject are
+    new. Without a `message_id` none was found, but too many arrived. Raises ProviderError.
+    """
+    for _ in range(MOST_LOOKS):
+        found = provider.read_arrivals(since, limit=MOST_ARRIVALS)
+        for message in found.messages:
+            if answered in message.references and is_answer(message, answered, None, own=own):
+                return as_later(message, is_proven=True)
+        newest = found.messages[-1].arrived if found.messages else None
+        if found.is_whole or newest is None:
+            return None
+        since = max(newest, since + timedelta(seconds=1))
+    return Later(message_id="", from_address="")
+
+
 def find_answer(provider: MailProvider, message_id: str, *, own: str) -> Response | None:
     """Return the newest answer to a sent mail, searched for in the whole mailbox, or None.
 
-    Raises ProviderError, and NotLookedAt if there is none, but not everything could be searched.
+    Raises ProviderError, and NotLookedAt if none is found and not everything could be searched.
     """
     later = find_later(provider, "", message_id, (), own=own)
     if later is None:

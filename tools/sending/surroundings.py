@@ -191,14 +191,18 @@ def look_at_thread(
     if answers:
         proven = answers if first else [each for each in answers if answered in each.references]
         newest = (proven or answers)[-1]
-        return first, Later(
-            message_id=newest.message_id or newest.id,
-            from_address=newest.from_address,
-            date=newest.date,
-            arrived=newest.arrived,
-            is_proven=bool(proven),
-        )
+        return first, as_later(newest, is_proven=bool(proven))
     return first, None if thread.is_whole else Later(message_id="", from_address="")
+
+
+def as_later(message: Message, *, is_proven: bool) -> Later:
+    return Later(
+        message_id=message.message_id or message.id,
+        from_address=message.from_address,
+        date=message.date,
+        arrived=message.arrived,
+        is_proven=is_proven,
+    )
 
 
 def is_answer(message: Message, answered: str, first: Message | None, *, own: str) -> bool:
