@@ -73,7 +73,7 @@ def test_every_shape_of_answer_is_found(side: Side, asked: str, shape: str) -> N
     # Gmail and Graph search no headers, so nothing leads them to such a mail.
     is_hidden = shape == "other-address-and-subject" and isinstance(side, GraphSide | GmailSide)
     assert look(side, asked, "<0@northwind.example>") == (None if is_hidden else ANSWER)
-    # But whoever wrote it, it has arrived.
+    # But it has arrived, too.
     if ASKED in SHAPES[shape].values():
         arrived = find_arrived_answer(side.ada, LONG_AGO, ASKED, own=ADA)
         assert arrived is not None

@@ -30,7 +30,7 @@ def find_responses(provider: MailProvider, since: datetime, *, own: str) -> Arri
 def find_arrived_answer(
     provider: MailProvider, since: datetime, answered: str, *, own: str
 ) -> Later | None:
-    """Return the first mail since then that names the answered one, whoever wrote it, or None.
+    """Return the first mail since then that names the answered one, by any sender, or None.
 
     Providers without a search of headers do not find it otherwise if its sender and its subject are
     new. Without a `message_id` none was found, but too many arrived. Raises ProviderError.
