@@ -69,12 +69,12 @@ def look(mailbox_id: UUID) -> None:
     assert isinstance(kind, Followed), "only such kinds are watched"
     since = mine.values_list("seen_until", flat=True).get()
     seen_from = min(since, now - watches.OVERLAP)  # a clock may have been ahead
-    for watch in watched.filter(message_id="").select_related("action")[:MOST_IDS]:
-        ours, age = watch.action.message_id, now - watch.began_at
-        if FIRST_COPY < age < LATE_COPY:
-            continue
+    waiting = Q(began_at__gt=now - LATE_COPY, began_at__lt=now - FIRST_COPY)
+    unnamed = watched.filter(~waiting, message_id="").select_related("action")
+    for watch in unnamed[:MOST_IDS]:
+        ours = watch.action.message_id
         shown = kind.shown_id(mailbox, ours)
-        if not shown and age >= LATE_COPY:
+        if not shown and watch.began_at <= now - LATE_COPY:
             shown = ours
         Watch.objects.filter(pk=watch.pk).update(message_id=shown[:255])
         if shown not in ("", ours):  # what names it may have come before its id was known
