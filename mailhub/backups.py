@@ -29,7 +29,7 @@ from accounts.infra.foreign_text import load_json
 from approvals.audit import anchors
 from approvals.gate.pauses import journal
 
-HEADS = "audit-heads*.jsonl"
+HEADS, OF_HEADS = "heads", "audit-heads*.jsonl"
 MANIFEST, HOME, JOURNAL = "manifest.json", "home", "send-journal.jsonl"
 DATABASES = {"sqlite": "database.sqlite3", "postgresql": "database.dump"}
 # The files of a running process or of the machine, and the keys.
@@ -139,7 +139,7 @@ def restore_home(folder: Path) -> list[str]:
     """
     home, copied = Path(settings.MAILHUB_HOME), []
     places = {path: home / path.relative_to(folder / HOME) for path in _files(folder / HOME)}
-    for path in (folder / HOME).glob(HEADS):
+    for path in (folder / HEADS).glob(OF_HEADS):
         places[path] = anchors.folder() / path.name
     if (folder / JOURNAL).exists():
         places[folder / JOURNAL] = journal.journal_file()
@@ -170,9 +170,9 @@ def _copy_home(folder: Path) -> None:
             *(name for name in names if not _is_kept(Path(at) / name, folder)),
         },
     )
-    for path in anchors.folder().glob(HEADS):  # beside the journal, which may be elsewhere
-        if not (folder / HOME / path.name).exists():
-            shutil.copy2(path, folder / HOME)
+    (folder / HEADS).mkdir(mode=0o700)
+    for path in anchors.folder().glob(OF_HEADS):  # beside the journal, which may be elsewhere
+        shutil.copy2(path, folder / HEADS)
     if journal.journal_file().exists():
         with journal.hold():  # no half line
             shutil.copy2(journal.journal_file(), folder / JOURNAL)

@@ -46,7 +46,8 @@ def write_audit(file: Writer) -> int:
 class ExportedAudit:
     """The check of such a file, line by line; `chains` and `events` count what it has read.
 
-    The anchors are compared too. They show a chain that was rewritten with the key.
+    The anchors are compared too, without those that a restore of this database gave up. They show a
+    chain that was rewritten with the key.
     """
 
     def __init__(self, lines: Iterable[str]) -> None:
@@ -85,11 +86,15 @@ class ExportedAudit:
 
     def _walks(self) -> dict[UUID, Walk]:
         """Return a walk for each chain, the last one first."""
-        known = {chain: [end] for chain, end in self._ends.items()}
-        for head, genuine in anchors.read_heads(known):
+        anchored: dict[UUID, list[Head]] = {chain: [] for chain in self._ends}
+        for head, genuine in anchors.read_heads(anchored):
             if genuine and head.length <= self._ends[head.chain].length:
-                known[head.chain].append(head)
-        return {chain: Walk(chain, NOTHING, known[chain]) for chain in reversed(known)}
+                anchored[head.chain].append(head)
+        anchored = given_up.leave_out(anchored)
+        return {
+            chain: Walk(chain, NOTHING, [end, *anchored[chain]])
+            for chain, end in reversed(self._ends.items())
+        }
 
     def _finish(self, walk: Walk | None) -> Iterator[Finding]:
         if walk is not None:

@@ -178,7 +178,7 @@ def _is_still_right(read: Read) -> bool:
         return False
     answer = next((each for each in warnings if isinstance(each, AnsweredFirst)), None)
     # An older answer was there when a person approved, even if only a newer one was shown.
-    earliest = action.created_at - CLOCKS_DIFFER
+    earliest = (action.approved_at or action.created_at) - CLOCKS_DIFFER
     is_new = answer is not None and answer.at is not None and answer.at > earliest
     if answer is not None and is_new and may_have_left(action) is None:
         withdraw_answered(action, answer)

@@ -19,6 +19,7 @@ WATCHED = timedelta(days=30)
 SHORTEST_WAIT = timedelta(minutes=1)
 # The provider's clock may be behind ours, and the index of its search too.
 OVERLAP = timedelta(minutes=10)
+PUT_OFF, MOST_TRIES = timedelta(hours=1), 6  # of a follow-up
 MOST_REPORTS = 50  # of one sort that are kept of an action, besides those about its recipients
 
 
@@ -61,6 +62,32 @@ def note_answer(action: PendingAction, *, at: datetime, by: str) -> None:
     watch = Watch(action=action, mailbox_id=action.mailbox_id, began_at=at)
     watch.answered_at, watch.answered_by = at, by
     watch.save(force_insert=True)
+
+
+@transaction.atomic
+def name(watch: Watch, message_id: str) -> None:
+    """Store the Message-ID under which Sent shows the mail, "" if it is not known yet.
+
+    If it is not ours, what names it may have come before, so the next look reads that again.
+    """
+    Watch.objects.filter(pk=watch.pk).update(message_id=message_id[:255])
+    if message_id not in ("", watch.action.message_id):
+        since = watch.began_at - OVERLAP
+        place = WatchedMailbox.objects.filter(pk=watch.mailbox_id)
+        place.update(seen_until=Least("seen_until", since))
+
+
+def put_off(watch: Watch, *, now: datetime) -> bool:
+    """Put a follow-up off that could not look; return False after the last try.
+
+    It is due whole days after the send, so the hours beyond them are the tries.
+    """
+    assert watch.follow_up_at is not None, "it is due"
+    if (watch.follow_up_at - watch.began_at) % timedelta(days=1) >= MOST_TRIES * PUT_OFF:
+        return False
+    later = watch.follow_up_at + PUT_OFF
+    Watch.objects.filter(pk=watch.pk, follow_up_at=watch.follow_up_at).update(follow_up_at=later)
+    return True
 
 
 def find_named(mailbox: UUID, response: Response) -> list[UUID]:

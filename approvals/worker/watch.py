@@ -14,7 +14,7 @@ from django.db.models.functions import Now
 from accounts.infra.database import database_now
 from accounts.models import Mailbox
 from approvals.core.kinds import get_kind
-from approvals.core.types import Followed, NotLookedAt
+from approvals.core.types import Followed, NotLookedAt, Response
 from approvals.gate import watches
 from approvals.gate.rules import conditions
 from approvals.models import Rest, Watch, WatchedMailbox
@@ -56,9 +56,11 @@ def look(mailbox_id: UUID) -> None:
     reads the same mail again.
     """
     mine = WatchedMailbox.objects.filter(pk=mailbox_id)
-    if not mine.filter(_is_due()).update(look_at=Now() + LEASE):
+    now = database_now()
+    if not mine.filter(_is_due()).update(look_at=now + LEASE):
         return
-    now, mailbox = database_now(), Mailbox.objects.get(pk=mailbox_id)
+    mine = mine.filter(look_at=now + LEASE)  # a watch that begins meanwhile has another time
+    mailbox = Mailbox.objects.get(pk=mailbox_id)
     _end_old(mailbox_id, now)
     watched = _find_watched(mailbox_id)
     newest = watched.order_by("-began_at").select_related("action").first()
@@ -67,8 +69,6 @@ def look(mailbox_id: UUID) -> None:
         return
     kind = get_kind(newest.action.kind)
     assert isinstance(kind, Followed), "only such kinds are watched"
-    since = mine.values_list("seen_until", flat=True).get()
-    seen_from = min(since, now - watches.OVERLAP)  # a clock may have been ahead
     waiting = Q(began_at__gt=now - LATE_COPY, began_at__lt=now - FIRST_COPY)
     unnamed = watched.filter(~waiting, message_id="").select_related("action")
     for watch in unnamed[:MOST_IDS]:
@@ -76,28 +76,25 @@ def look(mailbox_id: UUID) -> None:
         shown = kind.shown_id(mailbox, ours)
         if not shown and watch.began_at <= now - LATE_COPY:
             shown = ours
-        Watch.objects.filter(pk=watch.pk).update(message_id=shown[:255])
-        if shown not in ("", ours):  # what names it may have come before its id was known
-            seen_from = min(seen_from, watch.began_at - watches.OVERLAP)
+        watches.name(watch, shown)
+    place = WatchedMailbox.objects.filter(pk=mailbox_id)
+    since = place.values_list("seen_until", flat=True).get()
+    seen_from = min(since, now - watches.OVERLAP)  # a clock may have been ahead
     found = kind.find_arrivals(mailbox, seen_from)
     for response in found.responses:
         for action_id in watches.find_named(mailbox_id, response):
             watches.record(action_id, response, now=now)
-    _follow_up(kind, mailbox, now)
     seen_until = now - watches.OVERLAP
     if found.seen_until is not None:  # so many that one moment must not hold the next look up
         seen_until = max(found.seen_until, seen_from + timedelta(seconds=1))
+    # A watch that began meanwhile may ask for earlier mail.
+    place.filter(seen_until=since).update(seen_until=max(seen_from, seen_until))
+    _follow_up(kind, mailbox, now)
     mine.update(look_at=_plan(mailbox_id, newest, now))
-    # Meanwhile a watch may have begun that asks for earlier mail.
-    mine.filter(seen_until=since).update(seen_until=max(seen_from, seen_until))
 
 
 def _find_watched(mailbox_id: UUID) -> QuerySet[Watch]:
     return Watch.objects.filter(mailbox=mailbox_id, ends_at__isnull=False)
-
-
-def _is_of_this_account(watch: Watch, mailbox: Mailbox) -> bool:
-    return watch.action.mailbox_generation == mailbox.generation
 
 
 def _end_old(mailbox_id: UUID, now: datetime) -> None:
@@ -108,24 +105,34 @@ def _end_old(mailbox_id: UUID, now: datetime) -> None:
 
 
 def _follow_up(kind: Followed, mailbox: Mailbox, now: datetime) -> None:
-    """Say that nobody has answered, if that is so in the whole mailbox."""
+    """Say that nobody has answered, if that is so in the whole mailbox.
+
+    A conversation that cannot be read holds up no other: it is put off, and at last told as that.
+    """
     due = Watch.objects.filter(mailbox=mailbox, follow_up_at__lte=now).select_related("action")
     for watch in due.order_by("follow_up_at")[:MOST_FOLLOW_UPS]:
-        if not _is_of_this_account(watch, mailbox):
-            watches.record_silence(watch.pk, now=now, code="incomplete")
-            continue
-        name = watch.message_id or watch.action.message_id
-        if name == watch.action.message_id:  # a copy under another id may have come late
-            name = kind.shown_id(mailbox, name) or name
         try:
-            answer = kind.find_answer(mailbox, name)
+            answer = _find_answer(kind, mailbox, watch)
         except NotLookedAt:
             watches.record_silence(watch.pk, now=now, code="incomplete")
-            continue
-        if answer is None:
-            watches.record_silence(watch.pk, now=now)
+        except Exception:  # a provider's library may raise anything
+            log.exception("look_failed", action=str(watch.pk))
+            if not watches.put_off(watch, now=now):
+                watches.record_silence(watch.pk, now=now, code="incomplete")
         else:
-            watches.record(watch.pk, answer, now=now)
+            if answer is None:
+                watches.record_silence(watch.pk, now=now)
+            else:
+                watches.record(watch.pk, answer, now=now)
+
+
+def _find_answer(kind: Followed, mailbox: Mailbox, watch: Watch) -> Response | None:
+    if watch.action.mailbox_generation != mailbox.generation:
+        raise NotLookedAt  # it is another account
+    name = watch.message_id or watch.action.message_id
+    if name == watch.action.message_id:  # a copy under another id may have come late
+        name = kind.shown_id(mailbox, name) or name
+    return kind.find_answer(mailbox, name)
 
 
 def _plan(mailbox_id: UUID, newest: Watch, now: datetime) -> datetime:

@@ -218,7 +218,7 @@ def test_older_mail_of_the_conversation_withdraws_nothing(
     assert server.ledger == []
 
 
-def test_answer_from_before_the_proposal_withdraws_nothing(
+def test_answer_from_before_the_approval_withdraws_nothing(
     api: Api, alice: User, server: MemoryServer
 ) -> None:
     server.deliver(ALICE, letter(id=ASKED, date="Mon, 02 Nov 2026 10:00:00 +0000"))
@@ -228,6 +228,7 @@ def test_answer_from_before_the_proposal_withdraws_nothing(
     server.deliver(ALICE, newest)
     shown = propose(api, message_id=message_id, unless_answered=True).json()
     approve(shown["action"]["id"], alice)
+    PendingAction.objects.update(created_at=timezone.now() - timedelta(hours=2))
     server.folder(ALICE, "inbox")[1].arrived -= timedelta(hours=1)
     server.folder(ALICE, "inbox")[2].source = b""  # the approver has seen no other
 

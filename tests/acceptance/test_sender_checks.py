@@ -1,5 +1,6 @@
 """The checks of the sender (SPF, DKIM, DMARC): what programs read, and what an approver is warned of."""
 
+from email import message_from_string
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from approvals.models import PendingAction
 from tests.conftest import Api, Reviewer
 from tests.support.servers.memory import MemoryServer
+from tools.mail.message.authentication import read_verdicts, servers_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -113,3 +115,11 @@ def test_checks_are_read_with_the_mail_and_shown_beside_it(
 def test_mail_without_checks_says_nothing_about_them(api: Api, server: MemoryServer) -> None:
     message_id = receive(api, server, BORDER, results(PASSED, by=FOREIGN))
     assert "authentication" not in api.tool("read_email", message_id=message_id).json()
+
+
+@pytest.mark.parametrize("helo", ["mail.evil.example", "x(", '"', "a by mail.evil.example"])
+def test_client_cannot_hide_a_check_by_its_name(helo: str) -> None:
+    taken = f"Received: from {helo} (unknown [192.0.2.7])\r\n by {OWN} (Postfix) with ESMTP id 2"
+    block = message_from_string(f"{taken}\r\n{results(FAILED)}\r\nFrom: {MIRA}\r\n\r\n")
+    verdicts = read_verdicts(block, servers_of("", "lovelace.example"))
+    assert verdicts["dmarc"] == "fail"

@@ -14,7 +14,8 @@ from django.db import connection
 
 from accounts.models import Mailbox
 from approvals import guards
-from approvals.audit import anchors, chain, proof
+from approvals.audit import anchors, chain, given_up, proof
+from approvals.audit.anchors import Head
 from approvals.models import AuditChain, AuditEvent, PendingAction
 from tests.approvals.audit_pages import own_heads, sent
 from tests.support.concurrently import all_at_once
@@ -171,3 +172,17 @@ def test_chain_that_was_cut_before_the_export_is_cut_in_the_file(
     call_command("export_audit", str(tmp_path / "cut.jsonl"), verbosity=0)
 
     assert "missing at the end" in verified(tmp_path / "cut.jsonl")
+
+
+def test_what_a_restore_gave_up_is_not_missed_in_the_file(
+    own_heads: object, mailbox: Mailbox, tmp_path: Path
+) -> None:
+    end = AuditChain.objects.get(pk=mailbox.pk)
+    anchors.append(Head(chain=end.pk, length=end.length + 1, hash="f" * 64))  # of the lost database
+    lost = given_up.find_lost()
+    chain.record(mailbox=None, event="restore_reconciled", actor="command", given_up=lost)
+    chain.record(mailbox=mailbox, event="paused", actor="command")
+
+    call_command("export_audit", str(tmp_path / "restored.jsonl"), verbosity=0)
+
+    assert "are what they were" in verified(tmp_path / "restored.jsonl")

@@ -25,8 +25,10 @@ from tests.approvals.notifications.conftest import Post, post, prove
 from tests.approvals.webhook_listener import Listener, httpserver, listener, told
 from tests.conftest import Api, Reviewer, make_api
 from tests.support.reports import report
-from tests.support.servers.memory import MemoryServer
+from tests.support.servers.memory import MemoryProvider, MemoryServer
 from tests.support.work import work
+from tools.providers.base import Thread
+from tools.providers.errors import Unavailable
 
 __all__ = ["httpserver", "listener", "post"]
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -426,6 +428,7 @@ def test_mail_whose_copy_comes_late_is_watched_under_its_id(
     look()
     assert "answered_at" not in told_of(api, action)
 
+    WatchedMailbox.objects.update(seen_until=timezone.now())
     ours = b"Message-ID: " + action.message_id.encode()
     theirs = b"X-Microsoft-Original-" + ours + b"\r\nMessage-ID: " + SHOWN
     server.deliver(ALICE, copy.source.replace(ours, theirs), folder="sent")
@@ -483,3 +486,47 @@ def test_another_account_is_not_asked_for_answers(
     assert "could not search the whole mailbox" in shown["next"]
     look()
     assert WatchedMailbox.objects.get().look_at is None
+
+
+def test_conversation_that_cannot_be_read_holds_up_no_other(
+    api: Api, alice: User, server: MemoryServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = send(api, alice, follow_up={"after_days": 3})
+    second = send(api, alice, subject="Other", follow_up={"after_days": 3})
+    usual = MemoryProvider.read_thread
+
+    def refuse(self: MemoryProvider, *args: Any, answers_to: Any = (), **more: Any) -> Thread:
+        if first.message_id in answers_to:
+            raise Unavailable("too slow")
+        return usual(self, *args, answers_to=answers_to, **more)
+
+    monkeypatch.setattr(MemoryProvider, "read_thread", refuse)
+    pass_days(3)
+    look()
+    assert "unanswered_at" in told_of(api, second)
+    assert "unanswered_at" not in told_of(api, first)
+
+    pass_days(0.5)
+    for _ in range(6):
+        look()
+    assert "could not search the whole mailbox" in told_of(api, first)["next"]
+
+
+def test_older_mail_of_the_conversation_is_no_answer(
+    api: Api, alice: User, server: MemoryServer
+) -> None:
+    asked = EmailMessage()
+    asked["From"], asked["To"], asked["Subject"] = MIRA, ALICE, "Hello"
+    asked["Message-ID"] = "<asked@northwind.example>"
+    asked.set_content("When?")
+    server.deliver(ALICE, asked.as_bytes())
+    action = send(api, alice, follow_up={"after_days": 3})
+    server.folder(ALICE, "sent").clear()  # nothing shows what is older any more
+    names = f"<asked@northwind.example> {action.message_id}"
+    server.deliver(ALICE, answer(action, References=names, Auto_Submitted="auto-replied"))
+    pass_days(3)
+    look()
+
+    shown = told_of(api, action)
+    assert "answered_at" not in shown
+    assert "could not search the whole mailbox" in shown["next"]

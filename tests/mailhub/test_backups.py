@@ -118,6 +118,7 @@ def test_heads_of_the_audit_come_back_beside_the_journal(tmp_path: Path, setting
     settings.MAILHUB_SEND_JOURNAL = str(tmp_path / "volume" / "send-journal.jsonl")
     heads = anchors.heads_file()
     heads.write_text("a head\n")
+    (tmp_path / "home" / heads.name).write_text("of an earlier version\n")
     backups.back_up(tmp_path / "backup")
 
     settings.MAILHUB_HOME = tmp_path / "new-home"

@@ -279,9 +279,21 @@ def test_what_was_understood_is_in_the_preview(url: str, api: Api) -> None:
         ({"name": "status.txt", "content": "QVBQUk9WRUQ="}, "content_base64"),
         ({"name": "status.txt", "content": "APPROVED", "encoding": "base64"}, "content_base64"),
         ({"name": "plan.pdf", "content": "JVBERi0x"}, "content_base64"),
+        ({"name": "README", "content": "APPROVED"}, "text"),
+        ({"name": "flags.json", "content": "true"}, "text"),
+        ({"name": "amount.yaml", "content": "12345678"}, "text"),
+        ({"name": "blob", "content": "/9j/4AAQSkZJRgABAQAA" * 20}, "content_base64"),
     ],
 )
 def test_words_in_a_file_of_text_are_not_decoded(file: dict[str, str], read: str) -> None:
     given = {"to": "a@b.example", "subject": "s", "body": "b", "attachments": [file]}
     (understood,) = understand(TOOLS["send_email"].parameters, given)["attachments"]
     assert understood == {"name": file["name"], read: file["content"]}
+
+
+def test_wrappers_in_wrappers_are_not_opened_without_end() -> None:
+    inside: dict[str, Any] = {f"q{number}": 1 for number in range(100)}
+    for _ in range(2):
+        inside = {"input" + "_" * number: inside for number in range(100)}
+    given = {"to": "a@b.example", **inside}
+    assert understand(TOOLS["get_action"].parameters, given).keys() == given.keys()

@@ -21,6 +21,8 @@ from tools.schemas import AttachmentGiven, Parameters, UpdateDraft
 HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 NO_WORD = re.compile(r"[^a-z0-9]+")
 ADDRESS_LENGTH = 100_000
+LONGEST_WORD = 200
+WORDS_INSIDE = re.compile(r"^text/|json|xml|yaml|toml|script|csv|sql|^message/")
 # More names in one object, or more members of one list, are not read but refused as they are.
 MOST_NAMES, MOST_MEMBERS = 100, 1000
 NUMBER = re.compile(r"-?[0-9]{1,9}")
@@ -72,7 +74,10 @@ def understand(wanted: type[Parameters], given: Mapping[str, Any]) -> dict[str, 
     texts as what they stand for, and without what is empty or happens anyway.
     """
     members = plain_members(wanted)
-    opened = _name_folder(wanted, _open(wanted, dict(given)))
+    opened = _open(wanted, dict(given))
+    if len(opened) > MOST_NAMES:  # wrappers in wrappers hold any number
+        opened = dict(given)
+    opened = _name_folder(wanted, opened)
     opened = {name: value for name, value in opened.items() if not _happens_anyway(name, value)}
     opened = _take_pages(wanted, opened)
     opened = _fit_switches(wanted, opened)
@@ -108,6 +113,8 @@ def _open(wanted: type[Parameters], given: dict[str, Any], depth: int = 0) -> di
             opened[name] = value
         else:
             opened |= _open(wanted, inside, depth + 1)
+        if len(opened) > MOST_NAMES:
+            break
     return opened
 
 
@@ -268,25 +275,29 @@ def _fit_file(value: Any) -> Any:
 
 
 def _is_encoded(file: Mapping[str, Any]) -> bool:
-    """Return True if the content of a file is base64: it says so, or nothing else is possible.
+    """Return True if the content of a file is base64: it says so, or nothing else is likely.
 
-    Many words are base64 too. In a file of text they are words, unless they stand for other text.
+    Many words are base64 too. If no type says that the file has none, a short text is words, unless
+    it stands for other text.
     """
+    given: str = file["content"]
     try:
-        content = base64.b64decode(file["content"], validate=True)
-        if file.get("encoding") == "base64" or not _is_text(file):
+        content = base64.b64decode(given, validate=True)
+        kind = _type_of(file)
+        if file.get("encoding") == "base64" or (kind and not WORDS_INSIDE.search(kind)):
             return True
-        return "\0" not in content.decode()
+        return (not kind and len(given) > LONGEST_WORD) or "\0" not in content.decode()
     except ValueError:
         return False
 
 
-def _is_text(file: Mapping[str, Any]) -> bool:
-    names = {fold_name(name): each for name, each in file.items()}
-    kinds = [names.get(each) for each in ("type", *NAMES["type"])]
-    named = [names.get(each) for each in ("name", *NAMES["name"])]
-    guessed = [guess_type(each)[0] for each in named if isinstance(each, str)]
-    return any(isinstance(each, str) and each.startswith("text/") for each in [*kinds, *guessed])
+def _type_of(file: Mapping[str, Any]) -> str:
+    """Return the type that the file gives, or that its name has; "" if neither says one."""
+    given = {fold_name(name): each for name, each in file.items() if isinstance(each, str)}
+    kinds = [given.get(each, "") for each in ("type", *NAMES["type"])]
+    names = [given.get(each, "") for each in ("name", *NAMES["name"])]
+    guessed = [guess_type(each[-64:], strict=False)[0] or "" for each in names]
+    return next((each.lower() for each in (*kinds, *guessed) if "/" in each), "")
 
 
 def _as_addresses(value: Any) -> list[Any]:

@@ -71,9 +71,7 @@ def call_tool(
     try:
         caller = find_again(caller)
         tool = _tool(caller, name)
-        check_texts(arguments)
-        if len(arguments) > MOST_NAMES:  # no tool has so many, and each is looked up in all tools
-            raise Problem("invalid_input", "Too many parameters: see tools/list.")
+        _check(arguments)
         read = understand if caller.surface in MODELS else rename
         given = _with_one_key(tool, read(tool.parameters, arguments), idempotency_key)
         parameters = _parameters(tool, given, arguments)
@@ -115,10 +113,11 @@ def mailbox_of(caller: Caller, name: str, arguments: Mapping[str, Any]) -> UUID 
     tool = TOOLS.get(name)
     if not isinstance(tool, MailboxTool):
         return None
-    ref = understand(tool.parameters, arguments).get("mailbox")
-    if ref is not None and not isinstance(ref, str):
-        return None
     try:
+        _check(arguments)
+        ref = understand(tool.parameters, arguments).get("mailbox")
+        if ref is not None and not isinstance(ref, str):
+            return None
         return roles.get_mailbox(caller, ref, need=Role.VIEWER).pk
     except Problem:
         return None
@@ -149,6 +148,12 @@ def unknown_tool(name: str) -> Problem:
         "not_found",
         "There is no such tool. GET /api/v1/tools lists all, and so does tools/list over MCP.",
     )
+
+
+def _check(arguments: Mapping[str, Any]) -> None:
+    check_texts(arguments)
+    if len(arguments) > MOST_NAMES:  # no tool has so many, and each is looked up in all tools
+        raise Problem("invalid_input", "Too many parameters: see tools/list.")
 
 
 def _tool(caller: Caller, name: str) -> AnyTool:

@@ -55,7 +55,7 @@ def find_answer(provider: MailProvider, message_id: str, *, own: str) -> Respons
     later = find_later(provider, "", message_id, (), own=own)
     if later is None:
         return None
-    if not later.message_id:
+    if not later.is_proven:  # at most a mail that may be older
         raise NotLookedAt
     at = later.arrived or later.date
     return Response(sort="answer", names=(message_id,), by=later.from_address, at=at)

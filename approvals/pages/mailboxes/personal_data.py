@@ -37,6 +37,7 @@ from approvals.models import (
 )
 from approvals.pages.mailboxes.members import remove_member
 
+BORDERS = str.maketrans(dict.fromkeys('<>()[]"=,;:', " "))  # of an address in the words of a server
 # Rows that only serve the person and prove nothing.
 OWN_ROWS = (
     (NotificationChannel, "user"),
@@ -209,7 +210,9 @@ def _find_responses(address: str) -> Iterator[tuple[Watch, bool]]:
 
 
 def _names(report: dict[str, Any], address: str) -> bool:
-    return address in json.dumps(report, ensure_ascii=False).lower()
+    """Return True if a report has the whole address among its words."""
+    words = " ".join(map(str, report.values())).lower().translate(BORDERS).split()
+    return address in (word.strip(".'") for word in words)
 
 
 def _find_mails_to(address: str) -> Iterator[PendingAction]:

@@ -49,13 +49,14 @@ def test_call_on_a_foreign_mailbox_is_on_no_page_of_it(
             calls=(
                 ("list_emails", {"mailbox": foreign.address}),
                 ("list_emails", {"mailbox": ["x"]}),
+                ("list_emails", {"mailbox": "\0"}),
                 ("no_such_tool", {}),
             )
         )
     )
     chat.ask("Look there")
 
-    assert ToolCall.objects.count() == 3
+    assert ToolCall.objects.count() == 4
     assert not ToolCall.objects.exclude(mailbox=None).exists()
     page = browser(mallory).get(reverse("chat_calls", args=[foreign.pk])).content.decode()
     assert alice.email not in page

@@ -71,7 +71,7 @@ def read_verdicts(block: Message, own: OwnServers) -> dict[str, str]:
     """Return the result of `spf`, `dkim` and `dmarc`; what is not known is left out."""
     for name, value in block.items():
         match name.lower():
-            case "received" if not _is_inside(_plain(value), own):
+            case "received" if not _is_inside(value, own):
                 return {}
             case "authentication-results":
                 verdicts = _parse(_plain(value), own)
@@ -94,11 +94,16 @@ def spell_verdicts(verdicts: Mapping[str, str]) -> str:
     return ", ".join(f"{method.upper()}: {result}" for method, result in verdicts.items())
 
 
-def _is_inside(line: str, own: OwnServers) -> bool:
-    """Return True if an own server wrote this Received line, or one without a public name."""
-    found = TAKEN_BY.search(line)
-    name = found[1].rstrip(".") if found else ""
-    return bool(name) and ("." not in name or own.has(name))
+def _is_inside(value: object, own: OwnServers) -> bool:
+    """Return True if an own server wrote this Received line, or one without a public name.
+
+    The line repeats the name that the client gave itself, which may hold anything.
+    """
+    line = " ".join(lenient.raw_text(value)[:MOST_CHARACTERS].lower().split())
+    if any(own.has(name.rstrip(".")) for name in TAKEN_BY.findall(line)):
+        return True
+    found = TAKEN_BY.search(_plain(value))
+    return found is not None and "." not in found[1].rstrip(".")
 
 
 def _parse(line: str, own: OwnServers) -> dict[str, str] | None:
