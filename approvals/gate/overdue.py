@@ -123,7 +123,8 @@ def purge_one(action_id: UUID) -> None:
     A promised follow-up stays, because it needs no content.
     """
     mine = PendingAction.objects.filter(pk=action_id, purged_at__isnull=True)
-    if mine.select_for_update(no_key=True, skip_locked=True).first() is None:
+    action = mine.select_for_update(no_key=True, skip_locked=True).first()
+    if action is None:
         return
     Revision.objects.filter(action=action_id).update(
         payload={}, preview={}, sealed_payload=None, sealed_preview=None
@@ -139,4 +140,6 @@ def purge_one(action_id: UUID) -> None:
     watch = Watch.objects.filter(action=action_id)
     watch.update(answered_by="", note="", reports="")
     watch.filter(follow_up_at=None).update(ends_at=None)
-    mine.update(purged_at=Now(), settle_at=None, returned=None)
+    # The server's words may name a recipient.
+    error = {"code": action.error.get("code", "")} if action.error else action.error
+    mine.update(purged_at=Now(), settle_at=None, returned=None, error=error)

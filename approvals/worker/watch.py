@@ -90,7 +90,8 @@ def look(mailbox_id: UUID) -> None:
     # A watch that began meanwhile may ask for earlier mail.
     place.filter(seen_until=since).update(seen_until=max(seen_from, seen_until))
     _follow_up(kind, mailbox, now)
-    mine.update(look_at=_plan(mailbox_id, newest, now))
+    is_whole = found.seen_until is None
+    mine.update(look_at=_plan(mailbox_id, newest, now) if is_whole else now + watches.SHORTEST_WAIT)
 
 
 def _find_watched(mailbox_id: UUID) -> QuerySet[Watch]:

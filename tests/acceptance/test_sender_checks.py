@@ -123,3 +123,11 @@ def test_client_cannot_hide_a_check_by_its_name(helo: str) -> None:
     block = message_from_string(f"{taken}\r\n{results(FAILED)}\r\nFrom: {MIRA}\r\n\r\n")
     verdicts = read_verdicts(block, servers_of("", "lovelace.example"))
     assert verdicts["dmarc"] == "fail"
+
+
+def test_twin_of_a_forged_mail_does_not_take_the_warning(api: Api, server: MemoryServer) -> None:
+    message_id = receive(
+        api, server, BORDER, results(FAILED), "Date: Thu, 1 Jan 2026 10:00:00 +0000"
+    )
+    receive(api, server, BORDER, results(PASSED), "Date: Thu, 1 Jan 2026 09:00:00 +0000")
+    assert severity(propose(api, "send_draft", message_id)["action"]["id"])

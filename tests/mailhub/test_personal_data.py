@@ -9,6 +9,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection, transaction
 
+from accounts.infra.texts import translatable
 from accounts.models import ApiToken, Mailbox, Membership, Role, User
 from approvals.audit import proof
 from approvals.models import AuditEvent, Blob, Comment, Decision, PendingAction
@@ -19,8 +20,10 @@ from tests.approvals.test_watches import answer, look, send
 from tests.conftest import Api, Reviewer, make_api
 from tests.support.concurrently import until_a_lock_is_waited_for
 from tests.support.people.browser import browser
-from tests.support.servers.memory import MemoryServer
+from tests.support.servers.memory import MemoryProvider, MemoryServer
 from tests.support.work import work
+from tools.providers.base import Receipt
+from tools.providers.errors import Refused
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 MIRA = "mira@northwind.example"
@@ -82,6 +85,26 @@ def test_address_that_only_answered_is_exported_and_erased(
     assert "answered_at" in shown
     assert [each["address"] for each in shown["auto_replies"]] == [f"jo{MIRA}"]
     assert "answered_by" not in shown
+
+
+def test_words_of_the_server_go_with_the_content(
+    api: Api, alice: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> Receipt:
+        words = translatable("The server refused %(addresses)s.", addresses=MIRA)
+        raise Refused("invalid_recipient", words)
+
+    monkeypatch.setattr(MemoryProvider, "send", refuse)
+    action = approve(api.propose(to=[MIRA]), alice)
+    work()
+    assert MIRA in api.get(f"/actions/{action.pk}").json()["error"]["detail"]
+
+    person("erase", MIRA)
+
+    shown = api.get(f"/actions/{action.pk}").json()
+    assert shown["error"]["code"] == "invalid_recipient"
+    assert MIRA not in str(shown)
+    assert browser(alice).get(f"/actions/{action.pk}/").status_code == 200
 
 
 @pytest.mark.postgres_only

@@ -31,6 +31,7 @@ from tools.mail.message.compose import (
 from tools.mail.message.content import Content, Original
 from tools.mail.message.markup import answer_content, author_content, forward_content
 from tools.providers import provider_for
+from tools.providers.base import Message
 from tools.providers.failures import map_errors
 from tools.reading.compact import rfc3339
 from tools.reading.originals import (
@@ -266,7 +267,8 @@ def send_draft(
             stored = provider.read_draft(parameters.draft_id)
         refuse_prepared(mailbox, provider, stored)
         request = request_of_draft(stored.source, mailbox)
-        answered, later = None, None
+        answered: list[Message] = []
+        later = None
         if request.in_reply_to:
             with map_errors(mailbox):
                 answered, later = look_at_thread(
@@ -277,7 +279,7 @@ def send_draft(
             draft=ProposedDraft(id=stored.id, sha256=stored.etag),
             authors=tuple(find_authors(mailbox, stored)),
             later=later,
-            unconfirmed=find_unconfirmed(answered),
+            unconfirmed=find_unconfirmed(*answered),
         )
 
     return _propose(caller, mailbox, "send_draft", parameters, compose)

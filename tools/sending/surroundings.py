@@ -161,26 +161,25 @@ def find_later(
 
 def look_at_thread(
     provider: MailProvider, original: str, answered: str, references: Sequence[str], *, own: str
-) -> tuple[Message | None, Later | None]:
-    """Return the answered message if it is there, and the newest answer that came after it.
+) -> tuple[list[Message], Later | None]:
+    """Return the answered message, and the newest answer that came after it.
 
-    Without an answer, but with places that could not be searched, `Later` names no message.
-    `original` is the answered message's id at the provider and may be empty, `answered` its
-    Message-ID, `references` are the ids before it, and `own` is the address of the mailbox. Raises
+    The message may be gone, or several may have its Message-ID, which their senders choose. Without
+    an answer, but with places that could not be searched, `Later` names no message. `original` is
+    the answered message's id at the provider and may be empty, `answered` its Message-ID,
+    `references` are the ids before it, and `own` is the address of the mailbox. Raises
     ProviderError.
     """
     before = frozenset(references) - {answered}
     thread = provider.read_thread(
         original, limit=LOOKED_BACK, body=False, answers_to=(answered, *references)
     )
-    first = next(
-        (
-            each
-            for each in thread.messages
-            if each.id == original or (answered and each.message_id == answered)
-        ),
-        None,
-    )
+    named = [
+        each
+        for each in thread.messages
+        if each.id == original or (answered and each.message_id == answered)
+    ]
+    first = named[0] if named else None
     answers = [
         each
         for each in thread.messages
@@ -191,8 +190,8 @@ def look_at_thread(
     if answers:
         proven = answers if first else [each for each in answers if answered in each.references]
         newest = (proven or answers)[-1]
-        return first, as_later(newest, is_proven=bool(proven))
-    return first, None if thread.is_whole else Later(message_id="", from_address="")
+        return named, as_later(newest, is_proven=bool(proven))
+    return named, None if thread.is_whole else Later(message_id="", from_address="")
 
 
 def as_later(message: Message, *, is_proven: bool) -> Later:
@@ -218,12 +217,13 @@ def is_answer(message: Message, answered: str, first: Message | None, *, own: st
     return _is_after(message.date, first.date) or _is_after(message.arrived, first.arrived)
 
 
-def find_unconfirmed(original: Message | None) -> Unconfirmed | None:
-    """Return the sender of the original if the checks of the mailbox's own server failed."""
-    if original is None or not is_refuted(original.authentication):
-        return None
-    checks = spell_verdicts(original.authentication)
-    return Unconfirmed(address=original.from_address, checks=checks)
+def find_unconfirmed(*originals: Message) -> Unconfirmed | None:
+    """Return the sender of an original for which the checks of the mailbox's own server failed."""
+    for original in originals:
+        if is_refuted(original.authentication):
+            checks = spell_verdicts(original.authentication)
+            return Unconfirmed(address=original.from_address, checks=checks)
+    return None
 
 
 def _is_after(time: datetime | None, other: datetime | None) -> bool:
