@@ -16,8 +16,8 @@ from playwright.sync_api import Page
 
 from accounts.models import ApiToken, Mailbox, Membership, Role, SignInLink, User
 from approvals.core.kinds import get_kind
-from approvals.core.types import BEFORE_WIRE, ApprovedAction, Outcome
-from approvals.gate import decide, revise
+from approvals.core.types import BEFORE_WIRE, ApprovedAction, Failure, Outcome, Response
+from approvals.gate import decide, revise, watches
 from approvals.gate.execute import execute
 from approvals.models import PendingAction, ReviewText, Webhook, WebhookDelivery
 from approvals.pages.discussion import assignments, comments
@@ -269,6 +269,7 @@ def _actions(
         "unknown": {},
         "sent": {},
         "failed": {},
+        "returned": {"follow_up": {"after_days": 3, "note": "Call her"}},
         "rejected": {},
         "withdrawn": {},
         "expired": {},
@@ -291,11 +292,13 @@ def _actions(
         status="expired", finished_at=timezone.now()
     )
     approve(ids["leaving"], bob)
-    for name, instead in (("unknown", handed_over), ("sent", None), ("failed", _refused)):
+    sent = {"unknown": handed_over, "sent": None, "failed": _refused, "returned": None}
+    for name, instead in sent.items():
         approve(ids[name], alice)
         PendingAction.objects.filter(pk=ids[name]).update(not_before=Now(), undo_until=None)
         script.instead = instead
         execute(action[name].pk, worker="test")
+    _return(action["returned"])
     more = {
         "mail.reply": "tools.sending.kinds.ReplyMail",
         "mail.forward": "tools.sending.kinds.ForwardMail",
@@ -327,12 +330,27 @@ def _actions(
                 ("unknown", "history"),
             )
         },
+        "story": f"{found['returned']}story/",
         "edit": f"{found['html']}edit/",
         "one by one": f"/line/{ids['risky']}/",
         "one by one, decided": f"/line/{ids['sent']}/",
         "the end of the line": f"/line/?after={ids['draft change']}",
         "conversation": f"{found['reply']}conversation/",
     }
+
+
+def _return(action: PendingAction) -> None:
+    """Let two recipients not get it, and a program answer for one of them."""
+    now = timezone.now()
+    action.refresh_from_db()
+    watches.begin(action, None)
+    failures = tuple(
+        Failure(address=address, status="5.1.1", reason="no such mailbox " * 20)
+        for address in ("mira@northwind.example", f"{'long-' * 12}name@northwind.example")
+    )
+    for sort, found in (("returned", failures), ("automatic", ())):
+        response = Response(sort=sort, names=(), by="ira@atelier.example", at=now, failures=found)  # type: ignore[arg-type]
+        watches.record(action.pk, response, now=now)
 
 
 def _forward_of_two_texts(api: Api, alice: User, server: MemoryServer) -> str:

@@ -41,6 +41,8 @@ SAMPLE: dict[str, tuple[Any, int]] = {
     "/?tab=sent (alice)": LOOKS[1],  # a list of the past
     "risky (alice)": LOOKS[2],  # a review with warnings and a decision
     "unknown (alice)": LOOKS[3],  # a review with another question
+    "returned (alice)": LOOKS[1],  # what came after a mail
+    "story (alice)": LOOKS[2],
     "one by one (alice)": LOOKS[1],
     "frame (alice)": LOOKS[0],  # the text of a mail
     "/compose/ (alice)": LOOKS[3],  # a form
