@@ -6,7 +6,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpResponse
 from django.shortcuts import render
 
-from accounts.access.roles import has_role
+from accounts.access.roles import has_role, role_of
 from accounts.access.signed_in import AuthenticatedRequest, signed_in_page
 from accounts.models import Role
 from approvals.models import PendingAction
@@ -18,7 +18,9 @@ from approvals.reports.story import tell_story
 def page(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse:
     """Show it to managers of the mailbox and to staff, who may belong to no mailbox."""
     action = _find_action(request, action_id)
-    return render(request, "approvals/story.html", {"lines": tell_story(action)})
+    is_member = role_of(request.user, action.mailbox) is not None
+    context = {"lines": tell_story(action), "action": action if is_member else None}
+    return render(request, "approvals/story.html", context)
 
 
 def _find_action(request: AuthenticatedRequest, action_id: UUID) -> PendingAction:

@@ -6,6 +6,7 @@
 from collections.abc import Iterator
 
 from django.db.models import Q
+from django.utils import translation
 
 from approvals.audit.words import ACTION_WORDS
 from approvals.core.states import Status
@@ -21,7 +22,8 @@ WAITS: dict[Status, str] = {
 
 def tell_story(action: PendingAction) -> list[str]:
     """Return the lines, in English as the command and the log."""
-    return [*_state(action), *_attempts(action), *_events(action)]
+    with translation.override("en"):
+        return [*_state(action), *_attempts(action), *_events(action)]
 
 
 def _state(action: PendingAction) -> Iterator[str]:
@@ -71,16 +73,17 @@ def _conditions() -> list[tuple[str, Q]]:
 
 def _attempts(action: PendingAction) -> Iterator[str]:
     for each in action.attempts.order_by("fence"):
+        outcome = f"{each.verdict or 'no verdict yet'} {each.code}".rstrip()
         proof = f", proof {each.proof}" if each.proof else ""
         yield (
             f"attempt {each.fence}   {each.started_at:%Y-%m-%d %H:%M:%S} {each.phase},"
-            f" {each.verdict or 'no verdict yet'} {each.code}{proof}, worker {each.worker}"
+            f" {outcome}{proof}, worker {each.worker}"
         )
 
 
 def _events(action: PendingAction) -> Iterator[str]:
     events = AuditEvent.objects.filter(action_id=action.pk).order_by("chain", "sequence")
     for each in events:
-        data = " ".join(f"{name}={value}" for name, value in each.data.items())
+        data = " ".join(f"{name}={value}" for name, value in each.data.items() if value != "")
         word = ACTION_WORDS.get(each.event, each.event)
         yield f"{each.at:%Y-%m-%d %H:%M:%S} {each.actor:<10} {word} {data}".rstrip()

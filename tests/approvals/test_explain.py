@@ -1,5 +1,6 @@
 """`explain` says what an action waits for and what happened to it, and quotes nothing of it."""
 
+import re
 from collections.abc import Callable
 from datetime import timedelta
 from io import StringIO
@@ -50,10 +51,14 @@ def test_page_tells_managers_and_staff_the_same(api: Api, alice: User, charlie: 
     manager, operator, stranger = browser(alice), browser(charlie), browser(charlie)
     User.objects.filter(pk=charlie.pk).update(is_staff=True, is_superuser=True)
     for reader in (manager, operator):
-        shown = reader.get(f"/actions/{action.pk}/story/").content.decode()
+        shown = reader.get(
+            f"/actions/{action.pk}/story/", headers={"accept-language": "de"}
+        ).content.decode()
         assert [line for line in lines if escape(line) not in shown] == []
         assert "Secret matter" not in shown
-    address = f"/actions/{action.pk}/story/"
+    address, review = f"/actions/{action.pk}/story/", f'href="/actions/{action.pk}/"'
+    assert review in manager.get(address).content.decode()
+    assert review not in operator.get(address).content.decode()  # it would be a dead link
     assert address in manager.get(f"/actions/{action.pk}/").content.decode()
     assert address in operator.get("/admin/approvals/pendingaction/").content.decode()
     User.objects.filter(pk=charlie.pk).update(is_staff=False)
@@ -75,6 +80,14 @@ def test_attempts_and_doubts_are_told(
     assert "It may have been sent at" in said
     assert "waits for   the lookup at" in said
     assert "Claimed by a worker fence=1" in said
+
+
+def test_what_is_empty_is_left_out(approved: Callable[..., PendingAction], script: Script) -> None:
+    action = approved(subject="Accepted")
+    work()
+    said = explain(action)
+    assert "wire_started, accepted, worker test" in said
+    assert re.search(r"=( |$)", said, re.MULTILINE) is None
 
 
 def test_unknown_action_is_an_error() -> None:
