@@ -126,7 +126,7 @@ def test_call_without_a_good_token_says_how_to_send_one(
 
 
 def test_many_mistakes_get_a_short_answer(api: Api) -> None:
-    answer = api.post("/tools/list_mailboxes", {f"field_{n}": n for n in range(1000)})
+    answer = api.post("/tools/list_mailboxes", {f"field_{n}": n for n in range(100)})
     assert len(problem_of(answer)["errors"]) == 20
 
 
