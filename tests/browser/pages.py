@@ -348,8 +348,11 @@ def _return(action: PendingAction) -> None:
         Failure(address=address, status="5.1.1", reason="no such mailbox " * 20)
         for address in ("mira@northwind.example", f"{'long-' * 12}name@northwind.example")
     )
-    for sort, found in (("returned", failures), ("automatic", ())):
-        response = Response(sort=sort, names=(), by="ira@atelier.example", at=now, failures=found)  # type: ignore[arg-type]
+    ira = "ira@atelier.example"
+    for response in (
+        Response(sort="returned", names=(), by=ira, at=now, failures=failures),
+        Response(sort="automatic", names=(), by=ira, at=now),
+    ):
         watches.record(action.pk, response, now=now)
 
 
