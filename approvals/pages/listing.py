@@ -24,7 +24,14 @@ from approvals.core.states import Status
 from approvals.gate.find import open_preview, open_shown, with_preview
 from approvals.gate.reconcile import is_unproven
 from approvals.gate.rules.quorum import waits_for_others
-from approvals.models import ApprovalPolicy, Attempt, Comment, PendingAction, ProposerNote
+from approvals.models import (
+    ApprovalPolicy,
+    Attempt,
+    AuditEvent,
+    Comment,
+    PendingAction,
+    ProposerNote,
+)
 from approvals.pages.discussion.assignments import current_assignments
 from approvals.pages.orders import BY_MAILBOX, OLDEST, Order, value_of
 
@@ -197,12 +204,13 @@ def place_of(
 
 
 def _annotate_rows(actions: QuerySet[PendingAction]) -> QuerySet[PendingAction]:
-    """Add `shown`, `reason`, `needed`, `doubtful`, `assigned` and `commented`.
+    """Add `shown`, `reason`, `needed`, `doubtful`, `bounced`, `assigned` and `commented`.
 
     `reason` is what the proposer claims, encrypted; `_read_rows` decrypts it.
     `needed` is how many must approve by today's rules, like `policy.count_needed` for one action.
     `assigned` is the name of the person who takes care of it, if any.
-    `doubtful` is True if it may have been sent, without proof of either.
+    `doubtful` is True if it may have been sent, without proof of either, and `bounced` if a server
+    has returned it for a recipient.
     """
     now = ApprovalPolicy.objects.filter(mailbox=OuterRef("mailbox")).values("approvals_needed")[:1]
     doubtful = Exists(Attempt.objects.filter(is_unproven(), action=OuterRef("pk")))
@@ -215,6 +223,7 @@ def _annotate_rows(actions: QuerySet[PendingAction]) -> QuerySet[PendingAction]:
     return with_preview(actions).annotate(
         needed=needed,
         doubtful=doubtful,
+        bounced=Exists(AuditEvent.objects.filter(action_id=OuterRef("pk"), event="bounced")),
         reason=Subquery(note),
         assigned=Subquery(assigned.values_list(name)[:1]),
         commented=Exists(Comment.objects.filter(action=OuterRef("pk"))),

@@ -158,6 +158,7 @@ def test_report_about_one_of_three_recipients(
     assert "Sent, but returned" in page
     assert "accepted the message for 3 recipients" in page
     assert "Jo@alps.example" in page
+    assert "returned by a server" in reviewer.client.get("/?tab=sent").content.decode()
     assert listener.types[-1] == "action.bounced"
     assert listener.heard[-1]["data"]["bounced"] == shown["bounced"]
     mails = [str(each.get_content()) for each in post.to(alice)]

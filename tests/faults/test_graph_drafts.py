@@ -349,6 +349,7 @@ def test_copy_that_differs_from_the_approved_mail_is_said(
     assert AuditEvent.objects.get(event="sent_differs").data == {"changed": ["to"]}
     page = reviewer.page(str(action.pk)).content.decode()
     assert "Sent, but not as approved" in page
+    assert "not as approved</span>" in reviewer.client.get("/?tab=sent").content.decode()
     assert "The copy in Sent differs from what was approved:" in page
 
 
