@@ -33,9 +33,9 @@ class Target:
 class PreviewWarning:
     """A fact that a person should know before they decide.
 
-    `text` is a sentence without mail content beyond addresses. `mark` identifies the finding if the
-    same code can occur again for another one. A warning with a known code and mark is not shown as
-    news again. The severity `fact` is for what is usual: it is shown, but it warns of nothing.
+    `text` is a sentence without mail content beyond addresses. `mark` has a word for each finding if
+    the same code can occur again for another one. A warning with a known code and known words is not
+    shown as news again. The severity `fact` is for what is usual: it is shown, but it warns of nothing.
     """
 
     code: str
@@ -119,7 +119,7 @@ class ApprovedAction:
     `prepared` names objects at the provider for reuse, such as the id of a draft. An earlier attempt,
     or an earlier step of this one, left them there. `keep(notes)` commits such notes before they are
     needed, and raises LeaseLost like wire_started. `receipt` is set once the
-    effect has happened.
+    effect has happened. `is_leaving` once nobody has to decide any more.
     """
 
     id: UUID
@@ -134,6 +134,7 @@ class ApprovedAction:
     keep: Callable[[Mapping[str, Any]], None]
     prepared: Mapping[str, Any] = field(default_factory=dict)
     receipt: Mapping[str, Any] | None = None
+    is_leaving: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

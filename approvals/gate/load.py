@@ -11,6 +11,7 @@ from django.db.models import OuterRef, Subquery
 from accounts.infra.credentials import CannotDecrypt
 from approvals.core.at_rest import open_part
 from approvals.core.digest import digest_of
+from approvals.core.states import Status
 from approvals.core.types import ApprovedAction, LeaseLost
 from approvals.gate import blobs
 from approvals.models import Blob, PendingAction, Revision
@@ -61,6 +62,7 @@ class Read:
             keep=keep,
             prepared=self.prepared,
             receipt=action.receipt,
+            is_leaving=action.status != Status.PENDING,
         )
 
     def _blob(self, sha256: str) -> bytes:

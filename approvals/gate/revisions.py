@@ -117,6 +117,14 @@ def find_told_codes(action_id: UUID) -> set[str]:
 def filter_new_warnings(
     action: PendingAction, warnings: Iterable[PreviewWarning]
 ) -> tuple[PreviewWarning, ...]:
-    """Return the warnings that the present revision does not show yet."""
-    told = {(w["code"], w.get("mark", "")) for w in action.current.preview.get("warnings", [])}
-    return tuple(warning for warning in warnings if (warning.code, warning.mark) not in told)
+    """Return the warnings that the present revision does not show yet: a new code, or a new word of
+    a mark.
+    """
+    told: dict[str, set[str]] = {}
+    for each in action.current.preview.get("warnings", []):
+        told.setdefault(each["code"], set()).update(each.get("mark", "").split())
+    return tuple(
+        each
+        for each in warnings
+        if each.code not in told or not told[each.code].issuperset(each.mark.split())
+    )

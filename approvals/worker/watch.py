@@ -14,7 +14,7 @@ from django.db.models.functions import Now
 from accounts.infra.database import database_now
 from accounts.models import Mailbox
 from approvals.core.kinds import get_kind
-from approvals.core.types import Followed, NotLookedAt, Response
+from approvals.core.types import Arrivals, Followed, NotLookedAt, Response
 from approvals.gate import watches
 from approvals.gate.rules import conditions
 from approvals.models import Rest, Watch, WatchedMailbox
@@ -80,7 +80,11 @@ def look(mailbox_id: UUID) -> None:
     place = WatchedMailbox.objects.filter(pk=mailbox_id)
     since = place.values_list("seen_until", flat=True).get()
     seen_from = min(since, now - watches.OVERLAP)  # a clock may have been ahead
-    found = kind.find_arrivals(mailbox, seen_from)
+    try:
+        found = kind.find_arrivals(mailbox, seen_from)
+    except NotLookedAt:  # after a long time away; a follow-up searches by itself
+        log.warning("arrivals_skipped", mailbox=str(mailbox_id), since=seen_from.isoformat())
+        found = Arrivals(responses=())
     for response in found.responses:
         for action_id in watches.find_named(mailbox_id, response):
             watches.record(action_id, response, now=now)

@@ -10,7 +10,7 @@ from django.utils import timezone
 from accounts.models import Membership, Role, User
 from approvals.models import PendingAction
 from approvals.worker import maintenance
-from tests.acceptance.test_answers_to_waiting_mail import ANSWERS, ASKED, letter
+from tests.acceptance.test_answers_to_waiting_mail import ANSWERS, ASKED, letter, propose
 from tests.conftest import Api, Reviewer, make_api
 from tests.faults.gmail_road import now_it_is_time
 from tests.support.people.gmail import connected, gmail
@@ -96,3 +96,23 @@ def test_answer_withdraws_the_mail_and_its_draft(
     told = api.get(f"/actions/{action.pk}").json()
     assert (told["state"], told["error"]["code"]) == ("cancelled", "withdrawn_answered")
     assert (server.ledger, drafts(server)) == ([], 0)
+
+
+def test_next_answer_withdraws_it_whatever_its_sender(
+    server: GraphServer | GmailServer, api: Api, reviewer: Reviewer
+) -> None:
+    arrive(server, letter(id=ASKED, date="Mon, 02 Nov 2026 10:00:00 +0000"))
+    asked = api.tool("list_emails").json()["emails"][0]["id"]
+    arrive(server, letter(In_Reply_To=ASKED))  # the approver reads about this one
+    answer = propose(api, message_id=asked, unless_answered=True).json()
+    assert "thread_moved" in [each["code"] for each in answer["warnings"]]
+    action_id = answer["action"]["id"]
+    assert reviewer.decide(action_id, "approve").status_code == 302
+
+    next_one = letter(sender="jo@alps.example", subject="Offer", id="<n@a>", In_Reply_To=ASKED)
+    arrive(server, next_one)
+    now_it_is_time()
+    work()
+
+    assert api.get(f"/actions/{action_id}").json()["state"] == "cancelled"
+    assert server.ledger == []

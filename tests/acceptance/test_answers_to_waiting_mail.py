@@ -222,15 +222,13 @@ def test_answer_from_before_the_approval_withdraws_nothing(
     api: Api, alice: User, server: MemoryServer
 ) -> None:
     server.deliver(ALICE, letter(id=ASKED, date="Mon, 02 Nov 2026 10:00:00 +0000"))
-    message_id = api.tool("list_emails").json()["emails"][0]["id"]
+    shown = propose(api, unless_answered=True).json()
     server.deliver(ALICE, letter(In_Reply_To=ASKED))
-    newest = letter(In_Reply_To=ASKED, id="<n@b.example>", date="Mon, 02 Nov 2026 12:00:00 +0000")
-    server.deliver(ALICE, newest)
-    shown = propose(api, message_id=message_id, unless_answered=True).json()
-    approve(shown["action"]["id"], alice)
-    PendingAction.objects.update(created_at=timezone.now() - timedelta(hours=2))
     server.folder(ALICE, "inbox")[1].arrived -= timedelta(hours=1)
-    server.folder(ALICE, "inbox")[2].source = b""  # the approver has seen no other
+    server.reachable = False  # so the approver is not told
+    approve(shown["action"]["id"], alice)
+    server.reachable = True
+    PendingAction.objects.update(created_at=timezone.now() - timedelta(hours=2))
 
     assert come_due().status == "pending"
 
@@ -274,3 +272,70 @@ def test_condition_without_a_time_or_a_question_is_refused(api: Api, server: Mem
     assert at_once.status_code == 422
     assert "unless_answered needs send_at" in at_once.content.decode()
     assert new.json()["errors"][0]["field"] == "unless_answered"
+
+
+@pytest.mark.parametrize("conditional", [True, False])
+@pytest.mark.parametrize(
+    ("shown", "date"),
+    [
+        pytest.param(
+            "Mon, 02 Nov 2026 11:00:00 +0000", "Mon, 02 Nov 2026 10:30:00 +0000", id="older"
+        ),
+        pytest.param(
+            "Mon, 02 Nov 2099 10:00:00 +0000", "Mon, 02 Nov 2026 11:30:00 +0000", id="far"
+        ),
+    ],
+)
+def test_next_answer_is_noticed_whatever_its_date(
+    api: Api, alice: User, server: MemoryServer, conditional: bool, shown: str, date: str
+) -> None:
+    server.deliver(ALICE, letter(id=ASKED, date="Mon, 02 Nov 2026 10:00:00 +0000"))
+    message_id = api.tool("list_emails").json()["emails"][0]["id"]
+    server.deliver(ALICE, letter(In_Reply_To=ASKED, date=shown))
+    proposed = propose(api, message_id=message_id, unless_answered=conditional).json()
+    assert "thread_moved" in [each["code"] for each in proposed["warnings"]]
+    approve(proposed["action"]["id"], alice)
+    server.folder(ALICE, "inbox")[1].arrived -= timedelta(hours=2)
+    PendingAction.objects.update(approved_at=timezone.now() - timedelta(hours=1))
+    next_one = letter(
+        In_Reply_To=ASKED, id="<next@alps.example>", date=date, sender="jo@alps.example"
+    )
+    server.deliver(ALICE, next_one)
+
+    action = come_due()
+
+    assert server.ledger == []
+    assert action.status == ("cancelled" if conditional else "pending")
+
+
+def test_answer_that_is_moved_after_the_approval_is_no_news(
+    api: Api, alice: User, server: MemoryServer
+) -> None:
+    server.deliver(ALICE, letter(id=ASKED, date="Mon, 02 Nov 2026 10:00:00 +0000"))
+    message_id = api.tool("list_emails").json()["emails"][0]["id"]
+    server.deliver(ALICE, letter(In_Reply_To=ASKED))
+    newest = letter(In_Reply_To=ASKED, id="<n@b.example>", date="Mon, 02 Nov 2026 12:00:00 +0000")
+    server.deliver(ALICE, newest)
+    approve(propose(api, message_id=message_id).json()["action"]["id"], alice)
+    server.folder(ALICE, "inbox")[2].source = b""
+
+    assert come_due().status == "succeeded"
+
+
+def test_search_that_fails_before_the_send_is_news(
+    api: Api, alice: User, server: MemoryServer
+) -> None:
+    server.deliver(ALICE, letter(id=ASKED, date="Mon, 02 Nov 2026 10:00:00 +0000"))
+    message_id = api.tool("list_emails").json()["emails"][0]["id"]
+    for number in range(51):
+        own = letter(sender=ALICE, id=f"<{number}@lovelace.example>", In_Reply_To=ASKED)
+        server.deliver(ALICE, own, folder="sent")
+    proposed = propose(api, message_id=message_id, unless_answered=True).json()
+    assert "thread_unread" in [each["code"] for each in proposed["warnings"]]
+    action = approve(proposed["action"]["id"], alice)
+
+    action = come_due()
+    assert (action.status, (action.returned or {})["code"]) == ("pending", "thread_unread")
+
+    approve(action.pk, alice)
+    assert (come_due().status, len(server.ledger)) == ("succeeded", 1)

@@ -58,9 +58,10 @@ from tools.sending import revisions
 from tools.sending.copies import keep_copy
 from tools.sending.payload import Kind, MailPayload
 from tools.sending.purpose import explain_mail
-from tools.sending.responses import find_answer, find_arrived_answer, find_responses
-from tools.sending.surroundings import find_later, remember_acquaintances
+from tools.sending.responses import find_answer, find_arrived_answers, find_responses
+from tools.sending.surroundings import add_answers, find_later, remember_acquaintances
 from tools.stored import Unreadable
+from tools.warnings.context import Later
 from tools.warnings.course import build_thread_moved
 
 DRAFT_CHANGED = Outcome(
@@ -284,19 +285,25 @@ class ReplyMail(SendMail):
         payload = MailPayload.from_json(approved.payload)
         mailbox = approved.mailbox
         answered, own = payload.in_reply_to, payload.sender
+        is_due = payload.unless_answered and approved.is_leaving
+        is_whole = True
         with _noting_refusal(mailbox):
             provider = provider_for(mailbox)
             later = find_later(provider, payload.original, answered, payload.references, own=own)
-            if payload.unless_answered and answered and not (later and later.is_proven):
+            if payload.unless_answered and answered:
                 since = approved.proposed_at - CLOCKS_DIFFER
-                later = find_arrived_answer(provider, since, answered, own=own) or later
-        if later is None:
-            return ()
-        warning = build_thread_moved(later)
-        if not (payload.unless_answered and later.is_proven):
-            return (warning,)
-        at = later.arrived or later.date
-        return (AnsweredFirst(**vars(warning), by=later.from_address, at=at),)
+                answers, is_whole = find_arrived_answers(provider, since, answered, own=own)
+                later = add_answers(later, answers)
+        found: list[PreviewWarning] = []
+        if later is not None and later.ids:
+            moved = build_thread_moved(later)
+            at = later.arrived or later.date
+            if payload.unless_answered and later.is_proven:
+                moved = AnsweredFirst(**vars(moved), by=later.from_address, at=at)
+            found.append(moved)
+        if not is_whole or (later is not None and not later.ids):
+            found.append(build_thread_moved(Later(ids=(), is_due=is_due)))
+        return tuple(found)
 
 
 class ForwardMail(SendMail):

@@ -6,8 +6,7 @@ from datetime import datetime, timedelta
 from approvals.core.types import Arrivals, Failure, NotLookedAt, Response
 from tools.providers.base import MailProvider, Message
 from tools.providers.errors import NotFound, Refused
-from tools.sending.surroundings import as_later, find_later, is_answer
-from tools.warnings.context import Later
+from tools.sending.surroundings import find_later, is_answer
 
 MOST_ARRIVALS = 200  # of one look; the next look goes on
 MOST_LOOKS = 10  # for an answer, directly before a mail leaves
@@ -17,9 +16,12 @@ FAILED = ("failed", "")  # what a report says about a recipient who did not get 
 def find_responses(provider: MailProvider, since: datetime, *, own: str) -> Arrivals:
     """Return what arrived since then and names other mail, oldest first.
 
-    `own` is the address of the mailbox. Raises ProviderError.
+    `own` is the address of the mailbox. Raises ProviderError, and NotLookedAt if so many arrived
+    that the oldest cannot be read.
     """
     found = provider.read_arrivals(since, limit=MOST_ARRIVALS)
+    if not (found.messages or found.is_whole):
+        raise NotLookedAt
     responses: list[Response] = []
     for message in found.messages:
         responses += _read(provider, message, own)
@@ -27,24 +29,27 @@ def find_responses(provider: MailProvider, since: datetime, *, own: str) -> Arri
     return Arrivals(responses=tuple(responses), seen_until=last)
 
 
-def find_arrived_answer(
+def find_arrived_answers(
     provider: MailProvider, since: datetime, answered: str, *, own: str
-) -> Later | None:
-    """Return the first mail since then that names the answered one, by any sender, or None.
+) -> tuple[list[Message], bool]:
+    """Return what arrived since then and names the answered mail, and True if all could be read.
 
     Providers without a search of headers do not find it otherwise if its sender and its subject are
-    new. Without a `message_id` none was found, but too many arrived. Raises ProviderError.
+    new. Raises ProviderError.
     """
+    answers: list[Message] = []
     for _ in range(MOST_LOOKS):
         found = provider.read_arrivals(since, limit=MOST_ARRIVALS)
-        for message in found.messages:
-            if answered in message.references and is_answer(message, answered, None, own=own):
-                return as_later(message, is_proven=True)
+        answers += (
+            each
+            for each in found.messages
+            if answered in each.references and is_answer(each, answered, None, own=own)
+        )
         newest = found.messages[-1].arrived if found.messages else None
         if found.is_whole or newest is None:
-            return None
+            return answers, found.is_whole
         since = max(newest, since + timedelta(seconds=1))
-    return Later(message_id="", from_address="")
+    return answers, False
 
 
 def find_answer(provider: MailProvider, message_id: str, *, own: str) -> Response | None:

@@ -22,6 +22,7 @@ from tools.models import Acquaintance
 from tools.providers import provider_for
 from tools.providers.base import MailProvider, Message, SearchQuery
 from tools.providers.errors import NotAuthorized, ProviderError, Refused
+from tools.providers.threads import OLDEST
 from tools.warnings import Context, KnownDomain, Later, Unconfirmed, lookalike
 
 FIRST_LOOK = 50  # of the newest in Sent, for the first lookup
@@ -155,17 +156,17 @@ def remember_acquaintances(mailbox: Mailbox, addresses: Iterable[str]) -> None:
 def find_later(
     provider: MailProvider, original: str, answered: str, references: Sequence[str], *, own: str
 ) -> Later | None:
-    """Return the newest answer that came after the answered message, or None. Raises ProviderError."""
+    """Return the answers that came after the answered message, or None. Raises ProviderError."""
     return look_at_thread(provider, original, answered, references, own=own)[1]
 
 
 def look_at_thread(
     provider: MailProvider, original: str, answered: str, references: Sequence[str], *, own: str
 ) -> tuple[list[Message], Later | None]:
-    """Return the answered message, and the newest answer that came after it.
+    """Return the answered message, and the answers that came after it.
 
     The message may be gone, or several may have its Message-ID, which their senders choose. Without
-    an answer, but with places that could not be searched, `Later` names no message. `original` is
+    an answer, but with places that could not be searched, `Later` names none. `original` is
     the answered message's id at the provider and may be empty, `answered` its Message-ID,
     `references` are the ids before it, and `own` is the address of the mailbox. Raises
     ProviderError.
@@ -189,19 +190,35 @@ def look_at_thread(
     ]
     if answers:
         proven = answers if first else [each for each in answers if answered in each.references]
-        newest = (proven or answers)[-1]
-        return named, as_later(newest, is_proven=bool(proven))
-    return named, None if thread.is_whole else Later(message_id="", from_address="")
+        return named, as_later(proven or answers, is_proven=bool(proven))
+    return named, None if thread.is_whole else Later(ids=())
 
 
-def as_later(message: Message, *, is_proven: bool) -> Later:
+def as_later(answers: Sequence[Message], *, is_proven: bool) -> Later:
+    """Return the answers as one. Which came last is not for their Dates to say."""
+    last = max(answers, key=_came)
     return Later(
-        message_id=message.message_id or message.id,
-        from_address=message.from_address,
-        date=message.date,
-        arrived=message.arrived,
+        ids=tuple(dict.fromkeys(each.message_id or each.id for each in answers)),
+        from_address=last.from_address,
+        date=last.date,
+        arrived=last.arrived,
         is_proven=is_proven,
     )
+
+
+def add_answers(later: Later | None, answers: Sequence[Message]) -> Later | None:
+    """Return what the thread tells together with answers that name the answered message."""
+    if not answers:
+        return later
+    arrived = as_later(answers, is_proven=True)
+    if later is None:
+        return arrived
+    last = max(later, arrived, key=_came) if later.is_proven else arrived
+    return replace(last, ids=tuple(dict.fromkeys(later.ids + arrived.ids)))
+
+
+def _came(one: Message | Later) -> datetime:
+    return one.arrived or one.date or OLDEST
 
 
 def is_answer(message: Message, answered: str, first: Message | None, *, own: str) -> bool:

@@ -22,17 +22,19 @@ BLOCKQUOTE = re.compile(r"<(?P<ends>/?)blockquote\b", re.IGNORECASE)
 
 @dataclass(frozen=True, kw_only=True)
 class Later:
-    """The newest answer in the thread, if it came after the answered message.
+    """The answers that came after the answered message; the members are of the last that arrived.
 
-    Without a `message_id` none was found, but not everything could be searched. `is_proven` unless
-    the answered message is gone and the answer does not name it: then it may be an older one.
+    `ids` are the Message-IDs of all of them. Without any, none was found, but not everything could
+    be searched; `is_due` if that was when the mail had to leave. `is_proven` unless the answered
+    message is gone and no answer names it: then they may be older.
     """
 
-    message_id: str
-    from_address: str
+    ids: tuple[str, ...]
+    from_address: str = ""
     date: datetime | None = None
     arrived: datetime | None = None
     is_proven: bool = False
+    is_due: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -58,17 +58,19 @@ def thread_moved(message: OutgoingMessage, context: Context) -> PreviewWarning |
 
 
 def build_thread_moved(later: Later) -> PreviewWarning:
-    """Return the warning that the thread has a newer message, or that nobody could look everywhere.
+    """Return the warning that the thread has newer messages, or that nobody could look everywhere.
 
-    The mark names the message, so another one warns again.
+    The mark names all of them, so another one warns again, whatever its Date. A search that failed
+    when the mail had to leave is news too, even if an earlier one had failed.
     """
-    if not later.message_id:
+    if not later.ids:
         return PreviewWarning(
             code="thread_unread",
             title=translatable("Perhaps there is an answer."),
             text=translatable(
                 "mailhub could not search the whole conversation. Look for a newer mail in it."
             ),
+            mark="due" if later.is_due else "",
         )
     dated = (
         translatable("The newest mail is from %(date)s.", date=f"{later.date:%Y-%m-%d %H:%M %z}")
@@ -79,7 +81,7 @@ def build_thread_moved(later: Later) -> PreviewWarning:
         code="thread_moved",
         title=translatable("The conversation has moved on."),
         text=join(_newer_mail(later), dated),
-        mark=hashlib.sha256(later.message_id.encode()).hexdigest()[:16],
+        mark=" ".join(sorted(hashlib.sha256(each.encode()).hexdigest()[:16] for each in later.ids)),
     )
 
 

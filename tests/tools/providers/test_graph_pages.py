@@ -3,6 +3,7 @@ for.
 """
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -87,6 +88,8 @@ def test_folders_files_and_threads_are_whole_across_pages(
     assert {(each.subject, len(each.attachments)) for each in thread} == {
         (f"Order {n}", 3) for n in (1, 2, 3, 4)
     }
+    arrived = ada.read_arrivals(datetime(2001, 1, 1, tzinfo=UTC), limit=5)
+    assert (len(arrived.messages), arrived.is_whole) == (5, True)
     info = ada.read_message(card.id, body=False).attachments[2]
     assert ada.fetch_attachment(card.id, info.id, limit=100)[1] == b"c.txt"
 

@@ -252,14 +252,15 @@ def test_external_blind_and_uncopied_mail_is_reported() -> None:
     assert codes(message(save_to_sent=False)) == ["no_sent_copy"]
 
 
-def test_mark_of_a_moved_thread_names_the_newest_message() -> None:
-    def moved(message_id: str) -> PreviewWarning:
-        later = Later(message_id=message_id, from_address="mira@northwind.example")
+def test_mark_of_a_moved_thread_names_each_message() -> None:
+    def moved(*ids: str) -> PreviewWarning:
+        later = Later(ids=ids, from_address="mira@northwind.example")
         return find_warnings(message(), Context(own_domains=OWN, later=later))[0]
 
     assert moved("<1@x>").code == "thread_moved"
     assert moved("<1@x>") == moved("<1@x>")
     assert moved("<1@x>").mark != moved("<2@x>").mark
+    assert moved("<1@x>").mark in moved("<2@x>", "<1@x>").mark.split()
 
 
 def test_only_the_five_are_risks() -> None:

@@ -62,7 +62,10 @@ class GmailThreads:
         return Thread(messages=messages, is_whole=self._candidates.is_whole)
 
     def read_since(self, since: datetime, *, limit: int) -> Thread:
-        """Return the oldest mail that arrived since then, without spam and trash."""
+        """Return the oldest mail that arrived since then, without spam and trash.
+
+        If the list is so long that the oldest is not reached, return nothing, and that as not whole.
+        """
         query, token, ids = f"after:{int(since.timestamp()) - 1} -in:sent", None, list[str]()
         for _ in range(MOST_PAGES):
             answer = self._list(query, (), limit=PAGE, page_token=token)
@@ -70,9 +73,11 @@ class GmailThreads:
             token = answer.get("nextPageToken")
             if token is None:
                 break
+        if token is not None:
+            return Thread(messages=(), is_whole=False)
         oldest = ids[-limit:][::-1]
         messages = sorted(self._outlines(oldest), key=lambda each: each.arrived or since)
-        return Thread(messages=tuple(messages), is_whole=token is None and len(oldest) == len(ids))
+        return Thread(messages=tuple(messages), is_whole=len(oldest) == len(ids))
 
     def _list_of_people(self, people: Sequence[str], found: Collection[Message]) -> Thread:
         """Return their mail since the first message arrived, or since all that was found if it is

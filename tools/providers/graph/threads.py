@@ -79,7 +79,7 @@ class GraphThreads:
             "$orderby": "receivedDateTime asc",
             "$top": self._limit + 1,
         }
-        rows = self._client.get("/messages", params).rows()
+        rows = self._client.rows("/messages", params, enough=self._limit + 1)
         return Thread(
             messages=self._messages(rows[: self._limit]), is_whole=len(rows) <= self._limit
         )

@@ -132,10 +132,13 @@ class ImapReader:
             return replace(thread, messages=tuple(whole))
 
     def read_arrivals(self, since: datetime, *, limit: int) -> Thread:
-        """Return the oldest mail that arrived in the inbox since then; SEARCH knows only days."""
+        """Return the oldest mail that arrived in the inbox since then; SEARCH knows only days.
+
+        If so many arrived that the oldest is not reached, return nothing, and that as not whole.
+        """
         day: list[Criterion] = ["SINCE", since.date() - timedelta(days=1)]
         arrived: dict[int, datetime] = {}
-        is_whole, below = False, None
+        below = None
         with self._mailbox.session() as session:
             self._mailbox.select(session, "INBOX")
             for _ in range(MOST_WINDOWS):
@@ -143,10 +146,11 @@ class ImapReader:
                 rows = session.client.fetch(uids, ["INTERNALDATE"]) if uids else {}
                 new = {uid: row[b"INTERNALDATE"] for uid, row in rows.items()}
                 arrived |= {uid: at for uid, at in new.items() if at >= since}
-                is_whole = len(uids) < WINDOW or any(at < since for at in new.values())
-                if is_whole:
+                if len(uids) < WINDOW or any(at < since for at in new.values()):
                     break
                 below = uids[-1]
+            else:
+                return Thread(messages=(), is_whole=False)
             oldest = sorted(arrived, key=lambda uid: (arrived[uid], uid))[:limit]
             trees = fetch_outlines(session, oldest)
             messages = tuple(
@@ -154,7 +158,7 @@ class ImapReader:
                 for uid in oldest
                 if uid in trees
             )
-        return Thread(messages=messages, is_whole=is_whole and len(oldest) == len(arrived))
+        return Thread(messages=messages, is_whole=len(oldest) == len(arrived))
 
     def fetch_attachment(
         self, message_id: str, attachment_id: str, *, limit: int
