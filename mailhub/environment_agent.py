@@ -1,10 +1,14 @@
-"""The variables about the chat agent, its model, and the tool server of Microsoft 365."""
+"""The variables about the chat agent, its model, and the servers of its further tools."""
 
 import shlex
 from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, NoDecode
+
+from accounts.infra.foreign_text import load_json
+from mailhub.endpoints import check_base_url
+from tools.servers.config import McpServer, check_servers
 
 
 class AgentEnvironment(BaseSettings):
@@ -50,6 +54,10 @@ class AgentEnvironment(BaseSettings):
     AGENT_LOG_OUTPUT: bool = Field(
         False, description="1: a line for each tool's answer, with its size"
     )
+    AGENT_MCP_SERVERS: Annotated[list[McpServer], NoDecode] = Field(
+        default=[],
+        description="Further MCP servers for the chat, as a JSON list; docs/operate/operations.md has its members",
+    )
     MCP_M365_TOOLS: Annotated[list[Literal["m365_run_command"]], NoDecode] = Field(
         default=["m365_run_command"],
         description="The tools for Microsoft 365 that are offered, comma-separated",
@@ -73,6 +81,26 @@ class AgentEnvironment(BaseSettings):
         if model and not (provider and name):
             raise ValueError("must be provider:model, such as openai:gpt-6.2-sol")
         return model
+
+    @field_validator("AGENT_MCP_SERVERS", mode="before")
+    @classmethod
+    def _is_json(cls, value: object) -> object:
+        try:
+            return load_json(value) if isinstance(value, str) else value
+        except ValueError:
+            raise ValueError("is not JSON") from None
+
+    @field_validator("AGENT_MCP_SERVERS")
+    @classmethod
+    def _are_usable(cls, servers: list[McpServer]) -> list[McpServer]:
+        check_servers(servers)
+        for each in servers:
+            if each.headers:  # the secret must not be sent in the clear
+                try:
+                    check_base_url(each.url)
+                except ValueError as error:
+                    raise ValueError(f"{each.name} has a secret, so its url {error}") from None
+        return servers
 
     @field_validator("MCP_M365_START_CMD")
     @classmethod

@@ -73,6 +73,7 @@ AGENT_DEFAULT_MODE = ENV.AGENT_DEFAULT_MODE
 AGENT_RECURSION_LIMIT = ENV.AGENT_RECURSION_LIMIT
 AGENT_REQUESTS_PER_MINUTE = ENV.AGENT_REQUESTS_PER_MINUTE
 AGENT_WRITE_ALLOW = ENV.AGENT_WRITE_ALLOW
+AGENT_MCP_SERVERS = ENV.AGENT_MCP_SERVERS
 AGENT_LOG_STEPS = ENV.AGENT_LOG_STEPS
 AGENT_LOG_OUTPUT = ENV.AGENT_LOG_OUTPUT
 OPENAI_BASE_URL = ENV.OPENAI_BASE_URL
@@ -106,6 +107,7 @@ MAILHUB_KINDS = {
     "mail.reply": "tools.sending.kinds.ReplyMail",
     "mail.forward": "tools.sending.kinds.ForwardMail",
     "m365.command": "tools.m365.RunCommand",
+    "mcp.call": "tools.servers.kind.CallTool",
     "draft.change": "tools.sending.held_drafts.ChangeDraft",
 }
 # These act with the sign-in of the whole server, so only staff may approve them.
@@ -126,7 +128,7 @@ MAILHUB_QUEUES = {
 MAILHUB_CHORES = [
     "mailhub.agent.models.purge",
     "tools.providers.handles.purge",
-    "tools.m365.runs.purge",
+    "tools.sending.command_runs.purge",
     "approvals.outbound.webhooks.outbox.forget_old",
     "approvals.outbound.notifications.outbox.forget_old",
     "accounts.access.quotas.forget_old",

@@ -454,3 +454,9 @@ class M365RunCommand(SendingParameters):
         max_length=8000,
         description='a line: m365 teams channel list --teamName "Sales"',
     )
+
+
+class CallServerTool(SendingParameters):
+    """Parameters of a tool on another MCP server. `arguments` go there as they are."""
+
+    arguments: dict[str, Any]

@@ -37,7 +37,8 @@ from mailhub.agent.history import BUDGET, RESULT_CHARS, compact, cut, fit, round
 from mailhub.agent.models import Thread
 from mailhub.agent.policy import Mode, block_reason, check_may_chat, proposes
 from tools.catalog.calls import call_tool, mailbox_of, tools_for, unknown_tool
-from tools.catalog.entries import TOOLS, Tool
+from tools.catalog.entries import Tool
+from tools.catalog.servers import ServerTool, describe_server_tool, find_tool
 from tools.catalog.tool_schema import published_parameters
 from tools.mail.text.redaction import redact
 
@@ -99,13 +100,14 @@ def make_agent(model: BaseChatModel, turn: Turn, offered: list[Tool]) -> Any:
 
 
 def offered_tools(turn: Turn) -> list[Tool]:
-    """Return the tools for the model: allowed by the mode, and callable by the caller."""
-    return [
-        tool
+    """Return the tools for the model: allowed by the mode, callable by the caller, and there."""
+    offered = [
+        describe_server_tool(tool) if isinstance(tool, ServerTool) else tool
         for tool in tools_for(turn.caller)
         if not block_reason(tool, turn.mode, allowed=settings.AGENT_WRITE_ALLOW)
         and (tool.effect != "command" or _commands_run_here(tool))
     ]
+    return [tool for tool in offered if tool is not None]
 
 
 def superstep_limit() -> int:
@@ -181,7 +183,7 @@ class Guard(AgentMiddleware[AgentState[Any], Any]):  # type: ignore[misc]  # see
         self, request: ToolCallRequest, handler: Callable[..., Awaitable[Any]]
     ) -> ToolMessage:
         call, say = request.tool_call, request.runtime.stream_writer
-        name = call["name"] if call["name"] in TOOLS else "unknown_tool"
+        name = call["name"] if find_tool(self._turn.caller, call["name"]) else "unknown_tool"
         say({"event": stream.tool_start(name, looked_for(call["args"]))})
         async with self._one:  # in the order of the model, as a person reads them
             outcome = await in_thread(self._call_tool, name, call["name"], call["args"])
@@ -234,12 +236,13 @@ def call_by_mode(turn: Turn, name: str, arguments: Mapping[str, Any]) -> Outcome
     except Problem as problem:
         return _refuse(problem)
     except Exception:  # a model can send any arguments; the turn goes on after an error
-        log.exception("agent_tool_failed", tool=name if name in TOOLS else "unknown")
+        log.exception("agent_tool_failed", tool=name if find_tool(turn.caller, name) else "unknown")
         return _refuse(Problem("transient", "Something went wrong here. Nothing was sent by this."))
     action = answer.proposal
     if action is not None:
         turn.held.append(answer.result["action"]["review_url"])
-    said = answer.result.get("output") if tool.effect == "command" else None
+    is_foreign = tool.effect == "command" or isinstance(tool, ServerTool)
+    said = answer.result.get("output") if is_foreign else None
     text = redact(said if isinstance(said, str) else _dump(answer.result))
     return Outcome(
         text=cut(text, RESULT_CHARS), action_id=UUID(action.action_id) if action else None
@@ -247,7 +250,7 @@ def call_by_mode(turn: Turn, name: str, arguments: Mapping[str, Any]) -> Outcome
 
 
 def _answer(turn: Turn, name: str, arguments: Mapping[str, Any]) -> Any:
-    tool = TOOLS.get(name)
+    tool = find_tool(turn.caller, name)
     if tool is None:
         raise unknown_tool(name)
     reason = block_reason(tool, turn.mode, allowed=settings.AGENT_WRITE_ALLOW)
@@ -279,8 +282,14 @@ def _schema(tool: Tool) -> dict[str, Any]:
     return {
         "name": tool.name,
         "description": tool.description,
-        "parameters": published_parameters(tool.parameters),
+        "parameters": _parameters(tool),
     }
+
+
+def _parameters(tool: Tool) -> dict[str, Any]:
+    if isinstance(tool, ServerTool):
+        return dict(tool.published)
+    return dict(published_parameters(tool.parameters))
 
 
 def _describe(tool: Tool) -> StructuredTool:
@@ -290,7 +299,7 @@ def _describe(tool: Tool) -> StructuredTool:
     return StructuredTool(
         name=tool.name,
         description=tool.description,
-        args_schema=dict(published_parameters(tool.parameters)),
+        args_schema=_parameters(tool),
         coroutine=never,
     )
 

@@ -34,11 +34,11 @@ class _Uvicorn(uvicorn.Server):
 
 
 @contextmanager
-def served(application: Any) -> Iterator[str]:
-    """Serve an ASGI application, and yield its address."""
+def served(application: Any, **more: Any) -> Iterator[str]:
+    """Serve an ASGI application, and yield its address. `more` are options of uvicorn."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
-        server = _Uvicorn(uvicorn.Config(application, **OPTIONS))
+        server = _Uvicorn(uvicorn.Config(application, **{**OPTIONS, **more}))
         thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
         thread.start()
         assert server.ready.wait(SECONDS)

@@ -2,6 +2,7 @@
 it.
 """
 
+import json
 import re
 import stat
 from base64 import b64encode
@@ -42,6 +43,23 @@ WRONG = [
     ("MAILHUB_CORS_ORIGINS", "https://app.example/path"),
     ("MAILHUB_CORS_ORIGINS", "app.invalid"),
 ]
+WIKI = {"name": "wiki", "url": "https://wiki.example/mcp", "read": ["find"]}
+WRONG_SERVERS: list[tuple[object, str]] = [
+    ("[", "is not JSON"),
+    ({}, "list"),
+    ([WIKI | {"url": "wiki.example"}], "must be an address"),
+    ([WIKI | {"url": "https://me:word@wiki.example/mcp"}], "no user name"),
+    ([WIKI | {"url": "http://wiki.example/mcp", "secret": "word"}], "must start with https://"),
+    ([WIKI | {"secret": "two words"}], "one word"),
+    ([WIKI | {"secret_file": "/nowhere/secret"}], "cannot be read"),
+    ([WIKI | {"name": "Wiki_1"}], "begin with a letter"),
+    ([WIKI | {"write": ["find"]}], "each once"),
+    ([WIKI | {"read": ["a.b", "a_b"]}], "each once"),
+    ([WIKI | {"read": []}], "needs the names of tools"),
+    ([WIKI | {"read": ["x" * 40]}], "cannot be offered"),
+    ([WIKI | {"raed": ["find"]}], "raed"),
+    ([WIKI, WIKI], "a name of its own"),
+]
 
 
 @pytest.fixture
@@ -67,6 +85,31 @@ def test_invalid_value_stops_the_start_with_one_line(
     (line,) = stopped.value.code.splitlines()
     assert f" {name}: " in line
     assert not value or value not in line, "what was given may be a secret"
+
+
+@pytest.mark.parametrize(("value", "says"), WRONG_SERVERS)
+def test_wrong_server_of_the_chat_stops_the_start(
+    bare: pytest.MonkeyPatch, value: object, says: str
+) -> None:
+    given = value if isinstance(value, str) else json.dumps(value)
+    for each, text in (KEYS | {"AGENT_MCP_SERVERS": given}).items():
+        bare.setenv(each, text)
+    with pytest.raises(SystemExit) as stopped:
+        load()
+    (line,) = str(stopped.value.code).splitlines()
+    assert line.startswith("mailhub cannot start: AGENT_MCP_SERVERS")
+    assert says in line
+    assert "word" not in line.replace("one word", "")
+
+
+def test_servers_of_the_chat_are_read_from_a_file(bare: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("word\n")
+    path = tmp_path / "servers.json"
+    path.write_text(json.dumps([WIKI | {"secret_file": str(tmp_path / "secret")}]))
+    for each, text in (KEYS | {"AGENT_MCP_SERVERS_FILE": str(path)}).items():
+        bare.setenv(each, text)
+    (server,) = load().AGENT_MCP_SERVERS
+    assert (server.read, server.headers) == (("find",), {"Authorization": "Bearer word"})
 
 
 @pytest.mark.parametrize(

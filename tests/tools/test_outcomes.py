@@ -13,7 +13,6 @@ from django.utils import timezone
 from accounts.models import Mailbox
 from approvals.core.types import BEFORE_WIRE, ApprovedAction, Outcome
 from tests.support.servers.memory import MemoryProvider, MemoryServer, Stored
-from tools.m365 import runs
 from tools.providers import provider_for
 from tools.providers.base import Envelope, Handover, Receipt
 from tools.providers.errors import (
@@ -29,6 +28,7 @@ from tools.providers.errors import (
     Unavailable,
     Unsupported,
 )
+from tools.sending import command_runs as runs
 from tools.sending.held_drafts import ChangeDraft
 from tools.sending.kinds import SendMail
 

@@ -22,6 +22,7 @@ from accounts.infra.texts import join, translatable
 from accounts.models import Mailbox, Role
 from tools.catalog.arguments import MOST_NAMES, fold_name, names_given, rename, understand
 from tools.catalog.entries import TOOLS, AnyTool, MailboxTool, Result, Tool
+from tools.catalog.servers import ServerTool, find_tool, server_tools
 from tools.catalog.synonyms import GIVEN_BY, NOT_OFFERED, NOT_TAKEN, NOT_TAKEN_OF_ANSWERS
 from tools.catalog.tool_schema import plain_members
 from tools.schemas import MailParameters, Parameters, SendingParameters
@@ -54,7 +55,8 @@ def call_tool(
 
     1. Look the caller up again if it was not found just now. Find the tool, and check that the
        caller's scopes cover it.
-    2. Read the arguments: a model may use other names and forms, a program only other names. Check
+    2. Read the arguments: a model may use other names and forms, a program only other names; those
+       for another server stay as they are. Check
        the letters of all texts, the idempotency key, from beside or inside the arguments, and
        the parameters; an unknown field is an error.
     3. Find the mailbox, by the one ownership check.
@@ -72,8 +74,7 @@ def call_tool(
         caller = find_again(caller)
         tool = _tool(caller, name)
         _check(arguments)
-        read = understand if caller.surface in MODELS else rename
-        given = _with_one_key(tool, read(tool.parameters, arguments), idempotency_key)
+        given = _with_one_key(tool, _read(caller, tool, arguments), idempotency_key)
         parameters = _parameters(tool, given, arguments)
         about = _about(parameters)
         result, replayed = _run(tool, caller, parameters, idempotency_key)
@@ -83,7 +84,7 @@ def call_tool(
         raise _say_where(problem, parameters) from None
     finally:
         known, took = (
-            name if name in TOOLS else "unknown",
+            name if find_tool(caller, name) else "unknown",
             round((time.monotonic() - started) * 1000),
         )
         log.info(
@@ -110,12 +111,12 @@ def call_tool(
 
 def mailbox_of(caller: Caller, name: str, arguments: Mapping[str, Any]) -> UUID | None:
     """Return the id of the mailbox that a call of a model is about, if the caller sees it."""
-    tool = TOOLS.get(name)
+    tool = find_tool(caller, name)
     if not isinstance(tool, MailboxTool):
         return None
     try:
         _check(arguments)
-        ref = understand(tool.parameters, arguments).get("mailbox")
+        ref = _read(caller, tool, arguments).get("mailbox")
         if ref is not None and not isinstance(ref, str):
             return None
         return roles.get_mailbox(caller, ref, need=Role.VIEWER).pk
@@ -124,8 +125,11 @@ def mailbox_of(caller: Caller, name: str, arguments: Mapping[str, Any]) -> UUID 
 
 
 def tools_for(caller: Caller) -> list[Tool]:
-    """Return the tools that this caller's scopes cover, in the catalogue's order."""
-    return [tool for tool in TOOLS.values() if caller.may(tool.scope)]
+    """Return the tools that this caller's scopes cover, in the catalogue's order. For the chat those of
+    further servers follow.
+    """
+    further = server_tools().values() if caller.surface == "agent" else ()
+    return [tool for tool in (*TOOLS.values(), *further) if caller.may(tool.scope)]
 
 
 def unknown_tool(name: str) -> Problem:
@@ -156,8 +160,16 @@ def _check(arguments: Mapping[str, Any]) -> None:
         raise Problem("invalid_input", "Too many parameters: see tools/list.")
 
 
+def _read(caller: Caller, tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments in our own names and forms."""
+    if isinstance(tool, ServerTool):
+        return tool.wrap(arguments)
+    read = understand if caller.surface in MODELS else rename
+    return read(tool.parameters, arguments)
+
+
 def _tool(caller: Caller, name: str) -> AnyTool:
-    tool = TOOLS.get(name)
+    tool = find_tool(caller, name)
     if tool is None:
         raise unknown_tool(name)
     if not caller.may(tool.scope):

@@ -26,6 +26,8 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.shared.exceptions import MCPError
 from mcp.types import TextContent
 
+from tools.sending.held_commands import Lost, Reply, Unreachable
+
 log = structlog.get_logger(__name__)
 
 TOOL = "m365_run_command"
@@ -34,22 +36,6 @@ PING_SECONDS = 10.0
 RUN_SECONDS = 130.0  # the server ends a command after 120
 LONGEST_PAUSE = 60.0
 CLOSE_SECONDS = 8.0
-
-
-class Unreachable(Exception):
-    """The server could not be started, so it received nothing."""
-
-
-class Lost(Exception):
-    """The server received the command and did not answer: the command may have run."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Reply:
-    """The output of a command. `failed`: it ended with an error, and the text is the error's."""
-
-    text: str
-    failed: bool
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,10 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from accounts.infra.foreign_text import load_json
-from tools.mail.text.redaction import redact
+from tools.mail.text.redaction import shorten
 
 MAX_CHARS = 4000
-MARK = " …[truncated]"
 STATUS_FIELDS = ("connectedAs", "cloudType", "authType", "connectionName", "appId", "appTenant")
 
 
@@ -19,17 +18,11 @@ def reduce_output(command: str, raw: str) -> str:
     try:
         data = load_json(raw)
     except (ValueError, RecursionError):
-        return cut(raw)
+        return shorten(raw, MAX_CHARS)
     short = REDUCERS[command](data) if command in REDUCERS else None
     # JSON objects and lists become compact; a bare string or number stays unchanged.
-    return cut(_dump(data if short is None else short) if isinstance(data, dict | list) else raw)
-
-
-def cut(text: str) -> str:
-    # Masked before the cut, because otherwise half a token could remain. Text far behind the cut is
-    # not searched.
-    text = redact(text[: 4 * MAX_CHARS])
-    return text if len(text) <= MAX_CHARS else text[:MAX_CHARS] + MARK
+    shown = _dump(data if short is None else short) if isinstance(data, dict | list) else raw
+    return shorten(shown, MAX_CHARS)
 
 
 def _status(data: Any) -> Any:

@@ -17,10 +17,7 @@ from accounts.infra.problems import Problem
 from accounts.infra.texts import translatable
 from accounts.models import Mailbox, Role
 from approvals.core.digest import digest_of
-from approvals.core.types import Preview, PreviewWarning, Proposal, Target
-from approvals.gate import propose as proposals
-from approvals.outbound.webhooks.subscriptions import refuse_callback
-from tools.m365 import runs
+from approvals.core.types import Preview, PreviewWarning, Proposal
 from tools.m365.classify import (
     Command,
     Nature,
@@ -31,18 +28,22 @@ from tools.m365.classify import (
 )
 from tools.m365.commands import known_commands
 from tools.m365.reduce import reduce_output
-from tools.mail.text.addresses import domain_of
 from tools.schemas import M365RunCommand
-from tools.sending.answers import Proposed, build_proposed
+from tools.sending import command_runs as runs
+from tools.sending.answers import Proposed
+from tools.sending.held_commands import (
+    EXCERPT,
+    Lost,
+    Unreachable,
+    find_targets,
+    propose_command,
+)
 from tools.sending.preview import as_warnings
-from tools.sending.proposals import request_digest
-from tools.sending.remarks import read_remarks
 
 log = structlog.get_logger(__name__)
 
 NAME = "m365_run_command"
 PAYLOAD_VERSION = 1
-EXCERPT = 200
 RETRY_SECONDS = 30
 CHANGES_MICROSOFT_365 = PreviewWarning(
     code="m365_write",
@@ -98,7 +99,7 @@ def _read(caller: Caller, command: Command) -> dict[str, Any]:
             "The CLI for Microsoft 365 is not set up on this server (MCP_M365_START_CMD).",
         )
     # It loads the MCP library (30 MB), so only users of this tool pay for it.
-    from tools.m365.client import Lost, Unreachable, m365_client
+    from tools.m365.client import m365_client
 
     started = time.monotonic()
     try:
@@ -141,18 +142,6 @@ def _since(started: float) -> int:
 def _propose_command(
     caller: Caller, mailbox: Mailbox, parameters: M365RunCommand, command: Command
 ) -> dict[str, Any] | Proposed:
-    asked = request_digest(NAME, parameters)
-    key = parameters.idempotency_key
-    if parameters.confirm:
-        earlier = proposals.replay(
-            caller=caller, mailbox=mailbox, tool=NAME, key=key, request_digest=asked
-        )
-        if earlier is not None:
-            return build_proposed(earlier, caller, replayed=True)
-    if parameters.callback_url is not None:
-        refuse_callback(caller, parameters.callback_url)
-    if parameters.replaces is not None:
-        proposals.replaceable(caller=caller, mailbox=mailbox, action_id=parameters.replaces)
     payload = {
         "version": PAYLOAD_VERSION,
         "kind": "m365.command",
@@ -162,45 +151,33 @@ def _propose_command(
         "line": server_line(command),
     }
     preview = _preview(command, mailbox)
-    if not parameters.confirm:
-        text = f"Run in Microsoft 365: {command.line}. Nothing has been sent."
-        shown = {
-            "kind": "m365",
-            "mailbox": mailbox.address,
-            "command": command.line,
-            "digest": digest_of(payload),
-            "text": text,
-        }
-        return {"status": "preview", "preview": shown, "warnings": as_warnings(preview)}
-    action, replayed = proposals.propose(
-        caller=caller,
-        mailbox=mailbox,
+    proposed = propose_command(
+        caller,
+        mailbox,
+        parameters,
         tool=NAME,
-        key=key,
-        request_digest=asked,
         proposal=Proposal(
             kind="m365.command", payload=payload, preview=preview, message_id=f"m365-{uuid4()}"
         ),
-        replaces=parameters.replaces,
-        remarks=read_remarks(parameters),
     )
-    return build_proposed(action, caller, replayed=replayed)
+    if proposed is not None:
+        return proposed
+    text = f"Run in Microsoft 365: {command.line}. Nothing has been sent."
+    shown = {
+        "kind": "m365",
+        "mailbox": mailbox.address,
+        "command": command.line,
+        "digest": digest_of(payload),
+        "text": text,
+    }
+    return {"status": "preview", "preview": shown, "warnings": as_warnings(preview)}
 
 
 def _preview(command: Command, mailbox: Mailbox) -> Preview:
     """Return the preview; every address in a value is a possible recipient."""
-    addresses = [
-        (name, word.strip(" ;<>"))
-        for name, value in command.options
-        for word in (value or "").split(",")
-        if "@" in word and " " not in word.strip()
-    ]
     return Preview(
         title=f"m365 {command.name}",
-        targets=tuple(
-            Target(address=address, role=name, external=domain_of(address) != mailbox.domain)
-            for name, address in addresses
-        ),
+        targets=find_targets(((name, value or "") for name, value in command.options), mailbox),
         excerpt=shlex.join(command.argv)[:EXCERPT],
         fingerprint=hashlib.sha256(command.line.encode()).hexdigest(),
         warnings=(CHANGES_MICROSOFT_365,),

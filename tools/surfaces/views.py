@@ -30,9 +30,9 @@ from approvals.gate import find
 from approvals.pages import listing
 from approvals.pages.track_record import find_others_to
 from tools.catalog.calls import call_tool
-from tools.m365 import runs
 from tools.mail.message.authentication import spell_verdicts
 from tools.reading.correspondents import look_up
+from tools.sending import command_runs as runs
 from tools.sending.payload import SORTS, MailPayload
 from tools.surfaces.forms import ComposeForm
 

@@ -11,8 +11,8 @@ from accounts.models import Mailbox, User
 from tests.conftest import Api, Reviewer, make_api
 from tests.support.servers.m365 import M365
 from tests.support.work import work
-from tools.m365 import runs
 from tools.models import CommandRun
+from tools.sending import command_runs as runs
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(120)]
 ADDED = {

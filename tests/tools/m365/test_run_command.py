@@ -28,8 +28,9 @@ from tests.support.people.programs import Program
 from tests.support.processes.programs import until
 from tests.support.servers.m365 import M365, NPM_CLI, npm_folder
 from tests.support.work import work
-from tools.m365.client import M365Client, Unreachable
+from tools.m365.client import M365Client
 from tools.m365.commands import FILE, format_commands
+from tools.sending.held_commands import Unreachable
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(120)]
 TEAM = {"id": "1", "displayName": "Offer", "description": "p" * 500}

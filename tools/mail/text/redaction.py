@@ -8,6 +8,7 @@ more text than is used.
 import re
 
 MASK = "[redacted]"
+CUT = " …[truncated]"
 # A member or parameter with the name of a secret, and its value: quoted, or up to a blank.
 _NAMED = re.compile(
     r"""(?ix) (?P<name> (?: passw(?:or)?d | passphrase | secret | api[_-]?key | access[_-]?token
@@ -35,6 +36,14 @@ def redact(text: str) -> str:
     JSON stays JSON.
     """
     return _NAMED.sub(_mask, _SHAPED.sub(MASK, text))
+
+
+def shorten(text: str, most: int) -> str:
+    """Return the first `most` characters, masked, with a mark if there were more."""
+    # Masked before the cut, because otherwise half a token could remain. Text far behind the cut is
+    # not searched.
+    text = redact(text[: 4 * most])
+    return text if len(text) <= most else text[:most] + CUT
 
 
 def _mask(found: re.Match[str]) -> str:

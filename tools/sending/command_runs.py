@@ -1,4 +1,4 @@
-"""The record of what really ran in Microsoft 365, for the people who may see it."""
+"""The record of what really ran in other systems, for the people who may see it."""
 
 from datetime import timedelta
 from typing import Any

@@ -1,0 +1,228 @@
+"""Tools of further MCP servers in the chat: listed reads answer, listed writes wait for a person."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from accounts.models import Mailbox, User
+from approvals.core.states import Status
+from approvals.models import AuditEvent, PendingAction
+from mailhub.agent.models import ToolCall
+from tests.conftest import Api, Reviewer, make_mailbox
+from tests.mailhub.agent.conftest import Chat
+from tests.support.people.browser import browser
+from tests.support.servers.mcp_tools import Wiki, running_wiki
+from tests.support.servers.memory import MemoryServer
+from tests.support.servers.model import ModelServer, Says
+from tests.support.work import work
+from tools.servers import calling
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(120)]
+BODY = {"text": "Grüße\u202eevil\u0007", "tags": ["a", None, 1.5], "to": "eve@evil.example"}
+
+
+@pytest.fixture
+def wiki(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Wiki]:
+    monkeypatch.setattr(calling, "_listed", {})
+    with running_wiki() as wiki:
+        settings.AGENT_MCP_SERVERS = [wiki.configured()]
+        yield wiki
+
+
+def ask(chat: Chat, model: ModelServer, *calls: tuple[str, Any], mode: str = "safeWrite") -> Any:
+    model.says(Says(calls=calls), Says(text="Done."))
+    return chat.ask("Look in the wiki", mode=mode)
+
+
+def held(chat: Chat, model: ModelServer, title: str = "Plan") -> PendingAction:
+    ask(chat, model, ("wiki__save", {"title": title, "body": BODY}))
+    return PendingAction.objects.get()
+
+
+def test_reading_tool_answers_in_every_mode(
+    person: Chat, model: ModelServer, wiki: Wiki, mailbox: Mailbox, reviewer: Reviewer
+) -> None:
+    wiki.answer = "Bearer abcdefghijklmnop1234 says hello"
+    answer = ask(person, model, ("wiki__find", {"query": "canary"}), mode="readOnly")
+    assert answer.kinds() == [("tool_start", "wiki__find"), ("tool_end", "wiki__find")]
+    assert wiki.calls == [("find", "canary")]
+    assert model.tool_results() == ["[redacted] says hello"]
+    assert "wiki__save" not in model.tools()
+    call = ToolCall.objects.get()
+    assert (call.tool, call.status, call.mailbox) == ("wiki__find", "ok", mailbox)
+    page = browser(reviewer.user).get(f"/mailboxes/{mailbox.pk}/chat/").content.decode()
+    assert "wiki__find" in page
+    assert "canary" not in page
+
+
+def test_unlisted_tool_does_not_exist(chat: Chat, model: ModelServer, wiki: Wiki) -> None:
+    ask(chat, model, ("wiki__wipe", {}), ("wipe", {}), ("wiki__find", {"query": "x"}))
+    assert "wiki__wipe" not in model.tools()
+    assert [status for _, status in ToolCall.objects.values_list("tool", "status")] == [
+        "not_found",
+        "not_found",
+        "ok",
+    ]
+    assert wiki.calls == [("find", "x")]
+
+
+def test_other_surfaces_do_not_have_the_tools(api: Api, wiki: Wiki) -> None:
+    assert api.tool("wiki__find", query="x").status_code == 404
+    assert "wiki__" not in api.get("/tools").content.decode()
+
+
+def test_writing_tool_needs_the_mode_that_proposes(
+    chat: Chat, model: ModelServer, wiki: Wiki, settings: Any
+) -> None:
+    for mode in ("readOnly", "default"):
+        ask(chat, model, ("wiki__save", {"title": "Plan", "body": BODY}), mode=mode)
+        assert "wiki__save" not in model.tools()
+    assert set(ToolCall.objects.values_list("status", flat=True)) == {"policy_blocked"}
+    assert not PendingAction.objects.exists()
+    settings.AGENT_WRITE_ALLOW = ["wiki__save"]
+    ask(chat, model, ("wiki__save", {"title": "Plan", "body": BODY}), mode="default")
+    assert PendingAction.objects.get().kind == "mcp.call"
+    assert wiki.calls == []
+
+
+def test_held_call_is_shown_whole_and_runs_once(
+    chat: Chat, model: ModelServer, wiki: Wiki, reviewer: Reviewer, agent_api: Api, mailbox: Mailbox
+) -> None:
+    action = held(chat, model)
+    assert (action.status, action.mailbox) == (Status.PENDING, mailbox)
+    page = reviewer.page(str(action.pk)).content.decode()
+    for shown in ("wiki", wiki.url, "save", "Grüße\\u202eevil\\u0007", "&quot;tags&quot;", "null"):
+        assert shown in page
+    assert "\u202e" not in page
+    assert "Approve and run" in page
+    work()
+    assert wiki.calls == []
+
+    reviewer.decide(str(action.pk), "approve")
+    work()
+    work()
+    assert wiki.calls == [("save", {"title": "Plan", "body": BODY})]
+    action.refresh_from_db()
+    assert action.status == Status.SUCCEEDED
+    told = agent_api.get(f"/actions/{action.pk}").json()
+    assert told["result"]["output"] == "saved Plan"
+    assert json.dumps(BODY, ensure_ascii=False) in told["result"]["command"]
+    assert AuditEvent.objects.filter(action_id=action.pk, event="approved").exists()
+
+
+def test_rejected_call_never_runs(
+    chat: Chat, model: ModelServer, wiki: Wiki, reviewer: Reviewer
+) -> None:
+    action = held(chat, model)
+    reviewer.decide(str(action.pk), "reject")
+    work()
+    assert wiki.calls == []
+
+
+def test_error_of_a_tool_is_a_failure_in_its_words(
+    chat: Chat, model: ModelServer, wiki: Wiki, reviewer: Reviewer
+) -> None:
+    action = held(chat, model, title="locked")
+    reviewer.decide(str(action.pk), "approve")
+    work()
+    action.refresh_from_db()
+    assert action.status == Status.FAILED
+    assert "the page is locked" in reviewer.page(str(action.pk)).content.decode()
+    assert len(wiki.calls) == 1
+
+
+def test_lost_answer_is_unknown_and_not_repeated(
+    chat: Chat, model: ModelServer, wiki: Wiki, reviewer: Reviewer
+) -> None:
+    action = held(chat, model)
+    reviewer.decide(str(action.pk), "approve")
+    wiki.drops = True
+    work()
+    wiki.drops = False
+    work()
+    action.refresh_from_db()
+    assert action.status == Status.UNKNOWN
+    assert len(wiki.calls) == 1
+    assert action.attempts.get().wire_started_at is not None
+
+
+def test_server_that_is_away_got_nothing(
+    chat: Chat, model: ModelServer, wiki: Wiki, reviewer: Reviewer, settings: Any
+) -> None:
+    settings.AGENT_MCP_SERVERS = [gone := wiki.configured(url="http://127.0.0.1:9/mcp")]
+    calling._listed[gone] = (1e12, {})
+    action = held(chat, model)
+    reviewer.decide(str(action.pk), "approve")
+    work()
+    action.refresh_from_db()
+    attempt = action.attempts.get()
+    assert (action.status, attempt.verdict, attempt.proof, attempt.wire_started_at) == (
+        Status.APPROVED,
+        "not_sent",
+        "before_wire",
+        None,
+    )
+
+
+@pytest.mark.parametrize("change", [{"write": []}, {"url": "http://127.0.0.1:9/mcp"}])
+def test_call_that_is_no_longer_allowed_does_not_run(
+    chat: Chat,
+    model: ModelServer,
+    wiki: Wiki,
+    reviewer: Reviewer,
+    settings: Any,
+    change: dict[str, Any],
+) -> None:
+    action = held(chat, model)
+    reviewer.decide(str(action.pk), "approve")
+    settings.AGENT_MCP_SERVERS = [wiki.configured(**change)]
+    work()
+    action.refresh_from_db()
+    assert action.status == Status.FAILED
+    assert wiki.calls == []
+
+
+def test_call_belongs_to_the_mailbox_that_it_names(
+    chat: Chat,
+    model: ModelServer,
+    wiki: Wiki,
+    alice: User,
+    server: MemoryServer,
+    person: Chat,
+) -> None:
+    second = make_mailbox("second@lovelace.example", server, alice)
+    arguments = {"title": "Plan", "body": BODY}
+    ask(person, model, ("wiki__save", arguments))
+    assert not PendingAction.objects.exists(), "the person has two"
+    ask(person, model, ("wiki__save", {**arguments, "mailhub_mailbox": second.address}))
+    action = PendingAction.objects.get()
+    assert action.mailbox == second
+    assert action.current.payload["arguments"] == arguments
+    assert [target["address"] for target in action.current.preview["targets"]] == [
+        "eve@evil.example"
+    ]
+
+
+def test_secret_goes_to_the_server_and_long_answers_end(
+    chat: Chat, model: ModelServer, wiki: Wiki, settings: Any
+) -> None:
+    settings.AGENT_MCP_SERVERS = [wiki.configured(secret="s3cret-word")]
+    wiki.answer = "x" * 2_000_000
+    ask(chat, model, ("wiki__find", {"query": "all"}))
+    assert set(wiki.seen) == {"Bearer s3cret-word"}
+    assert ToolCall.objects.get().status == "transient"
+    assert len(wiki.calls) == 1
+
+
+def test_arguments_that_no_person_could_read_are_refused(
+    chat: Chat, model: ModelServer, wiki: Wiki
+) -> None:
+    deep: Any = {}
+    for _ in range(100):
+        deep = {"deeper": deep}
+    for body in ({"text": "x" * 30_000}, deep, {"n": float("nan")}, {"text": "\0"}):
+        ask(chat, model, ("wiki__save", {"title": "Plan", "body": body}))
+    assert not PendingAction.objects.exists()
+    assert "ok" not in ToolCall.objects.values_list("status", flat=True)

@@ -1,0 +1,83 @@
+"""An MCP server of somebody else, over Streamable HTTP: a wiki with pages to read and to write."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from mcp.server import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+
+from tests.conformance.served import served
+from tools.servers.config import McpServer
+
+
+@dataclass
+class Wiki:
+    """The server's record of calls; `drops` cuts the connection after a call has run."""
+
+    url: str = ""
+    calls: list[tuple[str, Any]] = field(default_factory=list)
+    seen: list[str | None] = field(default_factory=list)  # the header with the secret
+    drops: bool = False
+    answer: str = "The page says hello."
+
+    def configured(self, **more: Any) -> McpServer:
+        members = {"name": "wiki", "url": self.url, "read": ["find"], "write": ["save"], **more}
+        return McpServer.model_validate(members)
+
+
+@contextmanager
+def running_wiki() -> Iterator[Wiki]:
+    wiki = Wiki()
+    server = MCPServer("wiki")
+
+    @server.tool(description="Find a page.")
+    def find(query: str) -> str:
+        wiki.calls.append(("find", query))
+        return wiki.answer
+
+    @server.tool(description="Save a page.")
+    def save(title: str, body: dict[str, Any]) -> str:
+        wiki.calls.append(("save", {"title": title, "body": body}))
+        if title == "locked":
+            raise ToolError("the page is locked")
+        return f"saved {title}"
+
+    @server.tool(description="Delete all pages.")
+    def wipe() -> str:
+        wiki.calls.append(("wipe", None))
+        return "gone"
+
+    application = server.streamable_http_app()
+
+    async def cut(scope: Any, receive: Any, send: Any) -> None:
+        """Pass everything on, but answer a call with half an answer while `drops` is set."""
+        if scope["type"] != "http":
+            await application(scope, receive, send)
+            return
+        wiki.seen.append(dict(scope["headers"]).get(b"authorization", b"").decode() or None)
+        taken = []
+
+        async def take() -> Any:
+            taken.append(await receive())
+            return taken[-1]
+
+        async def swallow(message: Any) -> None:
+            is_call = any(_is_call(each.get("body", b"")) for each in taken)
+            if not (wiki.drops and is_call):
+                await send(message)
+            elif message["type"] == "http.response.start":
+                headers = [(b"content-type", b"application/json"), (b"content-length", b"1000")]
+                await send({"type": "http.response.start", "status": 200, "headers": headers})
+
+        await application(scope, take, swallow)
+
+    with served(cut, lifespan="on") as url:
+        wiki.url = f"{url}/mcp"
+        yield wiki
+
+
+def _is_call(body: bytes) -> bool:
+    return bool(body) and json.loads(body).get("method") == "tools/call"
