@@ -212,7 +212,7 @@ class DownloadLink(models.Model):
 
 
 class CommandRun(models.Model):
-    """One run of a command of the CLI for Microsoft 365: the line that really ran.
+    """One run of a command in another system: the line that really ran.
 
     `output` is the shortened answer to an approved command, which the program may ask for later; of
     a read it is empty. Both are encrypted. A read has a user, an approved command has an action. The

@@ -84,7 +84,7 @@ class Connection:
 
 @contextmanager
 def connect(server: McpServer, tool: str = "") -> Iterator[Connection]:
-    """Yield a connection; raise Unreachable if there is none, or if the server lacks the tool."""
+    """Yield a connection; raise Unreachable without one, or if the server lacks the tool."""
     give_back_connection()
     stack = ExitStack()
     try:

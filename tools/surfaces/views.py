@@ -145,7 +145,7 @@ def delete_draft(request: AuthenticatedRequest) -> HttpResponse:
 
 @signed_in_page
 def commands(request: AuthenticatedRequest) -> HttpResponse:
-    """List the commands in Microsoft 365 that this person may see, as they ran."""
+    """List the commands in other systems that this person may see, as they ran."""
     person = request.user
     page = Paginator(runs.visible_to(person), COMMANDS).get_page(request.GET.get("page"))
     context = {

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from accounts.models import Mailbox, User
+from accounts.models import Mailbox, Membership, Role, User
 from approvals.core.states import Status
 from approvals.models import AuditEvent, PendingAction
 from mailhub.agent.models import ToolCall
@@ -203,6 +203,16 @@ def test_call_belongs_to_the_mailbox_that_it_names(
     assert [target["address"] for target in action.current.preview["targets"]] == [
         "eve@evil.example"
     ]
+
+
+def test_viewer_reads_there_and_proposes_nothing(
+    person: Chat, model: ModelServer, wiki: Wiki, alice: User, mailbox: Mailbox
+) -> None:
+    Membership.objects.filter(mailbox=mailbox, user=alice).update(role=Role.VIEWER)
+    calls = ("wiki__find", {"query": "x"}), ("wiki__save", {"title": "Plan", "body": BODY})
+    ask(person, model, *calls)
+    assert list(ToolCall.objects.values_list("status", flat=True)) == ["ok", "forbidden"]
+    assert wiki.calls == [("find", "x")]
 
 
 def test_secret_goes_to_the_server_and_long_answers_end(
