@@ -17,7 +17,7 @@ from tools.schemas import CallServerTool
 from tools.sending.answers import Proposed
 from tools.sending.held_commands import EXCERPT, Lost, Unreachable, find_targets, propose_command
 from tools.servers.config import McpServer
-from tools.servers.kind import describe_call, write_arguments
+from tools.servers.kind import describe_call, escape_invisible, write_arguments
 
 if TYPE_CHECKING:
     from tools.servers.client import Listed
@@ -138,10 +138,10 @@ def _check(arguments: Mapping[str, Any]) -> str:
 def _texts(value: Any, name: str = "arguments") -> Iterator[tuple[str, str]]:
     """Yield every text in the arguments, with the name of its member. `_check` bounds the depth."""
     if isinstance(value, str):
-        yield name, value
+        yield name, escape_invisible(value)
     elif isinstance(value, Mapping):
         for each, inside in value.items():
-            yield name, each
+            yield name, escape_invisible(each)
             yield from _texts(inside, each[:NAME_CHARACTERS])
     elif isinstance(value, list):
         for inside in value:

@@ -30,6 +30,7 @@ from mcp.types import (
 )
 
 from accounts.infra.database import give_back_connection
+from accounts.infra.safe_hosts import tls_context
 from tools.sending.held_commands import Lost, Reply, Unreachable
 from tools.servers.config import McpServer
 
@@ -110,7 +111,7 @@ async def _open(
     async with (
         asyncio.timeout(ALL_SECONDS),
         httpx2.AsyncClient(
-            transport=_Bounded(),
+            transport=_Bounded(verify=tls_context()),
             headers=server.headers,
             timeout=httpx2.Timeout(CONNECT_SECONDS, read=CALL_SECONDS),
             trust_env=False,
@@ -125,14 +126,15 @@ async def _open(
 
 
 async def _list(session: ClientSession, wanted: set[str]) -> Mapping[str, Listed]:
-    """Return the wanted tools; one whose description is too long for a model is left out."""
+    """Return the wanted tools; one that a model cannot read is left out."""
     found: dict[str, Listed] = {}
     cursor: str | None = None
     for _ in range(MOST_PAGES):
         page = await session.list_tools(params=PaginatedRequestParams(cursor=cursor))
         for tool in page.tools:
             schema = dict(tool.input_schema)
-            if tool.name in wanted and len(json.dumps(schema)) <= SCHEMA_CHARACTERS:
+            is_readable = isinstance(schema.get("properties", {}), dict)
+            if tool.name in wanted and is_readable and len(json.dumps(schema)) <= SCHEMA_CHARACTERS:
                 about = _clean(tool.description or "")[:DESCRIPTION_CHARACTERS]
                 found[tool.name] = Listed(description=about, schema=schema)
         cursor = page.next_cursor

@@ -94,23 +94,24 @@ class CallTool(HeldCommand):
 
 
 def write_arguments(arguments: Mapping[str, Any]) -> str:
-    """Return the arguments as JSON to read. A control character or an invisible one is its escape.
+    """Return the arguments as JSON to read. Its escapes are JSON too, so this is what leaves.
 
-    The escapes are JSON too, so this is what leaves.
+    Raises ValueError or RecursionError if they are no JSON.
     """
-    written = json.dumps(arguments, ensure_ascii=False, indent=2, allow_nan=False)
-    return "".join(
-        letter if letter.isprintable() or letter == "\n" else _escape(letter) for letter in written
-    )
-
-
-def _escape(letter: str) -> str:
-    return json.dumps(letter)[1:-1]
+    return escape_invisible(json.dumps(arguments, ensure_ascii=False, indent=2, allow_nan=False))
 
 
 def describe_call(server: str, tool: str, arguments: Mapping[str, Any]) -> str:
     """Return a call as one line."""
-    return f"{server} {tool} {json.dumps(arguments, ensure_ascii=False)}"
+    return escape_invisible(f"{server} {tool} {json.dumps(arguments, ensure_ascii=False)}")
+
+
+def escape_invisible(text: str) -> str:
+    """Return the text with the escape of JSON for each control character and each invisible one."""
+    return "".join(
+        letter if letter.isprintable() or letter == "\n" else json.dumps(letter)[1:-1]
+        for letter in text
+    )
 
 
 def _server_of(payload: Mapping[str, Any]) -> McpServer | None:

@@ -1,6 +1,5 @@
 """Tools of further MCP servers in the chat: listed reads answer, listed writes wait for a person."""
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -108,7 +107,8 @@ def test_held_call_is_shown_whole_and_runs_once(
     assert action.status == Status.SUCCEEDED
     told = agent_api.get(f"/actions/{action.pk}").json()
     assert told["result"]["output"] == "saved Plan"
-    assert json.dumps(BODY, ensure_ascii=False) in told["result"]["command"]
+    assert "Grüße\\u202eevil\\u0007" in told["result"]["command"]
+    assert "\u202e" not in reviewer.page(str(action.pk)).content.decode()
     assert AuditEvent.objects.filter(action_id=action.pk, event="approved").exists()
 
 
