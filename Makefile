@@ -8,7 +8,7 @@ help: ## this list
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:[^#]*## /	/' | expand -t 12
 
 run: ## the web server, the worker and the sandbox mail server (PORT, HOST, MAILHUB_HOME)
-	@bin/bootstrap agent
+	@bin/bootstrap sandbox
 	@# exec: no shell in between, so that a signal ends the program and make waits until it has ended.
 	@exec .venv/bin/python manage.py run
 
@@ -54,7 +54,7 @@ faults: ## kills, floods and cuts off everything, on every queue; writes docs/op
 	@exec env SEED="$(SEED)" MINUTES="$(MINUTES)" .venv/bin/python -m pytest tests/faults/prove_all.py -q -p no:xdist
 
 fuzz: ## changes mails at random and reads them, for MINUTES (TARGET: mail, page, shown, header or structure)
-	@bin/bootstrap test
+	@bin/bootstrap fuzz
 	@exec .venv/bin/python -m tests.fuzz "$(or $(TARGET),mail)" "$(or $(MINUTES),10)"
 
 docs: ## writes docs/use/tools.md from the catalogue

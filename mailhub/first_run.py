@@ -19,8 +19,8 @@ from accounts.models import ApiToken, Mailbox, SignInLink, User, digest_of
 from accounts.people.address_proof import prove_account
 from mailhub import first_proposals
 from mailhub.sandbox.server import Account, Sandbox
+from mailhub.sandbox.state import TOKEN_NAME
 
-TOKEN_NAME = "sandbox"  # noqa: S105  # a name, not a secret
 TOKEN_SCOPES = ("mail:read", "mail:draft", "mail:propose", "agent:chat")
 LINK_LIFETIME = timedelta(hours=12)
 

@@ -16,8 +16,7 @@ from accounts.infra.foreign_text import load_json
 from accounts.models import ApiToken, Membership, RequestRecord, User
 from accounts.views.security import is_address
 from approvals.gate import find
-from mailhub.first_run import TOKEN_NAME
-from mailhub.sandbox.state import SANDBOX
+from mailhub.sandbox.state import SANDBOX, TOKEN_NAME
 
 
 @signed_in_page

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from tests.support.servers.services import Redis
 pytestmark = pytest.mark.static
 
 ROOT = Path(__file__).resolve().parent.parent
-SETS = ("runtime", "agent", "test")
+SETS = ("runtime", "agent", "sandbox", "test", "fuzz")
 LOCKED = ("bootstrap", "build", *SETS)
 PINNED = re.compile(
     r"[a-z0-9._-]+(\[[a-z0-9,_-]+\])?==[^ ;]+( ; [^-]+)?\s+--hash=sha256:[0-9a-f]{64}\b"
@@ -74,7 +75,14 @@ def test_requirement_files_name_no_index_and_no_local_path(path: Path) -> None:
 
 
 def test_each_set_is_contained_in_the_next_larger_one() -> None:
-    assert pins("runtime") < pins("agent") < pins("test")
+    sets = [pins(name) for name in SETS]
+    assert all(smaller < larger for smaller, larger in pairwise(sets))
+
+
+def test_fuzzer_and_test_servers_are_in_their_own_sets() -> None:
+    added = {name: pins(name) - pins(before) for before, name in pairwise(SETS)}
+    assert {each.split("==")[0] for each in added["fuzz"]} == {"atheris"}
+    assert {"pymap", "aiosmtpd"} <= {re.split(r"[\[=]", each)[0] for each in added["sandbox"]}
 
 
 def test_makefile_has_the_documented_targets() -> None:
@@ -114,7 +122,7 @@ def test_bootstrap_refuses_a_missing_python_in_one_line(tmp_path: Path) -> None:
 def test_bootstrap_refuses_an_unknown_set(tmp_path: Path) -> None:
     done = bootstrap(tmp_path, "python3", "everything")
     assert done.returncode == 1
-    assert done.stderr == "bootstrap: name a set: runtime, agent or test\n"
+    assert done.stderr == "bootstrap: name a set: runtime, agent, sandbox, test or fuzz\n"
 
 
 def test_private_server_returns_after_an_outage() -> None:

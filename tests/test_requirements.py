@@ -2,6 +2,7 @@
 
 import ast
 import re
+import tomllib
 from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import distribution, packages_distributions
@@ -24,19 +25,25 @@ USED_ELSEWHERE = {
     "pytest-randomly": ("bin/test", '"randomly"'),
     "pytest-timeout": ("pyproject.toml", "timeout ="),
     "pytest-django": ("pyproject.toml", "DJANGO_SETTINGS_MODULE"),
+    "atheris": ("tests/fuzz/__main__.py", "import atheris"),
     "langchain-anthropic": ("docs/use/agent.md", "anthropic:"),
 }
 STUBS = ("types-", "django-stubs")
 
 
-def required() -> set[str]:
-    """Return the names in requirements/*.in that apply to this system, in lower case."""
+def read_requirements(pattern: str) -> list[Requirement]:
+    """Return the requirements in the files of requirements/ that the pattern names."""
     lines = (
         line
-        for path in (ROOT / "requirements").glob("*.in")
+        for path in (ROOT / "requirements").glob(pattern)
         for line in path.read_text().splitlines()
     )
-    found = [Requirement(line) for line in lines if re.match(r"[A-Za-z]", line)]
+    return [Requirement(line.removesuffix("\\")) for line in lines if re.match(r"[A-Za-z]", line)]
+
+
+def required() -> set[str]:
+    """Return the names in requirements/*.in that apply to this system, in lower case."""
+    found = read_requirements("*.in")
     return {each.name.lower() for each in found if each.marker is None or each.marker.evaluate()}
 
 
@@ -93,3 +100,14 @@ def test_requirements_are_used_where_the_table_says() -> None:
         for name, (place, word) in USED_ELSEWHERE.items()
         if word not in (ROOT / place).read_text()
     } == {}
+
+
+def test_client_library_has_the_bounds_that_it_is_tested_with() -> None:
+    project = tomllib.loads((ROOT / "clients/python/pyproject.toml").read_text())
+    ours = {each.name: each.specifier for each in read_requirements("test.in")}
+    for needed in map(Requirement, project["project"]["dependencies"]):
+        assert ours[needed.name] == needed.specifier
+    # The pinned uv builds its wheel without the network.
+    (builder,) = map(Requirement, project["build-system"]["requires"])
+    (uv,) = (each for each in read_requirements("bootstrap.txt") if each.name == "uv")
+    assert all(builder.specifier.contains(pin.version) for pin in uv.specifier)

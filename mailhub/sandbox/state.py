@@ -14,6 +14,7 @@ from pathlib import Path
 from accounts.infra.foreign_text import load_json
 
 SANDBOX = "sandbox"  # stands for its two ports in MAILHUB_LOOPBACK_SERVERS
+TOKEN_NAME = "sandbox"  # noqa: S105  # a name, not a secret
 PEOPLE = (
     ("ada@lovelace.example", "Ada Lovelace"),
     ("charles@lovelace.example", "Charles Babbage"),

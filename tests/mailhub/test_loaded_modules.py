@@ -1,4 +1,4 @@
-"""A worker and a server over stdio load no library that they do not use."""
+"""No process loads libraries that it does not use: some are not installed where it runs."""
 
 from base64 import b64encode
 from pathlib import Path
@@ -26,11 +26,26 @@ WORKER = (
     "from approvals.management.commands import worker; from approvals.queues.workers import prepare;"
     "prepare(); import tools.providers.imap"
 )
+# All pages. The sandbox and the chat are not in the image that serves them.
+PAGES = (
+    "from django.urls import get_resolver;"
+    "[each.url_patterns for each in get_resolver().url_patterns if hasattr(each, 'url_patterns')]"
+)
+ONLY_ELSEWHERE = (
+    "pymap",
+    "aiosmtpd",
+    "mailhub.first_run",
+    "langchain_core",
+    "langgraph",
+    "anthropic",
+)
 STDIO = "from tools.management.commands import mcp; import tools.providers.imap"
 
 
-@pytest.mark.parametrize(("program", "heavy"), [(WORKER, HEAVY + ONLY_MCP), (STDIO, HEAVY)])
-def test_process_without_pages_loads_only_what_it_uses(
+@pytest.mark.parametrize(
+    ("program", "heavy"), [(WORKER, HEAVY + ONLY_MCP), (STDIO, HEAVY), (PAGES, ONLY_ELSEWHERE)]
+)
+def test_process_loads_only_what_it_uses(
     tmp_path: Path, program: str, heavy: tuple[str, ...]
 ) -> None:
     loaded = f"{program}; import sys; print([each for each in {heavy} if each in sys.modules])"

@@ -8,8 +8,7 @@ import pytest
 from django.test import Client
 
 from accounts.models import Mailbox, Membership, Role, User
-from mailhub.first_run import TOKEN_NAME
-from mailhub.sandbox.state import SANDBOX
+from mailhub.sandbox.state import SANDBOX, TOKEN_NAME
 from tests.conftest import make_api
 
 pytestmark = pytest.mark.django_db
