@@ -12,6 +12,9 @@ RUN --mount=type=cache,target=/root/.cache/pip \
     && /venv/bin/pip uninstall --yes setuptools
 
 FROM ${PYTHON_IMAGE}
+LABEL org.opencontainers.image.title="mailhub" \
+    org.opencontainers.image.description="The approval gate between software agents and people's mailboxes." \
+    org.opencontainers.image.version="0.2.0"
 RUN useradd --uid 10001 --no-create-home --home-dir /data mailhub \
     && install -d -o mailhub -g mailhub -m 700 /data
 COPY --from=build /venv /venv

@@ -1,7 +1,7 @@
 # The two commands for a fresh machine are "make run" and "make test"; each installs what it needs first.
 # ARGS is handed on: make test ARGS="-k approve", make lock ARGS=--upgrade.
 
-.PHONY: help run link test test-all coverage check bench faults fuzz docs messages lock clean
+.PHONY: help run link test test-all coverage check bench faults fuzz docs messages lock notice release clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -72,6 +72,14 @@ lock: ## new pins from requirements/*.in (ARGS=--upgrade for the newest)
 	@bin/bootstrap runtime
 	@bin/lock $(ARGS)
 
+notice: ## writes NOTICE, the licences of what is shipped with mailhub
+	@bin/bootstrap test
+	.venv/bin/python bin/notice
+
+release: ## builds what a release publishes into dist/ (VERSION=1.2.3; TAG=1 also commits and tags)
+	@bin/bootstrap runtime
+	@TAG="$(TAG)" bin/release "$(VERSION)"
+
 clean: ## removes .venv and caches; the data in var/ stays
-	rm -rf .venv .mypy_cache .ruff_cache .import_linter_cache .pytest_cache .hypothesis test-output .servers
+	rm -rf .venv .mypy_cache .ruff_cache .import_linter_cache .pytest_cache .hypothesis test-output dist .servers
 	find . -name var -prune -o -name .git -prune -o -name node_modules -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.static
 
 ROOT = Path(__file__).resolve().parent.parent
 SETS = ("runtime", "agent", "sandbox", "test", "fuzz")
-LOCKED = ("bootstrap", "build", *SETS)
+LOCKED = ("bootstrap", "build", "release", *SETS)
 PINNED = re.compile(
     r"[a-z0-9._-]+(\[[a-z0-9,_-]+\])?==[^ ;]+( ; [^-]+)?\s+--hash=sha256:[0-9a-f]{64}\b"
 )

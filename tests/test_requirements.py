@@ -26,6 +26,7 @@ USED_ELSEWHERE = {
     "pytest-timeout": ("pyproject.toml", "timeout ="),
     "pytest-django": ("pyproject.toml", "DJANGO_SETTINGS_MODULE"),
     "atheris": ("tests/fuzz/__main__.py", "import atheris"),
+    "cyclonedx-bom": ("bin/release", "cyclonedx-py"),
     "langchain-anthropic": ("docs/use/agent.md", "anthropic:"),
 }
 STUBS = ("types-", "django-stubs")
