@@ -1,34 +1,62 @@
 # syntax=docker/dockerfile:1
+# Two images: `app` for everything but the chat, and `stream`, which also has its libraries. For amd64 and arm64.
 ARG PYTHON_IMAGE=python:3.13.5-slim
 FROM ${PYTHON_IMAGE} AS build
 WORKDIR /build
-RUN python -m venv /venv
-COPY requirements/build.txt requirements/agent.txt ./
+# pip has an environment of its own, so the images have none.
+RUN python -m venv /pip && python -m venv --without-pip /venv
+COPY requirements/build.txt requirements/runtime.txt ./
 # Every package by its hash, and none that would have to be compiled. http-ece is published as source only: it is pure
-# Python, and the pinned setuptools makes a wheel of it.
+# Python, and the pinned setuptools makes a wheel of it. What nobody reads goes: the descriptions of Google's other
+# services, pages of django-ninja, and the sources of translations.
 RUN --mount=type=cache,target=/root/.cache/pip \
-    /venv/bin/pip install --require-hashes --only-binary :all: -r build.txt \
-    && /venv/bin/pip install --require-hashes --only-binary :all: --no-binary http-ece --no-build-isolation -r agent.txt \
-    && /venv/bin/pip uninstall --yes setuptools
+    install="/pip/bin/pip --python /venv install --require-hashes --only-binary :all:" \
+    && $install -r build.txt \
+    && $install --no-binary http-ece --no-build-isolation -r runtime.txt \
+    && /pip/bin/pip --python /venv uninstall --yes setuptools \
+    && cd /venv/lib/python3*/site-packages \
+    && find googleapiclient/discovery_cache/documents -type f ! -name gmail.v1.json -delete \
+    && find . -name '*.po' -delete \
+    && rm -r ninja/static
 
-FROM ${PYTHON_IMAGE}
+FROM build AS build-chat
+COPY requirements/agent.txt ./
+RUN --mount=type=cache,target=/root/.cache/pip \
+    /pip/bin/pip --python /venv install --require-hashes --only-binary :all: --no-binary http-ece -r agent.txt
+
+FROM ${PYTHON_IMAGE} AS code
+WORKDIR /app
+COPY manage.py NOTICE ./
+COPY accounts accounts
+COPY approvals approvals
+COPY tools tools
+COPY mailhub mailhub
+COPY templates templates
+# The file system is read-only when it runs.
+RUN python -m compileall -q .
+
+FROM ${PYTHON_IMAGE} AS base
 LABEL org.opencontainers.image.title="mailhub" \
     org.opencontainers.image.description="The approval gate between software agents and people's mailboxes." \
     org.opencontainers.image.version="0.2.0"
 RUN useradd --uid 10001 --no-create-home --home-dir /data mailhub \
-    && install -d -o mailhub -g mailhub -m 700 /data
-COPY --from=build /venv /venv
-COPY manage.py /app/
-COPY accounts /app/accounts
-COPY approvals /app/approvals
-COPY tools /app/tools
-COPY mailhub /app/mailhub
-COPY templates /app/templates
+    && install -d -o mailhub -g mailhub -m 700 /data \
+    && rm -rf /usr/local/bin/pip* /usr/local/lib/python3*/site-packages/pip* /usr/local/lib/python3*/ensurepip
 ENV PATH=/venv/bin:$PATH PYTHONUNBUFFERED=1 MAILHUB_HOME=/data LOG_FORMAT=json
 WORKDIR /app
-# The file system is read-only when it runs.
-RUN python -m compileall -q .
 USER 10001:10001
 VOLUME /data
 EXPOSE 8000
+# Both servers answer it. Services that are no servers have their own in the compose file.
+HEALTHCHECK --interval=30s --timeout=5s --start-period=30s \
+    CMD ["python", "-c", "import urllib.request as r; r.urlopen('http://127.0.0.1:8000/healthz', timeout=4)"]
+
+FROM base AS stream
+COPY --from=build-chat /venv /venv
+COPY --from=code /app /app
+CMD ["python", "manage.py", "web", "--host=0.0.0.0", "--port=8000"]
+
+FROM base AS app
+COPY --from=build /venv /venv
+COPY --from=code /app /app
 CMD ["gunicorn", "--config=python:mailhub.gunicorn_settings", "--bind=0.0.0.0:8000", "--worker-tmp-dir=/dev/shm"]

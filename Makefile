@@ -1,7 +1,7 @@
 # The two commands for a fresh machine are "make run" and "make test"; each installs what it needs first.
 # ARGS is handed on: make test ARGS="-k approve", make lock ARGS=--upgrade.
 
-.PHONY: help run link test test-all coverage check bench faults fuzz docs messages lock notice release clean
+.PHONY: help run link test test-all coverage check bench faults fuzz docs messages lock notice image release clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -75,6 +75,9 @@ lock: ## new pins from requirements/*.in (ARGS=--upgrade for the newest)
 notice: ## writes NOTICE, the licences of what is shipped with mailhub
 	@bin/bootstrap test
 	.venv/bin/python bin/notice
+
+image: ## builds the images mailhub and mailhub-stream with buildah, without a daemon (PYTHON_IMAGE)
+	@bin/image
 
 release: ## builds what a release publishes into dist/ (VERSION=1.2.3; TAG=1 also commits and tags)
 	@bin/bootstrap runtime

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 from base64 import b64encode
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,9 @@ from tests.support.processes.programs import PROJECT, environment, until
 from tests.support.servers.services import free_port
 
 FILE: dict[str, Any] = yaml.safe_load((PROJECT / "docker-compose.yml").read_text())
+DOCKERFILE = (PROJECT / "Dockerfile").read_text()
 SERVICES: dict[str, dict[str, Any]] = FILE["services"]
-OURS = [name for name, service in SERVICES.items() if service["image"] == "mailhub"]
+OURS = [name for name, service in SERVICES.items() if service["image"].startswith("mailhub")]
 KEYS = {"SECRET_KEY": "s" * 40, "MAILHUB_ENCRYPTION_KEYS": b64encode(b"k" * 32).decode()}
 static = pytest.mark.static
 
@@ -75,6 +77,17 @@ def test_image_has_an_exact_version_and_can_be_pinned(name: str) -> None:
 
 
 @static
+def test_each_container_runs_a_target_of_the_dockerfile() -> None:
+    targets = set(re.findall(r"^FROM \S+ AS (\S+)$", DOCKERFILE, re.MULTILINE))
+    built = {name: SERVICES[name]["build"]["target"] for name in OURS}
+    assert set(built.values()) <= targets
+    assert {name for name, target in built.items() if target == "stream"} == {"stream"}
+    assert {SERVICES[name]["image"] for name in built if built[name] == "stream"} == {
+        "mailhub-stream"
+    }
+
+
+@static
 @pytest.mark.parametrize("name", OURS)
 def test_every_setting_reaches_every_container(name: str) -> None:
     service = SERVICES[name]
@@ -115,12 +128,13 @@ def test_redis_asks_for_a_password() -> None:
 
 @static
 def test_image_has_no_root_and_installs_packages_by_hash() -> None:
-    lines = (PROJECT / "Dockerfile").read_text().splitlines()
+    lines = DOCKERFILE.splitlines()
     assert "USER 10001:10001" in lines
     assert any("--require-hashes" in line for line in lines)
     ignored = (PROJECT / ".dockerignore").read_text().splitlines()
     assert ignored[1] == "*"
-    for copied in re.findall(r"^COPY (?!--from)(\S+)", "\n".join(lines), re.MULTILINE):
+    copies = [line.split()[1:-1] for line in lines if re.match(r"COPY (?!--from)", line)]
+    for copied in chain.from_iterable(copies):
         assert f"!{copied}" in ignored
         assert (PROJECT / copied).exists()
 
