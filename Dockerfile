@@ -1,6 +1,6 @@
 # syntax=docker/dockerfile:1
 # Two images: `app` for everything but the chat, and `stream`, which also has its libraries. For amd64 and arm64.
-ARG PYTHON_IMAGE=python:3.13.5-slim
+ARG PYTHON_IMAGE=python:3.13-slim
 FROM ${PYTHON_IMAGE} AS build
 WORKDIR /build
 # pip has an environment of its own, so the images have none.
