@@ -55,8 +55,8 @@ def call_once(
     place: str,
     key: str,
     request: Mapping[str, Any],
-    run: Callable[[], dict[str, Any]],
-) -> tuple[dict[str, Any], bool]:
+    run: Callable[[], Mapping[str, Any]],
+) -> tuple[Mapping[str, Any], bool]:
     """Run a call whose key is new, or return the answer that the key led to before.
 
     Returns the answer, and True if it is a repeated one. Raises `idempotency_mismatch` if the

@@ -1,7 +1,6 @@
 """The content of revisions field by field, and what reviewers changed, with old and new values."""
 
-from typing import Any
-
+from approvals.core.answers import Change
 from approvals.core.kinds import get_kind
 from approvals.core.types import EditField
 from approvals.gate.differences import FieldChange, compare_fields
@@ -25,20 +24,21 @@ def find_changes(action: PendingAction, before: int, after: int) -> tuple[FieldC
     return compare_fields(fields_of(action, before), fields_of(action, after))
 
 
-def describe_changes(action: PendingAction, revision: int) -> list[dict[str, Any]]:
+def describe_changes(action: PendingAction, revision: int) -> list[Change]:
     """Return what reviewers changed up to a revision: field, value before, value after."""
     if revision == 1:
         return []
     return [_describe(change) for change in find_changes(action, 1, revision)]
 
 
-def _describe(change: FieldChange) -> dict[str, Any]:
+def _describe(change: FieldChange) -> Change:
     before = "".join(piece.text for piece in change.pieces if piece.sort != "added")
     after = "".join(piece.text for piece in change.pieces if piece.sort != "removed")
-    members: dict[str, Any] = {
+    members: Change = {
         "field": change.name,
         "before": before[:MOST_CHARACTERS],
         "after": after[:MOST_CHARACTERS],
     }
-    cut = max(len(before), len(after)) > MOST_CHARACTERS
-    return members | ({"truncated": True} if cut else {})
+    if max(len(before), len(after)) > MOST_CHARACTERS:
+        members["truncated"] = True
+    return members

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 import structlog
@@ -18,6 +18,15 @@ from accounts.infra.credentials import CannotDecrypt
 from accounts.infra.problems import not_found
 from accounts.infra.texts import without_sources
 from accounts.models import Mailbox, User
+from approvals.core.answers import (
+    Action,
+    ActionError,
+    CommandOutput,
+    Review,
+    Verdict,
+    Warned,
+    Watched,
+)
 from approvals.core.at_rest import open_part
 from approvals.core.cursors import foreign_cursor, read_cursor, write_cursor
 from approvals.core.kinds import get_kind
@@ -114,13 +123,13 @@ def review_url(action: PendingAction) -> str:
     return settings.MAILHUB_PUBLIC_URL + reverse("review", args=[action.pk])
 
 
-def describe_action(action: PendingAction, *, reads: bool) -> dict[str, Any]:
+def describe_action(action: PendingAction, *, reads: bool) -> Action:
     """Return the contract's `action` object; empty optional members are left out, and so is text of
     the mail unless the caller `reads` mail.
     """
-    members: dict[str, Any] = {
+    members: Action = {
         "id": str(action.pk),
-        "state": str(action.status),
+        "state": Status(action.status),
         "tool": action.tool,
         "mailbox": action.mailbox.address,
         "review_url": review_url(action),
@@ -130,20 +139,21 @@ def describe_action(action: PendingAction, *, reads: bool) -> dict[str, Any]:
     if action.send_at:
         members["send_at"] = rfc3339(action.send_at)
     shown = getattr(action, "shown", None) or action.current.preview
-    members |= (shown.get("parts") or {}).get("request", {})
+    members |= cast(Action, (shown.get("parts") or {}).get("request", {}))
     if pairs := notes.metadata_of(action):
         members["metadata"] = pairs
     if action.receipt:
         members["receipt"] = action.receipt
         if result := get_kind(action.kind).result(action.pk):
-            members["result"] = result
+            members["result"] = cast(CommandOutput, result)
     if action.differs_in_sent:
         members["differs_in_sent"] = action.differs_in_sent
     if action.unsettled_at:
         members["unsettled_at"] = rfc3339(action.unsettled_at)
     if action.error:
-        members["error"] = {"code": "", "detail": "", **without_sources(action.error)}
-    members |= describe_watch(action, reads=reads)
+        error = {"code": "", "detail": ""} | without_sources(action.error)
+        members["error"] = cast(ActionError, error)
+    members |= cast(Action, describe_watch(action, reads=reads))
     if review := review_of(action, reads=reads):
         members["review"] = review
     if at := reconcile.may_have_left(action):
@@ -157,13 +167,16 @@ def describe_action(action: PendingAction, *, reads: bool) -> dict[str, Any]:
     return members
 
 
-def describe_watch(action: PendingAction, *, reads: bool, own: bool = True) -> dict[str, Any]:
+def describe_watch(action: PendingAction, *, reads: bool, own: bool = True) -> Watched:
     """Return the members about answers to the action and reports, with the times as texts."""
     came = watches.describe(watches.watch_of(action), reads=reads, own=own)
-    return {
-        name: rfc3339(value) if isinstance(value, datetime) else value
-        for name, value in came.items()
-    }
+    return cast(
+        Watched,
+        {
+            name: rfc3339(value) if isinstance(value, datetime) else value
+            for name, value in came.items()
+        },
+    )
 
 
 def with_answer(actions: QuerySet[PendingAction], answered: bool) -> QuerySet[PendingAction]:
@@ -177,7 +190,7 @@ def rfc3339(at: datetime) -> str:
     return at.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
-def review_of(action: PendingAction, *, reads: bool) -> dict[str, Any] | None:
+def review_of(action: PendingAction, *, reads: bool) -> Review | None:
     """Return the last decision or edit by a person, in the contract's words, or None.
 
     `changed` names the fields that a reviewer changed. The mail goes on with these changes, so it
@@ -191,12 +204,15 @@ def review_of(action: PendingAction, *, reads: bool) -> dict[str, Any] | None:
     said = action.decisions.filter(counts).select_related("person").last()
     edit = _last_edit(action) if action.revision > 1 else None
     if edit is not None and (said is None or said.created_at < edit.created_at):
-        review = {"by": str(edit.author), "verdict": "edited"}
+        review: Review = {"by": str(edit.author), "verdict": "edited"}
     elif said is not None:
-        review = {"by": str(said.person), "verdict": said.verdict} | note_of(said, reads=reads)
+        review = {"by": str(said.person), "verdict": cast(Verdict, said.verdict)}
+        review |= cast(Review, note_of(said, reads=reads))
     else:
         return None
-    return review | ({"changed": edit.changed} if edit is not None and edit.changed else {})
+    if edit is not None and edit.changed:
+        review["changed"] = edit.changed
+    return review
 
 
 def note_of(decision: Decision, *, reads: bool) -> dict[str, str]:
@@ -222,14 +238,12 @@ def _last_edit(action: PendingAction) -> Revision | None:
     )
 
 
-def warnings_of(action: PendingAction, *, titles_only: bool = False) -> list[dict[str, str]]:
+def warnings_of(action: PendingAction, *, titles_only: bool = False) -> list[Warned]:
     """Return the contract's warnings of the current revision; empty after a purge."""
     return describe_warnings(action.current.preview.get("warnings", []), titles_only=titles_only)
 
 
-def describe_warnings(
-    warnings: Iterable[Mapping[str, Any]], *, titles_only: bool
-) -> list[dict[str, str]]:
+def describe_warnings(warnings: Iterable[Mapping[str, Any]], *, titles_only: bool) -> list[Warned]:
     """Return warnings in the contract's form. Their texts quote the mail, but their titles do not."""
     return [
         {

@@ -1,14 +1,22 @@
 """The facts that a program learns about its action: now, and about each step in a push."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from accounts.access.caller import Caller
 from accounts.models import User
+from approvals.core.answers import (
+    ActionReport,
+    Change,
+    Returned,
+    StepReview,
+    Verdict,
+    Watched,
+)
 from approvals.core.states import Status
 from approvals.gate import edited, find, notes, reconcile
 from approvals.gate.rules.conditions import VOID
-from approvals.models import AuditEvent, Decision, PendingAction
+from approvals.models import AuditEvent, PendingAction
 from approvals.reports import guidance
 from approvals.reports.steps import ORDERED_AGAIN, Step, as_steps, steps_of
 
@@ -22,19 +30,19 @@ DETAILS = {
     "draft_changed": "The draft was changed after the approval.",
 }
 OTHER = "Something changed after the approval."
-VERDICTS = {
-    "action.approved": Decision.Verdict.APPROVED.value,
-    "action.rejected": Decision.Verdict.REJECTED.value,
-    "action.changes_requested": Decision.Verdict.CHANGES_REQUESTED.value,
+VERDICTS: dict[str, Verdict] = {
+    "action.approved": "approved",
+    "action.rejected": "rejected",
+    "action.changes_requested": "changes_requested",
     "action.edited": "edited",
 }
 
 
-def report(action: PendingAction, caller: Caller) -> dict[str, Any]:
+def report(action: PendingAction, caller: Caller) -> ActionReport:
     """Return the contract's `action` object with everything that its proposer may know."""
     first = action.first_event
     steps = steps_of(action.pk) if first is None else as_steps([first])
-    members = find.describe_action(action, reads=caller.may(READ))
+    members = cast(ActionReport, find.describe_action(action, reads=caller.may(READ)))
     if steps:
         members["sequence"] = len(steps)
     if action.status == Status.PENDING and action.returned:
@@ -61,10 +69,10 @@ def report_step(action: PendingAction, link: AuditEvent, listener: Caller) -> di
         return {}
     last, own = steps[-1], find.of_caller(listener).filter(pk=action.pk).exists()
     doubt = reconcile.may_have_left_by(action.pk, link.at)
-    came: dict[str, Any] = {}
+    came: Watched = {}
     if last.withdrawn_code or last.name in ("action.bounced", "action.unanswered"):
         came = find.describe_watch(action, reads=own and listener.may(READ), own=own)
-    by = str(came.get("answered_by", ""))
+    by = came.get("answered_by", "")
     members: dict[str, Any] = {
         "sequence": len(steps),
         "next": guidance.advise(action, last.state, steps, in_doubt=doubt is not None, by=by),
@@ -89,7 +97,7 @@ def report_step(action: PendingAction, link: AuditEvent, listener: Caller) -> di
 
 def _review_then(
     action: PendingAction, steps: Sequence[Step], *, words: bool, reads: bool
-) -> dict[str, Any] | None:
+) -> StepReview | None:
     """Return the last decision or edit as it was after these steps; an approval ends by a return."""
     said: list[Step] = []
     for step in steps:
@@ -99,37 +107,42 @@ def _review_then(
             said = [each for each in said if each.name != "action.approved"]
     if not said:
         return None
-    review: dict[str, Any] = {"verdict": VERDICTS[said[-1].name]}
+    review: StepReview = {"verdict": VERDICTS[said[-1].name]}
     changed = [each.link.data.get("changed") for each in said if each.name == "action.edited"]
     if words:
-        review |= _words_of(action, said, reads=reads)
-    return review | ({"changed": changed[-1]} if changed and changed[-1] else {})
+        _add_words(review, action, said, reads=reads)
+    if changed and changed[-1]:
+        review["changed"] = changed[-1]
+    return review
 
 
-def _words_of(action: PendingAction, said: Sequence[Step], *, reads: bool) -> dict[str, str]:
-    """Return who decided or edited last, and the note."""
+def _add_words(
+    review: StepReview, action: PendingAction, said: Sequence[Step], *, reads: bool
+) -> None:
+    """Add who decided or edited last, and the note."""
     name, actor = said[-1].name, said[-1].link.actor
     person = User.objects.filter(pk=actor.removeprefix("user:")).first()
     if person is None:
-        return {}
+        return
+    review["by"] = str(person)
     decisions = list(action.decisions.filter(verdict=VERDICTS[name], person=person))
     number = sum(1 for each in said if (each.name, each.link.actor) == (name, actor))
-    members = find.note_of(decisions[number - 1], reads=reads) if len(decisions) >= number else {}
-    return {"by": str(person), **members}
+    if len(decisions) >= number:
+        review |= cast(StepReview, find.note_of(decisions[number - 1], reads=reads))
 
 
-def _changes_then(action: PendingAction, steps: Sequence[Step]) -> list[dict[str, Any]]:
+def _changes_then(action: PendingAction, steps: Sequence[Step]) -> list[Change]:
     revisions = [step.link.data.get("revision") for step in steps if step.name == "action.edited"]
     return edited.describe_changes(action, revisions[-1]) if revisions and revisions[-1] else []
 
 
-def _describe_return(returned: dict[str, Any], *, reads: bool) -> dict[str, Any]:
+def _describe_return(returned: dict[str, Any], *, reads: bool) -> Returned:
     """Return why the action came back, with the warnings of its kind."""
     members = {name: returned[name] for name in ("code", "detail") if name in returned}
     if not reads and "detail" in members:  # its words may be of a mail
         members["detail"] = _detail_of(str(returned["code"]))
     warnings = find.describe_warnings(returned.get("warnings", ()), titles_only=not reads)
-    return members | ({"warnings": warnings} if warnings else {})
+    return cast(Returned, members | ({"warnings": warnings} if warnings else {}))
 
 
 def _detail_of(code: str) -> str:

@@ -24,13 +24,13 @@ def see(letter: Letter) -> Seen:
 
     def read(*, quoted: bool) -> dict[str, object]:
         body = read_whole(message, quoted=quoted)
-        return compact.message(message, body, offset=0, max_chars=20_000)
+        return {**compact.message(message, body, offset=0, max_chars=20_000)}
 
     return Seen(
         card={"from": message.from_address, "name": message.from_name},
         read=read(quoted=False),
         whole=read(quoted=True) if letter.quoted else {},
-        listed=[compact.attachment(info) for info in message.attachments],
+        listed=[dict(compact.attachment(info)) for info in message.attachments],
         contents=[read_file(tree, info.id, limit=LIMIT)[1] for info in message.attachments],
         has_date=letter.date != "arrival",
     )

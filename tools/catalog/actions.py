@@ -1,31 +1,30 @@
 """Tools about the proposer's own pending actions. They only read or withdraw."""
 
-from typing import Any
-
 from accounts.access import roles
 from accounts.access.caller import Caller
 from accounts.infra.problems import not_found
 from accounts.models import Role
+from approvals.core.answers import ActionList, ActionReport
 from approvals.gate import decide, find, notes
 from approvals.reports import report
 from tools.schemas import ActionParameters, ListActions
 
 
-def get_action(caller: Caller, parameters: ActionParameters) -> dict[str, Any]:
+def get_action(caller: Caller, parameters: ActionParameters) -> ActionReport:
     action = find.find(find.of_caller(caller), parameters.action_id)
     if action is None:
         raise not_found("The action does not exist, or you may not see it.")
     return report.report(action, caller)
 
 
-def cancel_action(caller: Caller, parameters: ActionParameters) -> dict[str, Any]:
+def cancel_action(caller: Caller, parameters: ActionParameters) -> ActionReport:
     action = find.find(find.of_caller(caller), parameters.action_id)
     if action is None:
         raise not_found("The action does not exist, or you may not see it.")
     return report.report(decide.cancel(action_id=action.pk, caller=caller), caller)
 
 
-def list_actions(caller: Caller, parameters: ListActions) -> dict[str, Any]:
+def list_actions(caller: Caller, parameters: ListActions) -> ActionList:
     """Return actions, newest first, in pages that do not move while new actions arrive."""
     actions = find.of_caller(caller)
     if parameters.mailbox is not None:
@@ -44,7 +43,7 @@ def list_actions(caller: Caller, parameters: ListActions) -> dict[str, Any]:
         newest_first=True,
     )
     reads = caller.may(report.READ)
-    result: dict[str, Any] = {
+    result: ActionList = {
         "items": [find.describe_action(action, reads=reads) for action in find.open_shown(page)]
     }
     if next_cursor:

@@ -43,7 +43,7 @@ class Answer:
     Location. `replayed`: the idempotency key had led to this result before.
     """
 
-    result: dict[str, Any]
+    result: Mapping[str, Any]
     proposal: Proposed | None = None
     replayed: bool = False
 

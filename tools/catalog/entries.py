@@ -1,6 +1,6 @@
 """The catalogue: one list of tools, shown to every surface."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
@@ -12,7 +12,7 @@ from tools.reading import gmail_search, reads
 from tools.sending import drafts, held_drafts, proposals
 from tools.sending.answers import Proposed
 
-Result = dict[str, Any] | Proposed
+Result = Mapping[str, Any] | Proposed
 
 
 Effect = Literal["read", "draft", "send", "command"]

@@ -5,7 +5,6 @@ approval.
 import hashlib
 import shlex
 import time
-from typing import Any
 from uuid import uuid4
 
 import structlog
@@ -16,8 +15,10 @@ from accounts.access.caller import Caller
 from accounts.infra.problems import Problem
 from accounts.infra.texts import translatable
 from accounts.models import Mailbox, Role
+from approvals.core.answers import CommandOutput
 from approvals.core.digest import digest_of
 from approvals.core.types import Preview, PreviewWarning, Proposal
+from tools.answers import CommandPreview, PreviewedCommand
 from tools.m365.classify import (
     Command,
     Nature,
@@ -55,7 +56,9 @@ CHANGES_MICROSOFT_365 = PreviewWarning(
 )
 
 
-def run_command(caller: Caller, parameters: M365RunCommand) -> dict[str, Any] | Proposed:
+def run_command(
+    caller: Caller, parameters: M365RunCommand
+) -> CommandPreview | CommandOutput | Proposed:
     """Run a reading command now; preview or propose a writing one if the settings allow writes.
 
     The CLI is signed in as one account for the whole server, independent of the mailbox. So the
@@ -92,7 +95,7 @@ def run_command(caller: Caller, parameters: M365RunCommand) -> dict[str, Any] | 
     )
 
 
-def _read(caller: Caller, command: Command) -> dict[str, Any]:
+def _read(caller: Caller, command: Command) -> CommandOutput:
     if not settings.MCP_M365_START_CMD:
         raise Problem(
             "transient",
@@ -141,7 +144,7 @@ def _since(started: float) -> int:
 
 def _propose_command(
     caller: Caller, mailbox: Mailbox, parameters: M365RunCommand, command: Command
-) -> dict[str, Any] | Proposed:
+) -> CommandPreview | Proposed:
     payload = {
         "version": PAYLOAD_VERSION,
         "kind": "m365.command",
@@ -163,7 +166,7 @@ def _propose_command(
     if proposed is not None:
         return proposed
     text = f"Run in Microsoft 365: {command.line}. Nothing has been sent."
-    shown = {
+    shown: PreviewedCommand = {
         "kind": "m365",
         "mailbox": mailbox.address,
         "command": command.line,

@@ -2,8 +2,9 @@
 
 import json
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+from tools import answers
 from tools.mail.message.page_text import Readable
 from tools.providers.base import AttachmentInfo, Card, Message
 
@@ -47,7 +48,7 @@ def rfc3339(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-def card(found: Card) -> dict[str, Any]:
+def card(found: Card) -> answers.Card:
     """Return the contract's `card`: name and subject are cut, and the snippet gets the remaining
     bytes.
     """
@@ -65,10 +66,11 @@ def card(found: Card) -> dict[str, Any]:
     if found.attachments:
         row["attachments"] = found.attachments
     taken = _size_of(row)
-    return ids | row | {"snippet": cut(found.snippet, max(CARD_BYTES - taken, 0))}
+    row["snippet"] = cut(found.snippet, max(CARD_BYTES - taken, 0))
+    return cast(answers.Card, ids | row)
 
 
-def gmail_row(row: "Found") -> dict[str, Any]:
+def gmail_row(row: "Found") -> answers.GmailRow:
     """Return a row of `gmail_search_messages`; a row that could not be filled in has only
     its ids.
     """
@@ -81,12 +83,12 @@ def gmail_row(row: "Found") -> dict[str, Any]:
     shown |= {name: value for name, value in known.items() if value}
     taken = _size_of({**shown, "id": "", "thread_id": "", "snippet": ""})
     snippet = cut(row.snippet or "", max(CARD_BYTES - taken, 0))
-    return shown | ({"snippet": snippet} if snippet else {})
+    return cast(answers.GmailRow, shown | ({"snippet": snippet} if snippet else {}))
 
 
 def gmail_message(
     found: "GmailMessage", text: Readable, html: str | None, *, offset: int, max_chars: int
-) -> dict[str, Any]:
+) -> answers.GmailEmail:
     """Return the contract's `gmail_get_message` result: the useful headers, and a piece of each
     body.
     """
@@ -110,15 +112,23 @@ def gmail_message(
     longest = max(map(len, bodies.values()))
     if offset + max_chars < longest:
         row["truncated"] = {"next_offset": offset + max_chars, "total_chars": longest}
-    return row | _facts(found.message, text)
+    return cast(answers.GmailEmail, row | _facts(found.message, text))
 
 
-def attachment(info: AttachmentInfo) -> dict[str, Any]:
-    return _file(info) | ({"inline": True} if info.inline else {})
+def attachment(info: AttachmentInfo) -> answers.AttachmentRow:
+    row = _file(info)
+    if info.inline:
+        row["inline"] = True
+    return row
 
 
-def _file(info: AttachmentInfo) -> dict[str, Any]:
-    row: dict[str, Any] = {"id": info.id, "name": info.name, "type": info.type, "size": info.size}
+def _file(info: AttachmentInfo) -> answers.AttachmentRow:
+    row: answers.AttachmentRow = {
+        "id": info.id,
+        "name": info.name,
+        "type": info.type,
+        "size": info.size,
+    }
     if info.size_is_estimate:
         row["size_is_estimate"] = True
     if info.original_name:
@@ -138,7 +148,7 @@ def _facts(found: Message, body: Readable) -> dict[str, Any]:
     return row | ({"notes": notes} if notes else {})
 
 
-def message(found: Message, body: Readable, *, offset: int, max_chars: int) -> dict[str, Any]:
+def message(found: Message, body: Readable, *, offset: int, max_chars: int) -> answers.Email:
     """Return the contract's `read_email` result.
 
     It has `max_chars` characters of the body from `offset`, and the next offset.
@@ -158,7 +168,7 @@ def message(found: Message, body: Readable, *, offset: int, max_chars: int) -> d
     row |= _facts(found, body)
     if found.attachments:
         row["attachments"] = [_file(info) for info in found.attachments]
-    return row
+    return cast(answers.Email, row)
 
 
 def _shorten(addresses: tuple[str, ...]) -> list[str]:
@@ -170,7 +180,7 @@ def _shorten(addresses: tuple[str, ...]) -> list[str]:
 
 def thread(
     found: list[tuple[Message, Readable]], *, named: str, max_chars: int, is_whole: bool
-) -> dict[str, Any]:
+) -> answers.Conversation:
     """Return the contract's `read_thread` result.
 
     The named message gets its characters first, then newer ones before older ones. A text that did
@@ -201,7 +211,7 @@ def thread(
     marks: dict[str, Any] = {"truncated": True} if is_cut or not is_whole else {}
     missing = [] if is_whole else ["Older messages may be missing."]
     marks |= {"next": " ".join([*([GO_ON] if is_cut else []), *missing])} if marks else {}
-    return {**thread_id, "messages": rows} | marks
+    return cast(answers.Conversation, {**thread_id, "messages": rows} | marks)
 
 
 def _rest_of(shown: str, body: Readable) -> dict[str, Any]:

@@ -1,10 +1,11 @@
 """The tools for Gmail only, in Gmail's own language; the common tools use the same provider."""
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from accounts.access.caller import Caller
 from accounts.infra.problems import Problem
 from accounts.models import Mailbox
+from tools.answers import GmailEmail, GmailPage
 from tools.mail.message.markup import page_for_reader
 from tools.mail.message.whole_text import read_whole, whole_page
 from tools.providers.failures import map_errors
@@ -20,7 +21,7 @@ HINT = "Nothing found. Try fewer or other words, a longer time, or other labels 
 
 def gmail_search_messages(
     caller: Caller, mailbox: Mailbox, parameters: GmailSearchMessages
-) -> dict[str, Any]:
+) -> GmailPage:
     """Search; the first ten rows are filled in, the others have only ids."""
     with map_errors(mailbox):
         page = _gmail(caller, mailbox).find(
@@ -30,7 +31,7 @@ def gmail_search_messages(
             label_ids=tuple(parameters.label_ids or ()),
             page_token=parameters.page_token,
         )
-    result: dict[str, Any] = {"messages": [compact.gmail_row(row) for row in page.rows]}
+    result: GmailPage = {"messages": [compact.gmail_row(row) for row in page.rows]}
     if page.next_token:
         result["next_page_token"] = page.next_token
     if not page.rows:
@@ -38,9 +39,7 @@ def gmail_search_messages(
     return result
 
 
-def gmail_get_message(
-    caller: Caller, mailbox: Mailbox, parameters: GmailGetMessage
-) -> dict[str, Any]:
+def gmail_get_message(caller: Caller, mailbox: Mailbox, parameters: GmailGetMessage) -> GmailEmail:
     """Return headers and a piece of the body, or headers and snippet."""
     with map_errors(mailbox):
         found = _gmail(caller, mailbox).get(parameters.message_id, fmt=parameters.fmt)

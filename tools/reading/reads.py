@@ -2,7 +2,6 @@
 
 import base64
 import time
-from typing import Any
 
 from accounts.access import roles
 from accounts.access.caller import Caller
@@ -10,12 +9,24 @@ from accounts.infra.problems import Problem
 from accounts.infra.texts import translatable
 from accounts.models import Mailbox
 from approvals.gate.pauses.switch import find_paused
+from tools import answers
+from tools.answers import (
+    AttachmentList,
+    Conversation,
+    Download,
+    Email,
+    EmailPage,
+    FolderList,
+    MailboxList,
+    MailboxRow,
+    SearchPage,
+)
 from tools.mail.message.compose import MAX_TOTAL_BYTES
 from tools.mail.message.extract import CannotExtract, text_from
 from tools.mail.message.markup import page_for_reader
 from tools.mail.message.page_text import Readable
 from tools.mail.message.whole_text import read_whole, whole_page
-from tools.providers.base import AttachmentInfo, Message, Page, SearchQuery
+from tools.providers.base import AttachmentInfo, Folder, Message, SearchQuery
 from tools.providers.failures import map_errors
 from tools.reading import compact, links
 from tools.reading.own_mail import provider_of
@@ -36,13 +47,13 @@ THREAD_MESSAGES = 50
 THREAD_SECONDS = 5.0  # for all its HTML; a message that has begun may take one job's limit more
 
 
-def list_mailboxes(caller: Caller, parameters: ListMailboxes) -> dict[str, Any]:
+def list_mailboxes(caller: Caller, parameters: ListMailboxes) -> MailboxList:
     found = list(roles.mailboxes(caller))
     paused = find_paused(found)
     return {"mailboxes": [describe_mailbox(each, paused=each.pk in paused) for each in found]}
 
 
-def describe_mailbox(mailbox: Mailbox, *, paused: bool) -> dict[str, Any]:
+def describe_mailbox(mailbox: Mailbox, *, paused: bool) -> MailboxRow:
     """Return the contract's mailbox object."""
     return {
         "id": str(mailbox.id),
@@ -53,23 +64,26 @@ def describe_mailbox(mailbox: Mailbox, *, paused: bool) -> dict[str, Any]:
     }
 
 
-def list_folders(caller: Caller, mailbox: Mailbox, parameters: ListFolders) -> dict[str, Any]:
+def list_folders(caller: Caller, mailbox: Mailbox, parameters: ListFolders) -> FolderList:
     with map_errors(mailbox):
         folders = provider_of(caller, mailbox).list_folders()
-    rows = []
-    for folder in folders:
-        row: dict[str, Any] = {"id": folder.id, "name": folder.name}
-        counted = {
-            "role": folder.role or None,
-            "unread": folder.unread,
-            "total": folder.total,
-            "more_inside": folder.more_inside or None,
-        }
-        rows.append(row | {name: value for name, value in counted.items() if value is not None})
-    return {"folders": rows}
+    return {"folders": [_folder(each) for each in folders]}
 
 
-def list_emails(caller: Caller, mailbox: Mailbox, parameters: ListEmails) -> dict[str, Any]:
+def _folder(folder: Folder) -> answers.Folder:
+    row: answers.Folder = {"id": folder.id, "name": folder.name}
+    if folder.role:
+        row["role"] = folder.role
+    if folder.unread is not None:
+        row["unread"] = folder.unread
+    if folder.total is not None:
+        row["total"] = folder.total
+    if folder.more_inside:
+        row["more_inside"] = True
+    return row
+
+
+def list_emails(caller: Caller, mailbox: Mailbox, parameters: ListEmails) -> EmailPage:
     with map_errors(mailbox):
         page = provider_of(caller, mailbox).list_messages(
             folder=parameters.folder,
@@ -77,10 +91,15 @@ def list_emails(caller: Caller, mailbox: Mailbox, parameters: ListEmails) -> dic
             limit=parameters.max_results,
             page_token=parameters.page_token,
         )
-    return _cards(page) | ({"hidden": page.hidden} if page.hidden else {})
+    result: EmailPage = {"emails": [compact.card(each) for each in page.cards]}
+    if page.next_token:
+        result["next_page_token"] = page.next_token
+    if page.hidden:
+        result["hidden"] = page.hidden
+    return result
 
 
-def search_emails(caller: Caller, mailbox: Mailbox, parameters: SearchEmails) -> dict[str, Any]:
+def search_emails(caller: Caller, mailbox: Mailbox, parameters: SearchEmails) -> SearchPage:
     query = SearchQuery(
         raw=parameters.query or "",
         from_=parameters.from_ or "",
@@ -99,7 +118,9 @@ def search_emails(caller: Caller, mailbox: Mailbox, parameters: SearchEmails) ->
         page = provider_of(caller, mailbox).search(
             query, limit=parameters.max_results, page_token=parameters.page_token
         )
-    result = _cards(page)
+    result: SearchPage = {"emails": [compact.card(each) for each in page.cards]}
+    if page.next_token:
+        result["next_page_token"] = page.next_token
     if not page.cards:
         result["hint"] = (
             "Nothing found. Try fewer words, another folder (list_folders), or a longer time."
@@ -107,7 +128,7 @@ def search_emails(caller: Caller, mailbox: Mailbox, parameters: SearchEmails) ->
     return result
 
 
-def read_email(caller: Caller, mailbox: Mailbox, parameters: ReadEmail) -> dict[str, Any]:
+def read_email(caller: Caller, mailbox: Mailbox, parameters: ReadEmail) -> Email:
     with map_errors(mailbox):
         message = provider_of(caller, mailbox).read_message(
             parameters.message_id, body=parameters.format != "metadata"
@@ -120,7 +141,7 @@ def read_email(caller: Caller, mailbox: Mailbox, parameters: ReadEmail) -> dict[
     )
 
 
-def read_thread(caller: Caller, mailbox: Mailbox, parameters: ReadThread) -> dict[str, Any]:
+def read_thread(caller: Caller, mailbox: Mailbox, parameters: ReadThread) -> Conversation:
     named = parameters.message_id or parameters.thread_id or ""
     with map_errors(mailbox):
         thread = provider_of(caller, mailbox).read_thread(named, limit=THREAD_MESSAGES)
@@ -140,7 +161,7 @@ def read_thread(caller: Caller, mailbox: Mailbox, parameters: ReadThread) -> dic
 
 def list_attachments(
     caller: Caller, mailbox: Mailbox, parameters: ListAttachments
-) -> dict[str, Any]:
+) -> AttachmentList:
     with map_errors(mailbox):
         # With its content, so that names, sizes and ids are those of read_email.
         message = provider_of(caller, mailbox).read_message(parameters.message_id, body=True)
@@ -149,12 +170,12 @@ def list_attachments(
 
 def download_attachment(
     caller: Caller, mailbox: Mailbox, parameters: DownloadAttachment
-) -> dict[str, Any]:
+) -> Download:
     """Return the text of an attachment, a link to it, or the bytes of a small one."""
     info, content = fetch_attachment(
         caller, mailbox, parameters.message_id, parameters.attachment_id
     )
-    result: dict[str, Any] = {"name": info.name, "type": info.type, "size": info.size}
+    result: Download = {"name": info.name, "type": info.type, "size": info.size}
     match parameters.as_:
         case "link":
             url, ends = links.issue(
@@ -163,7 +184,7 @@ def download_attachment(
                 message_id=parameters.message_id,
                 attachment_id=parameters.attachment_id,
             )
-            return result | {"url": url, "expires_at": compact.rfc3339(ends)}
+            result |= {"url": url, "expires_at": compact.rfc3339(ends)}
         case "base64":
             if len(content) > BASE64_BYTES:
                 raise Problem(
@@ -173,9 +194,13 @@ def download_attachment(
                         base64_bytes=f"{BASE64_BYTES:,}",
                     ),
                 )
-            return result | {"content_base64": base64.b64encode(content).decode()}
+            result["content_base64"] = base64.b64encode(content).decode()
         case "text":
-            return result | _text(content, info.type, info.name)
+            text = _text(content, info.type, info.name)
+            result["text"] = text[:TEXT_CHARS]
+            if len(text) > TEXT_CHARS:
+                result["truncated"] = {"total_chars": len(text)}
+    return result
 
 
 def fetch_attachment(
@@ -188,22 +213,11 @@ def fetch_attachment(
         )
 
 
-def _text(content: bytes, media_type: str, name: str) -> dict[str, Any]:
+def _text(content: bytes, media_type: str, name: str) -> str:
     try:
-        text = text_from(content, media_type=media_type, name=name)
+        return text_from(content, media_type=media_type, name=name)
     except CannotExtract as error:
         raise Problem("invalid_input", str(error)) from None
-    shown: dict[str, Any] = {"text": text[:TEXT_CHARS]}
-    if len(text) > TEXT_CHARS:
-        shown["truncated"] = {"total_chars": len(text)}
-    return shown
-
-
-def _cards(page: Page) -> dict[str, Any]:
-    result: dict[str, Any] = {"emails": [compact.card(card) for card in page.cards]}
-    if page.next_token:
-        result["next_page_token"] = page.next_token
-    return result
 
 
 def _body(message: Message, form: str, *, quoted: bool) -> Readable:

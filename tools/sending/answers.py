@@ -1,7 +1,7 @@
 """The answer to a proposal, as the program gets it."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from accounts.access.caller import Caller
 from accounts.infra.problems import not_found
@@ -9,6 +9,7 @@ from approvals.core.states import Status
 from approvals.gate import find
 from approvals.gate.find import warnings_of
 from approvals.reports.report import READ, report
+from tools.answers import ProposalResult
 
 if TYPE_CHECKING:
     from approvals.models import PendingAction
@@ -41,7 +42,7 @@ class Proposed:
     `final`: no decision of a person is open. `replayed`: the key had led to the action before.
     """
 
-    result: dict[str, Any]
+    result: ProposalResult
     action_id: str
     final: bool
     replayed: bool
@@ -66,14 +67,15 @@ def build_proposed(
         shown["message"] = REPEATED.get(
             action.status, f"Already ended: {Status(action.status).label}"
         )
+    result: ProposalResult = {
+        "status": shown["state"],
+        "action": shown,
+        "warnings": warnings_of(action, titles_only=not shows_mail(caller, action.tool)),
+    }
+    if notes and shows_mail(caller, action.tool):  # they may name a recipient of the original
+        result["notes"] = list(notes)
     return Proposed(
-        result={
-            "status": shown["state"],
-            "action": shown,
-            "warnings": warnings_of(action, titles_only=not shows_mail(caller, action.tool)),
-            # They may say who is a recipient of the original too.
-            **({"notes": list(notes)} if notes and shows_mail(caller, action.tool) else {}),
-        },
+        result=result,
         action_id=str(action.pk),
         final=action.is_final,
         replayed=replayed,

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from email.message import Message as Block
 from email.utils import format_datetime
-from typing import Any
+from typing import Any, cast
 
 from accounts.access.caller import Caller
 from accounts.access.keyed_calls import mark_started
@@ -18,6 +18,7 @@ from accounts.infra.texts import translatable
 from accounts.models import Mailbox
 from approvals.audit import chain as audit
 from approvals.reports.report import READ
+from tools.answers import Deleted, DraftList, DraftRow
 from tools.mail.message import lenient
 from tools.mail.message.compose import (
     MESSAGE_ID,
@@ -47,7 +48,7 @@ from tools.sending.snapshot import kept_of_draft
 from tools.sending.uploads import load_attachments
 
 
-def create_draft(caller: Caller, mailbox: Mailbox, parameters: CreateDraft) -> dict[str, Any]:
+def create_draft(caller: Caller, mailbox: Mailbox, parameters: CreateDraft) -> DraftRow:
     with map_errors(mailbox):
         provider = provider_of(caller, mailbox)
         original = _get_original(provider, parameters.in_reply_to)
@@ -66,10 +67,10 @@ def create_draft(caller: Caller, mailbox: Mailbox, parameters: CreateDraft) -> d
             attachments=load_attachments(caller, mailbox, parameters.attachments),
             **_thread(original),
         )
-        return _save(caller, mailbox, provider, request) | _said(people)
+        return _with_notes(_save(caller, mailbox, provider, request), people)
 
 
-def draft_reply(caller: Caller, mailbox: Mailbox, parameters: DraftReply) -> dict[str, Any]:
+def draft_reply(caller: Caller, mailbox: Mailbox, parameters: DraftReply) -> DraftRow:
     """Create a draft that answers a mail; recipients, subject and threading come from the
     original.
     """
@@ -99,7 +100,9 @@ def draft_reply(caller: Caller, mailbox: Mailbox, parameters: DraftReply) -> dic
             **_thread(original),
         )
         draft = _save(caller, mailbox, provider, request)
-    return draft | (_said(people) if caller.may(READ) else {"subject": "", "to": []})
+    if caller.may(READ):
+        return _with_notes(draft, people)
+    return draft | {"subject": "", "to": []}
 
 
 def get_draft(
@@ -213,14 +216,14 @@ def replace_draft(
     request: Request,
     before: StoredDraft,
     people: Understood,
-) -> dict[str, Any]:
+) -> DraftRow:
     """Replace the draft now and return the contract's `draft` object."""
     answer = _save(caller, mailbox, provider, request, replaces=before)
     audit.record(event="draft_changed", **_audit_fields(caller, mailbox, before))
-    return answer | _said(people)
+    return _with_notes(answer, people)
 
 
-def list_drafts(caller: Caller, mailbox: Mailbox, parameters: ListDrafts) -> dict[str, Any]:
+def list_drafts(caller: Caller, mailbox: Mailbox, parameters: ListDrafts) -> DraftList:
     reads = caller.may(READ)
     with map_errors(mailbox):
         page = provider_of(caller, mailbox).list_messages(
@@ -229,7 +232,7 @@ def list_drafts(caller: Caller, mailbox: Mailbox, parameters: ListDrafts) -> dic
             limit=parameters.max_results,
             page_token=parameters.page_token,
         )
-    result: dict[str, Any] = {
+    result: DraftList = {
         "drafts": [
             _row(
                 card.id,
@@ -248,7 +251,7 @@ def list_drafts(caller: Caller, mailbox: Mailbox, parameters: ListDrafts) -> dic
 
 def remove_draft(
     caller: Caller, mailbox: Mailbox, provider: MailProvider, stored: StoredDraft
-) -> dict[str, Any]:
+) -> Deleted:
     """Delete the draft now."""
     with _changing():
         provider.delete_draft(stored.id)
@@ -305,9 +308,10 @@ def _thread_of_draft(head: Block) -> dict[str, Any]:
     }
 
 
-def _said(people: Understood) -> dict[str, Any]:
-    """Return the member of an answer with the notes about the recipients."""
-    return {"notes": list(people.notes)} if people.notes else {}
+def _with_notes(draft: DraftRow, people: Understood) -> DraftRow:
+    if people.notes:
+        draft["notes"] = list(people.notes)
+    return draft
 
 
 def _save(
@@ -316,7 +320,7 @@ def _save(
     provider: MailProvider,
     request: Request,
     replaces: StoredDraft | None = None,
-) -> dict[str, Any]:
+) -> DraftRow:
     message = encode(request)
     earlier = find_authors(mailbox, replaces) if replaces else set()
     keep_authors(mailbox, message.message_id, {caller.user.pk, *earlier})
@@ -382,11 +386,7 @@ def _follow(
     )
 
 
-def _row(
-    id_: str, number: int | None, subject: str, to: tuple[str, ...], date: str
-) -> dict[str, Any]:
+def _row(id_: str, number: int | None, subject: str, to: tuple[str, ...], date: str) -> DraftRow:
     """Return the contract's `draft` object."""
-    row: dict[str, Any] = {"id": id_}
-    if number is not None:
-        row["uid"] = number
-    return row | {"subject": subject, "to": list(to), "date": date}
+    rest = {"subject": subject, "to": list(to), "date": date}
+    return cast(DraftRow, {"id": id_} | ({} if number is None else {"uid": number}) | rest)

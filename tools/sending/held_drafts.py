@@ -34,6 +34,7 @@ from approvals.core.types import (
 )
 from approvals.gate import propose as proposals
 from approvals.gate.revisions import find_authors
+from tools.answers import Deleted, DraftRow
 from tools.mail.message import lenient
 from tools.mail.message.compose import OutgoingMessage, add_date
 from tools.mail.message.hidden import as_parts
@@ -62,9 +63,7 @@ CHANGED = translatable(
 )
 
 
-def update_draft(
-    caller: Caller, mailbox: Mailbox, parameters: UpdateDraft
-) -> dict[str, Any] | Proposed:
+def update_draft(caller: Caller, mailbox: Mailbox, parameters: UpdateDraft) -> DraftRow | Proposed:
     """Replace the caller's own unchanged draft now; propose the change of any other."""
     check_callback(caller, parameters)
     with map_errors(mailbox):
@@ -78,9 +77,7 @@ def update_draft(
     return _propose(caller, mailbox, stored, before, encode(request), remarks, people.notes)
 
 
-def delete_draft(
-    caller: Caller, mailbox: Mailbox, parameters: DeleteDraft
-) -> dict[str, Any] | Proposed:
+def delete_draft(caller: Caller, mailbox: Mailbox, parameters: DeleteDraft) -> Deleted | Proposed:
     """Delete the caller's own unchanged draft now; propose the deletion of any other."""
     check_callback(caller, parameters)
     with map_errors(mailbox):

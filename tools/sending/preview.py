@@ -3,10 +3,12 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from accounts.infra.texts import load_texts
+from approvals.core.answers import Warned
 from approvals.core.types import Preview, PreviewWarning, Target
+from tools.answers import MailPreview, PreviewedMail
 from tools.mail.message.compose import OutgoingMessage
 from tools.mail.message.content import Original
 from tools.mail.message.hidden import HiddenText, as_parts
@@ -133,7 +135,7 @@ def as_result(
     shows_mail: bool = True,
     times: Mapping[str, str],
     notes: Sequence[str] = (),
-) -> dict[str, Any]:
+) -> MailPreview:
     """Return the contract's `preview` result; without `shows_mail` nothing in it comes from a mail of
     the mailbox.
     """
@@ -152,7 +154,7 @@ def as_result(
             "text": HIDDEN,
         }
         warnings = as_warnings(preview, shows_mail=False)
-        return {"status": "preview", "preview": hidden, "warnings": warnings}
+        return {"status": "preview", "preview": cast(PreviewedMail, hidden), "warnings": warnings}
     shown: dict[str, Any] = {
         "kind": request.kind,
         "mailbox": mailbox,
@@ -185,11 +187,17 @@ def as_result(
             )
         if request.kind == "forward":
             shown["original"]["has_attachments"] = bool(request.attachments)
-    said = {"notes": list(notes)} if notes else {}
-    return {"status": "preview", "preview": shown, "warnings": as_warnings(preview)} | said
+    result: MailPreview = {
+        "status": "preview",
+        "preview": cast(PreviewedMail, shown),
+        "warnings": as_warnings(preview),
+    }
+    if notes:
+        result["notes"] = list(notes)
+    return result
 
 
-def as_warnings(preview: Preview, *, shows_mail: bool = True) -> list[dict[str, str]]:
+def as_warnings(preview: Preview, *, shows_mail: bool = True) -> list[Warned]:
     """Return the warnings; their titles only if nothing may come from a mail of the mailbox."""
     return [
         {"code": w.code, "text": f"{w.title} {w.text}" if shows_mail else str(w.title)}

@@ -20,6 +20,7 @@ from approvals.core.types import Proposal
 from approvals.gate import propose as proposals
 from approvals.gate import twins
 from approvals.gate.rules.policy import leave_from, policy_of, refusal_by_lists
+from tools.answers import MailPreview
 from tools.mail.message.compose import (
     OutgoingMessage,
     Request,
@@ -118,9 +119,7 @@ class Composed:
     notes: tuple[str, ...] = ()
 
 
-def send_email(
-    caller: Caller, mailbox: Mailbox, parameters: SendEmail
-) -> dict[str, Any] | Proposed:
+def send_email(caller: Caller, mailbox: Mailbox, parameters: SendEmail) -> MailPreview | Proposed:
     """Preview a new message, or propose it to a person."""
 
     def compose() -> Composed:
@@ -144,9 +143,7 @@ def send_email(
     return _propose(caller, mailbox, "send_email", parameters, compose)
 
 
-def reply_email(
-    caller: Caller, mailbox: Mailbox, parameters: ReplyEmail
-) -> dict[str, Any] | Proposed:
+def reply_email(caller: Caller, mailbox: Mailbox, parameters: ReplyEmail) -> MailPreview | Proposed:
     """Preview or propose an answer: resolve its recipients now, quote the original, keep the
     thread.
     """
@@ -212,7 +209,7 @@ def reply_email(
 
 def forward_email(
     caller: Caller, mailbox: Mailbox, parameters: ForwardEmail
-) -> dict[str, Any] | Proposed:
+) -> MailPreview | Proposed:
     """Preview or propose a forward with the original's attachments, byte for byte."""
 
     def compose() -> Composed:
@@ -254,9 +251,7 @@ def forward_email(
     return _propose(caller, mailbox, "forward_email", parameters, compose)
 
 
-def send_draft(
-    caller: Caller, mailbox: Mailbox, parameters: SendDraft
-) -> dict[str, Any] | Proposed:
+def send_draft(caller: Caller, mailbox: Mailbox, parameters: SendDraft) -> MailPreview | Proposed:
     """Preview or propose the present content of a draft; it is not sent if the draft
     changes first.
     """
@@ -291,7 +286,7 @@ def _propose(
     tool: str,
     parameters: MailParameters,
     compose: Callable[[], Composed],
-) -> dict[str, Any] | Proposed:
+) -> MailPreview | Proposed:
     """Run the steps that all sending tools share.
 
     1. If the key led to an action before, return that action and compose nothing.

@@ -7,7 +7,7 @@ neither keeps a session.
 import asyncio
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
@@ -259,7 +259,7 @@ def report_fault(error: Exception) -> Problem:
     )
 
 
-def _result(document: dict[str, Any], *, is_error: bool = False) -> types.CallToolResult:
+def _result(document: Mapping[str, Any], *, is_error: bool = False) -> types.CallToolResult:
     """Return one compact text: a model pays for each byte.
 
     Clients that know structured content would show it twice.

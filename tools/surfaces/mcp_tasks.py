@@ -148,7 +148,7 @@ async def refuse_other_name(ctx: Context, call_next: CallNext) -> HandlerResult:
     return await call_next(ctx)
 
 
-def _call(caller: Caller, tool: str, task_id: str, *, late: bool = True) -> dict[str, Any]:
+def _call(caller: Caller, tool: str, task_id: str, *, late: bool = True) -> Mapping[str, Any]:
     """Return the result of a tool about the task's action; raise MCPError.
 
     With `late=False` a Problem `conflict` passes: it is too late for the tool.

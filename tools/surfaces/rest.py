@@ -5,6 +5,7 @@ There are no rules here.
 
 import hashlib
 import re
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -30,6 +31,7 @@ from accounts.infra.json_bodies import read_json
 from accounts.infra.problems import Problem
 from approvals.outbound.webhooks.api import answer_once
 from approvals.outbound.webhooks.api import router as gate
+from tools import answers
 from tools.catalog.calls import Answer, call_tool, tools_for
 from tools.catalog.entries import TOOLS, Tool
 from tools.mail.text.addresses import file_name
@@ -143,7 +145,7 @@ def upload_attachment(request: HttpRequest) -> HttpResponse:
         raise Problem("invalid_input", "The file name is not allowed in a mail.") from None
     content, kind = given.read(), given.content_type or ""
 
-    def keep() -> dict[str, Any]:
+    def keep() -> answers.UploadedFile:
         count_upload(caller, len(content))
         kept = uploads.keep(caller, name=name, media_type_=kind, content=content)
         return _describe_upload(kept)
@@ -160,7 +162,7 @@ def get_attachment(request: HttpRequest, handle: str) -> HttpResponse:
     return JsonResponse(_describe_upload(upload))
 
 
-def _describe_upload(upload: Upload) -> dict[str, Any]:
+def _describe_upload(upload: Upload) -> answers.UploadedFile:
     return {
         "handle": str(upload.id),
         "name": upload.name,
@@ -243,7 +245,7 @@ def _answer(request: HttpRequest, name: str, arguments: dict[str, Any]) -> HttpR
     return response
 
 
-def _json(result: dict[str, Any], *, status: int = 200) -> JsonResponse:
+def _json(result: Mapping[str, Any], *, status: int = 200) -> JsonResponse:
     """Return compact JSON with unescaped letters, because programs pay for each byte."""
     return JsonResponse(
         result, status=status, json_dumps_params={"ensure_ascii": False, "separators": (",", ":")}

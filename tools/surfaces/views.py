@@ -4,6 +4,7 @@ as programs.
 
 import base64
 import re
+from collections.abc import Mapping
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -95,7 +96,7 @@ def drafts(request: AuthenticatedRequest) -> HttpResponse:
         (mailbox for mailbox in mine if str(mailbox.pk) == request.GET.get("mailbox")),
         mine[0] if mine else None,
     )
-    found: dict[str, Any] = {}
+    found: Mapping[str, Any] = {}
     problem = None
     if chosen is not None:
         asked = {"mailbox": str(chosen.pk), "max_results": 25}

@@ -1,7 +1,7 @@
 """REST endpoints of the gate itself: webhooks."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, cast
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from ninja import Router
@@ -14,6 +14,7 @@ from accounts.access.keyed_calls import call_once, check_key, key_in
 from accounts.infra.json_bodies import read_json
 from accounts.infra.problems import invalid, not_found
 from accounts.models import ApiToken
+from approvals.core.answers import NewWebhookRow, WebhookRow
 from approvals.models import Webhook
 from approvals.outbound.webhooks.events import SECURITY, names_of, rfc3339
 from approvals.outbound.webhooks.subscriptions import SCOPE, add_webhook, remove_webhook
@@ -56,11 +57,11 @@ def create_webhook(request: HttpRequest) -> HttpResponse:
     except ValidationError as error:
         raise invalid(error, NewWebhook) from None
 
-    def create() -> dict[str, Any]:
+    def create() -> NewWebhookRow:
         webhook, secret = add_webhook(
             caller, token, url=given.url or "", events=given.events, callbacks=given.callbacks
         )
-        return _describe(webhook) | {"secret": secret}
+        return {**_describe(webhook), "secret": secret}
 
     return answer_once(request, caller, "webhooks", given.model_dump(mode="json"), create)
 
@@ -80,7 +81,7 @@ def answer_once(
     caller: Caller,
     tool: str,
     asked: Mapping[str, Any],
-    run: Callable[[], dict[str, Any]],
+    run: Callable[[], Mapping[str, Any]],
 ) -> HttpResponse:
     """Answer 201 with what a request makes; with an `Idempotency-Key` it is made once."""
     key = check_key(key_in(request.headers))
@@ -107,11 +108,12 @@ def _caller(request: HttpRequest) -> tuple[Caller, ApiToken]:
     return caller, caller.token
 
 
-def _describe(webhook: Webhook) -> dict[str, Any]:
-    members: dict[str, Any] = {
+def _describe(webhook: Webhook) -> WebhookRow:
+    members = {
         "id": str(webhook.pk),
         **({"callbacks": True} if webhook.callbacks else {"url": webhook.url}),
         "events": names_of(webhook),
         "created_at": rfc3339(webhook.created_at),
     }
-    return members | ({"ended_at": rfc3339(webhook.ended_at)} if webhook.ended_at else {})
+    ended = {"ended_at": rfc3339(webhook.ended_at)} if webhook.ended_at else {}
+    return cast(WebhookRow, members | ended)

@@ -8,8 +8,9 @@ from django.utils import translation
 from pydantic import TypeAdapter
 
 from accounts.models import SCOPES
+from tools.answers import ProblemDocument
 from tools.schemas import MAX_ATTACHMENT_BYTES, Parameters
-from tools.surfaces.openapi import examples, messages, results
+from tools.surfaces.openapi import examples, messages
 from tools.surfaces.openapi.operations import (
     API,
     EVERYWHERE,
@@ -153,7 +154,7 @@ def _types(found: list[Operation]) -> dict[str, Any]:
     """Return all types of bodies and answers by a name of their own."""
     bodies = [each.body for each in found if each.body is not None]
     answered = [each for one in found for answer in one.answers for each in answer.types]
-    every = [results.ProblemDocument, *messages.TYPES, *bodies, *answered]
+    every = [ProblemDocument, *messages.TYPES, *bodies, *answered]
     return {f"{each.__module__}.{each.__name__}": each for each in every}
 
 

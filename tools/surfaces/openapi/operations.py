@@ -1,13 +1,19 @@
-"""The operations of REST: address, parameters, answers. The tools come from the catalogue."""
+"""The operations of REST: address, parameters, answers.
 
+The tools come from the catalogue, and their answers from the types that their functions return.
+"""
+
+import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
+from approvals.core.answers import ActionList, ActionReport, NewWebhookRow, WebhookList
 from approvals.outbound.webhooks.api import NewWebhook
-from tools.catalog.entries import TOOLS, MailboxTool, Tool
-from tools.schemas import GetAction, ListActions, Parameters, SendingParameters
-from tools.surfaces.openapi import mail_results, results
+from tools import answers
+from tools.catalog.entries import TOOLS, AnyTool, MailboxTool, Tool
+from tools.schemas import GetAction, ListActions, Parameters
+from tools.sending.answers import Proposed
 
 API = "/api/v1"
 # Every operation reads a token, and a body in time; a fault is 500.
@@ -26,34 +32,6 @@ SUBJECTS = {
     "gmail": "Gmail",
     "m365": "Microsoft 365",
 }
-
-RESULTS: Mapping[str, Any] = {
-    "list_mailboxes": mail_results.MailboxList,
-    "list_folders": mail_results.FolderList,
-    "list_emails": mail_results.EmailPage,
-    "search_emails": mail_results.SearchPage,
-    "read_email": mail_results.Email,
-    "read_thread": mail_results.Conversation,
-    "list_attachments": mail_results.AttachmentList,
-    "download_attachment": mail_results.Download,
-    "gmail_search_messages": mail_results.GmailPage,
-    "gmail_get_message": mail_results.GmailEmail,
-    "create_draft": mail_results.DraftRow,
-    "draft_reply": mail_results.DraftRow,
-    "update_draft": mail_results.DraftRow,
-    "list_drafts": mail_results.DraftList,
-    "delete_draft": mail_results.Deleted,
-    "send_email": results.MailPreview,
-    "reply_email": results.MailPreview,
-    "forward_email": results.MailPreview,
-    "send_draft": results.MailPreview,
-    "get_action": results.ActionReport,
-    "list_actions": results.ActionList,
-    "cancel_action": results.ActionReport,
-    "m365_run_command": results.CommandPreview,
-}
-# Tools that may answer with a proposal although they have no `confirm`.
-MAY_PROPOSE = frozenset({"update_draft", "delete_draft"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +100,7 @@ OF_THINGS = [
         path="/tools",
         tag="tools",
         summary="The tools your token may call",
-        answers=_read(results.ToolList),
+        answers=_read(answers.ToolList),
     ),
     Operation(
         id="actions_list",
@@ -131,7 +109,7 @@ OF_THINGS = [
         tag="actions",
         summary="What you have proposed, the newest first",
         query=ListActions,
-        answers=_read(results.ActionList),
+        answers=_read(ActionList),
         problems=("404", "422"),
         scope="mail:propose",
     ),
@@ -144,7 +122,7 @@ OF_THINGS = [
         path_parameters={"action_id": "id of an action"},
         query=GetAction,
         waits=True,
-        answers=_read(results.ActionReport, waits=True),
+        answers=_read(ActionReport, waits=True),
         problems=("404", "422"),
         scope="mail:propose",
     ),
@@ -155,7 +133,7 @@ OF_THINGS = [
         tag="actions",
         summary="Withdraw an action that has not left",
         path_parameters={"action_id": "id of an action"},
-        answers=(_keyed(200, results.ActionReport),),
+        answers=(_keyed(200, ActionReport),),
         keyed=True,
         problems=("404", "409", "422_keyed"),
         scope="mail:propose",
@@ -166,7 +144,7 @@ OF_THINGS = [
         path="/mailboxes",
         tag="mailboxes",
         summary="Your mailboxes",
-        answers=_read(mail_results.MailboxList),
+        answers=_read(answers.MailboxList),
         scope="mail:read",
     ),
     Operation(
@@ -176,7 +154,7 @@ OF_THINGS = [
         tag="mailboxes",
         summary="One mailbox",
         path_parameters={"mailbox_id": "id of a mailbox"},
-        answers=_read(mail_results.MailboxRow),
+        answers=_read(answers.MailboxRow),
         problems=("404",),
         scope="mail:read",
     ),
@@ -190,7 +168,7 @@ OF_THINGS = [
         answers=(
             Answered(
                 status=201,
-                types=(results.UploadedFile,),
+                types=(answers.UploadedFile,),
                 headers=("Idempotency-Replayed",),
                 links={"attachments_get": {"handle": "$response.body#/handle"}},
             ),
@@ -206,7 +184,7 @@ OF_THINGS = [
         tag="attachments",
         summary="An uploaded file, as long as it lives",
         path_parameters={"handle": "handle of an uploaded file"},
-        answers=_read(results.UploadedFile),
+        answers=_read(answers.UploadedFile),
         problems=("404",),
     ),
     Operation(
@@ -215,7 +193,7 @@ OF_THINGS = [
         path="/webhooks",
         tag="webhooks",
         summary="The addresses that get messages about actions",
-        answers=_read(results.WebhookList),
+        answers=_read(WebhookList),
         scope="webhooks:manage",
     ),
     Operation(
@@ -229,7 +207,7 @@ OF_THINGS = [
         answers=(
             Answered(
                 status=201,
-                types=(results.NewWebhookRow,),
+                types=(NewWebhookRow,),
                 headers=("Idempotency-Replayed",),
                 links={"webhooks_delete": {"webhook_id": "$response.body#/id"}},
             ),
@@ -251,13 +229,10 @@ OF_THINGS = [
 ]
 
 
-def _of_tool(tool: Tool) -> Operation:
-    proposes = issubclass(tool.parameters, SendingParameters)
-    now: tuple[Any, ...] = (RESULTS[tool.name],)
-    if tool.name == "m365_run_command":
-        now = (*now, results.CommandOutput)
-    if proposes or tool.name in MAY_PROPOSE:
-        now = (*now, results.ProposalResult)
+def _of_tool(tool: AnyTool) -> Operation:
+    returned = inspect.signature(tool.run).return_annotation
+    types = get_args(returned) or (returned,)
+    proposes = Proposed in types
     return Operation(
         id=tool.name,
         method="post",
@@ -267,32 +242,33 @@ def _of_tool(tool: Tool) -> Operation:
         summary=tool.name,
         description=tool.description,
         body=tool.parameters,
-        answers=(_now(tool, now), *_later(tool, proposes)),
+        answers=_of_run(tool, types),
         keyed=not tool.read_only,
         problems=(
             "415",
             "422" if tool.read_only else "422_keyed",
-            *(["403_rules"] if results.ProposalResult in now else []),
+            *(["403_rules"] if proposes else []),
             *(OF_MAILBOXES if isinstance(tool, MailboxTool) or proposes else ("404", "409")),
         ),
         scope=tool.scope,
     )
 
 
-def _now(tool: Tool, types: tuple[Any, ...]) -> Answered:
+def _of_run(tool: Tool, types: tuple[Any, ...]) -> tuple[Answered, ...]:
+    """Return the answers of a tool whose function returns these types."""
     headers = () if tool.read_only else ("Idempotency-Replayed",)
-    ended = results.ProposalResult in types
-    said = "The result, or a repeated proposal that has ended" if ended else "The result"
-    return Answered(status=200, types=types, description=said, headers=headers)
-
-
-def _later(tool: Tool, proposes: bool) -> tuple[Answered, ...]:
-    if not proposes and tool.name not in MAY_PROPOSE:
-        return ()
+    if Proposed not in types:
+        return (Answered(status=200, types=types, headers=headers),)
     return (
         Answered(
+            status=200,
+            types=tuple(answers.ProposalResult if each is Proposed else each for each in types),
+            description="The result, or a repeated proposal that has ended",
+            headers=headers,
+        ),
+        Answered(
             status=202,
-            types=(results.ProposalResult,),
+            types=(answers.ProposalResult,),
             description="A person decides; ask for the action at `Location`",
             headers=("Location", "Retry-After", "Idempotency-Replayed"),
             links={
