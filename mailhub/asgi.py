@@ -40,7 +40,7 @@ async def _route(scope: Any, receive: Any, send: Any) -> None:
 
 
 def _forbid_caching(send: Any) -> Any:
-    """Forbid caching, as `mailhub.no_store` does for all other responses."""
+    """Forbid caching, as `mailhub.middleware.no_store` does for all other responses."""
 
     async def send_uncached(message: Any) -> None:
         if message["type"] == "http.response.start":

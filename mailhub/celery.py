@@ -63,7 +63,7 @@ app.conf.update(
 
 
 def _logs_are_ours(**_: object) -> None:
-    """Make Celery leave logging as mailhub.logs has set it up; a receiver is enough for that."""
+    """Make Celery leave logging as mailhub.operations.logs has set it up; a receiver is enough for that."""
 
 
 def _refuse_another_queue(**_: object) -> None:

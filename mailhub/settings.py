@@ -9,8 +9,9 @@ import dj_database_url
 from csp.constants import NONE, SELF
 
 from accounts.infra.foreign_text import parse_url
-from mailhub import environment, logs
-from mailhub.home import process_name
+from mailhub import environment
+from mailhub.environment.home import process_name
+from mailhub.operations import logs
 from mailhub.sandbox.state import LoopbackServers
 
 ENV = environment.load()
@@ -180,11 +181,11 @@ MIDDLEWARE = [
     *(["corsheaders.middleware.CorsMiddleware"] if ENV.MAILHUB_CORS_ORIGINS else []),
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "mailhub.no_store.forbid_caching",
+    "mailhub.middleware.no_store.forbid_caching",
     "django_structlog.middlewares.RequestMiddleware",
     "tools.surfaces.api_answers.answer_with_problems",
-    "mailhub.broken_text.refuse_broken_text",
-    "mailhub.one_name.lead_to_one_name",
+    "mailhub.middleware.broken_text.refuse_broken_text",
+    "mailhub.middleware.one_name.lead_to_one_name",
     "accounts.people.sessions.SessionMiddleware",
     "django.middleware.locale.LocaleMiddleware",
     "accounts.infra.time_zones.in_their_zone",
@@ -197,8 +198,8 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "csp.middleware.CSPMiddleware",
-    "mailhub.second_factor.ask_for_second_factor",
-    "mailhub.step_up.ask_for_fresh_sign_in",
+    "mailhub.middleware.second_factor.ask_for_second_factor",
+    "mailhub.middleware.step_up.ask_for_fresh_sign_in",
 ]
 
 # A script in another origin may call the API with a token. No cookie goes with it, and the API reads

@@ -5,9 +5,10 @@ from django.contrib import admin
 from django.urls import include, path
 from django.views.generic import RedirectView
 
-from mailhub import health, metrics, shell
-from mailhub.second_factor import second_factor
-from mailhub.welcome import welcome
+from mailhub import shell
+from mailhub.first_run.welcome import welcome
+from mailhub.middleware.second_factor import second_factor
+from mailhub.operations import health, metrics
 from tools.surfaces.rest import download, make_api, reference
 
 admin.autodiscover()

@@ -49,7 +49,7 @@ OPTIONS: dict[str, Any] = {
     "h11_max_incomplete_event_size": HEAD_BYTES,
     "ws": "none",  # nothing here speaks it; an upgrade is answered as a plain request
     "lifespan": "off",
-    "log_config": None,  # mailhub.logs instead: uvicorn's access log would hold one-time links
+    "log_config": None,  # mailhub.operations.logs instead: uvicorn's access log would hold one-time links
     "access_log": False,
     "server_header": False,
     "timeout_graceful_shutdown": STREAMS_END_SECONDS,

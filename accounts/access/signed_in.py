@@ -1,6 +1,6 @@
 """The one way into a view for a signed-in person: three decorators, and the request they hand over.
 
-Django checks the CSRF token of each POST before a view runs. `mailhub.step_up` asks for a fresh
+Django checks the CSRF token of each POST before a view runs. `mailhub.middleware.step_up` asks for a fresh
 sign-in before the views that it lists.
 """
 

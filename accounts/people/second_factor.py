@@ -1,7 +1,7 @@
 """The people who must have a second factor: a passkey or one-time codes.
 
 A person without one reads, rejects and pauses as before. An approval is refused by the function that
-judges the right to approve, and its page leads to the set-up. `mailhub.second_factor` keeps the
+judges the right to approve, and its page leads to the set-up. `mailhub.middleware.second_factor` keeps the
 pages that change security.
 """
 

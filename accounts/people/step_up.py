@@ -1,6 +1,6 @@
 """Step-up: a change to security settings needs a sign-in within the last five minutes.
 
-`mailhub.step_up` lists the pages that need it. A view that needs it only for some requests calls
+`mailhub.middleware.step_up` lists the pages that need it. A view that needs it only for some requests calls
 `is_fresh` and returns `ask_again`. A sign-in counts only if its method is older than the session. A
 password, passkey or code that was set up in this session proves nothing about the person who
 started the session.

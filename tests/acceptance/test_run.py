@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from mailhub.first_run.supervisor import Supervisor
 from mailhub.management.commands.run import Command
-from mailhub.supervisor import Supervisor
 from tests.support.processes.mailhub import Mailhub
 from tests.support.processes.person import request
 from tests.support.processes.proc import proc

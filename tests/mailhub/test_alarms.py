@@ -13,7 +13,7 @@ from django.test import Client
 from prometheus_client.parser import text_string_to_metric_families
 
 from approvals.worker import heartbeats
-from mailhub.health import PARTS
+from mailhub.operations.health import PARTS
 
 DEPLOY = django_settings.BASE_DIR / "deploy"
 RULES = DEPLOY / "prometheus" / "mailhub.rules.yml"

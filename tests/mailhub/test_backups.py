@@ -13,7 +13,7 @@ import pytest
 from django.core.management import CommandError
 
 from approvals.audit import anchors
-from mailhub import backups
+from mailhub.operations import backups
 from tests.support.processes.installation import Installation
 from tests.support.processes.person import request
 from tests.support.processes.programs import until

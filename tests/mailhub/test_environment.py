@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mailhub.environment import Environment, load, prepare_home
-from mailhub.home import env_file, process_name
+from mailhub.environment.home import env_file, process_name
 from tests.support.processes.programs import PROJECT, manage
 
 KEYS = {"SECRET_KEY": "s" * 40, "MAILHUB_ENCRYPTION_KEYS": b64encode(b"k" * 32).decode()}

@@ -12,7 +12,7 @@ import pytest
 import structlog
 from django.test import Client
 
-from mailhub import logs
+from mailhub.operations import logs
 from tests.conftest import HELLO, Api
 from tests.support.processes.programs import manage
 from tools.providers.graph.call_log import log_call

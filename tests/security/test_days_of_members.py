@@ -181,5 +181,5 @@ def test_every_right_is_read_through_the_current_members() -> None:
         "approvals/pages/mailboxes/mailbox_views.py",
         "approvals/pages/mailboxes/members.py",
         "approvals/pages/mailboxes/personal_data.py",
-        "mailhub/personal_data.py",
+        "mailhub/operations/personal_data.py",
     }

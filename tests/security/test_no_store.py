@@ -11,7 +11,7 @@ from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 
 from accounts.models import Mailbox, User
-from mailhub.no_store import CACHEABLE
+from mailhub.middleware.no_store import CACHEABLE
 from tests.conftest import Api
 from tests.support.people.browser import browser
 

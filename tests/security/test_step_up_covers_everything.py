@@ -12,7 +12,7 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from django.urls.resolvers import RoutePattern
 
 from accounts.models import User
-from mailhub import step_up
+from mailhub.middleware import step_up
 from tests.support.people.browser import browser
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -99,7 +99,7 @@ def test_every_url_that_takes_a_form_is_classified(operator: User) -> None:
         if not classified(name) and takes_a_form(browser(operator), path)
     }
     assert not missing, (
-        "put each into STEP_UP of mailhub/step_up.py, or into HARMLESS with the reason"
+        "put each into STEP_UP of mailhub/middleware/step_up.py, or into HARMLESS with the reason"
     )
 
 

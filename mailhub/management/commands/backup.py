@@ -3,7 +3,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from mailhub import backups
+from mailhub.operations import backups
 
 
 class Command(BaseCommand):

@@ -4,7 +4,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from accounts.infra.problems import Problem
-from mailhub import personal_data
+from mailhub.operations import personal_data
 
 
 class Command(BaseCommand):

@@ -8,7 +8,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from approvals.audit import key_check
 from approvals.gate.pauses import restored
 from approvals.management.commands.after_restore import Leaving
-from mailhub import backups
+from mailhub.operations import backups
 
 LONGEST_LEASE_SECONDS = 300
 

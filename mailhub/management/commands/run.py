@@ -12,11 +12,11 @@ from django.core.management.base import BaseCommand, CommandError
 from approvals.audit import key_check
 from approvals.queues.slots import THREADS
 from approvals.worker import heartbeats
-from mailhub.first_run import prepare
+from mailhub.first_run.prepare import prepare
+from mailhub.first_run.supervisor import POLL_SECONDS, Supervisor
 from mailhub.sandbox.server import Sandbox, load_state
 from mailhub.sandbox.state import SANDBOX
 from mailhub.settings import ENV
-from mailhub.supervisor import POLL_SECONDS, Supervisor
 
 MANAGE = [sys.executable, str(Path(sys.argv[0]).resolve())]
 SANDBOX_SECONDS = 20.0

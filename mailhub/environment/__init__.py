@@ -19,17 +19,16 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from accounts.infra.foreign_text import parse_url
-from mailhub.endpoints import (
+from mailhub.environment.agent import AgentEnvironment
+from mailhub.environment.endpoints import (
     check_base_url,
     check_loopback_server,
     check_mail_server,
     is_loopback,
 )
-from mailhub.endpoints import mail_settings as mail_settings
-from mailhub.environment_agent import AgentEnvironment
-from mailhub.environment_api import ApiEnvironment
-from mailhub.environment_people import PeopleEnvironment
-from mailhub.home import KEY_BYTES, close_to_others, env_file, lock_home, new_key
+from mailhub.environment.endpoints import mail_settings as mail_settings
+from mailhub.environment.home import KEY_BYTES, close_to_others, env_file, lock_home, new_key
+from mailhub.environment.people import PeopleEnvironment
 from mailhub.sandbox.state import SANDBOX
 
 DATABASE_SCHEMES = ("sqlite:///", "postgres://", "postgresql://")
@@ -53,7 +52,7 @@ GONE = {
 }
 
 
-class Environment(AgentEnvironment, ApiEnvironment, PeopleEnvironment):
+class Environment(AgentEnvironment, PeopleEnvironment):
     """One field for each variable; the field's description is the line in `.env.example`."""
 
     model_config = SettingsConfigDict(case_sensitive=True, extra="ignore", env_ignore_empty=True)

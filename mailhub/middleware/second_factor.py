@@ -20,7 +20,7 @@ from accounts.access.signed_in import (
     signed_in_page,
 )
 from accounts.people.second_factor import lacks_factor, needs_factor_later
-from mailhub.step_up import STEP_UP_NAMESPACES, find_ask
+from mailhub.middleware.step_up import STEP_UP_NAMESPACES, find_ask
 
 # Without these pages nobody could set up a factor, or end a session of somebody else.
 OPEN = ("mfa_", "account_", "end_")

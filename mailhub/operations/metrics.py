@@ -15,7 +15,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
 from approvals.queues.metrics import COUNTED, figures
-from mailhub import health
+from mailhub.operations import health
 
 
 class Database(Collector):

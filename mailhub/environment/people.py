@@ -1,11 +1,13 @@
-"""The variables about people: limits for mailed invitations and codes, sessions, single sign-on,
-and mailhub's own mail.
+"""The variables about people and their programs: limits for mailed invitations and codes, sessions,
+single sign-on, mailhub's own mail, and scripts in browsers.
 """
 
 from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, NoDecode
+
+from accounts.infra.foreign_text import parse_url
 
 
 class PeopleEnvironment(BaseSettings):
@@ -85,3 +87,27 @@ class PeopleEnvironment(BaseSettings):
     DEFAULT_FROM_EMAIL: str = Field(
         "", description="Who that mail is from; empty: mailhub@ and the public host"
     )
+    MAILHUB_CORS_ORIGINS: Annotated[list[str], NoDecode] = Field(
+        default=[],
+        description="Origins whose scripts may call /api with a token in a browser, comma-separated "
+        "(https://app.example); empty: none",
+    )
+
+    @field_validator("MAILHUB_CORS_ORIGINS", mode="before")
+    @classmethod
+    def _split_origins(cls, value: object) -> object:
+        return (
+            [part.strip().lower() for part in value.split(",") if part.strip()]
+            if isinstance(value, str)
+            else value
+        )
+
+    @field_validator("MAILHUB_CORS_ORIGINS")
+    @classmethod
+    def _are_origins(cls, origins: list[str]) -> list[str]:
+        for origin in origins:
+            parts = parse_url(origin)
+            whole = f"{parts.scheme}://{parts.netloc}"
+            if parts.scheme not in ("http", "https") or not parts.hostname or whole != origin:
+                raise ValueError("takes origins such as https://app.example, without a path")
+        return origins

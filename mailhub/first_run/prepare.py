@@ -17,7 +17,7 @@ from accounts.infra.foreign_text import load_json
 from accounts.infra.safe_hosts import Endpoint
 from accounts.models import ApiToken, Mailbox, SignInLink, User, digest_of
 from accounts.people.address_proof import prove_account
-from mailhub import first_proposals
+from mailhub.first_run import proposals
 from mailhub.sandbox.server import Account, Sandbox
 from mailhub.sandbox.state import TOKEN_NAME
 
@@ -38,7 +38,7 @@ def prepare(sandbox: Sandbox) -> dict[str, Any]:
         prove_account(user, how="command")
     mailbox = _connect_mailbox(user, me, sandbox)
     if begins:
-        first_proposals.propose(user, mailbox)
+        proposals.propose(user, mailbox)
     path = Path(settings.MAILHUB_HOME) / "sandbox.json"
     imap = {"host": sandbox.host, "port": sandbox.imap_port}
     content = {
