@@ -10,7 +10,7 @@ class ApprovalsConfig(AppConfig):
         from accounts.people.browsers import browser_ended
         from approvals import checks  # noqa: F401
         from approvals.audit.chain import record_from_accounts
-        from approvals.gate.announce import announce_change
+        from approvals.gate.send_back import announce_change
         from approvals.outbound.notifications.channels.adding import remove_push
 
         audit_event.connect(record_from_accounts)

@@ -17,7 +17,7 @@ from django.core.serializers.json import DjangoJSONEncoder
 from accounts.infra.credentials import CannotDecrypt
 from accounts.infra.foreign_text import load_json
 from accounts.infra.keys import decrypt_content, encrypt_content
-from approvals.core.digest import digest_of
+from approvals.core.signatures import digest_of
 
 Part = Literal["payload", "preview"]
 READABLE = ("title", "targets", "fingerprint", "warnings")

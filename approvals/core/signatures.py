@@ -7,7 +7,9 @@ they decided about. The signature of an order to leave is made again each time a
 `approved`. It covers the fence, so it is good for one claim.
 """
 
-from collections.abc import Iterable
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -70,3 +72,12 @@ def _order_parts(action: Any) -> Iterable[Any]:
         action.approval_round,
         action.fence,
     )
+
+
+def digest_of(content: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of the canonical JSON, as 64 hex digits.
+
+    Canonical means sorted keys, no white space, UTF-8.
+    """
+    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(canonical.encode()).hexdigest()

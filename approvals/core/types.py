@@ -14,6 +14,12 @@ if TYPE_CHECKING:
     # Processes that read hostile content import this module without Django's models.
     from accounts.models import Mailbox
 
+from functools import cache
+from typing import cast
+
+from django.conf import settings
+from django.utils.module_loading import import_string
+
 Severity = Literal["fact", "notice", "risk"]
 
 CLOCKS_DIFFER = timedelta(minutes=1)  # ours and that of a mail server
@@ -464,3 +470,12 @@ class Followed(Protocol):
         Raises NotLookedAt if none is found and not everything could be searched.
         """
         ...
+
+
+@cache
+def get_kind(name: str) -> ActionKind:
+    """Return the kind that settings.MAILHUB_KINDS names.
+
+    A system check proves at start that each path resolves.
+    """
+    return cast(ActionKind, import_string(settings.MAILHUB_KINDS[name])())

@@ -15,7 +15,7 @@ from approvals.audit import anchors, chain
 from approvals.core.signatures import verify_order
 from approvals.core.states import Status
 from approvals.gate.pauses import restored
-from approvals.gate.records import approvals_of
+from approvals.gate.rights import approvals_of
 from approvals.gate.rules.conditions import may_execute_now
 from approvals.gate.send_back import return_unproven
 from approvals.models import Attempt, AuditChain, PendingAction

@@ -19,19 +19,25 @@ from accounts.infra.texts import join, translatable
 from accounts.infra.transactions import retry_if_rolled_back
 from accounts.models import Mailbox, User
 from approvals.audit import anchors, chain
-from approvals.core.kinds import get_kind
 from approvals.core.queue import queue
 from approvals.core.states import SENTENCES, Status
-from approvals.core.types import PreviewWarning
-from approvals.gate.content import refuse_unseen
-from approvals.gate.find import lock_action
+from approvals.core.types import PreviewWarning, get_kind
+from approvals.gate.find import lock_action, refuse_unseen
 from approvals.gate.load import Read, read_action
 from approvals.gate.news import DECIDED_BEFORE, add_news, tell_news
-from approvals.gate.records import approvals_of, approving_people, record_decision
 from approvals.gate.revisions import filter_new_warnings
-from approvals.gate.rights import check_approver, check_reviewer, may_approve, may_decide
+from approvals.gate.rights import (
+    approvals_of,
+    approving_people,
+    check_approver,
+    check_reviewer,
+    find_opened,
+    last_seen,
+    may_approve,
+    may_decide,
+    record_decision,
+)
 from approvals.gate.rules.policy import count_needed, policy_of, refusal_by_lists, undo_of
-from approvals.gate.seen import find_opened, last_seen
 from approvals.gate.send_back import UNDECIDED
 from approvals.models import ApprovalPolicy, Decision, PendingAction
 

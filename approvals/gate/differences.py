@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Literal
 
-from approvals.core.types import EditField
+from approvals.core.answers import Change
+from approvals.core.types import EditField, get_kind
+from approvals.models import PendingAction
 
 # A word, a run of white space, or one other character. Scripts without spaces are split into
 # characters.
@@ -16,6 +18,7 @@ TOKEN = re.compile(rf"[{_ALONE}]|[^\W{_ALONE}]+|\s+|.", re.DOTALL)
 # replaced.
 MOST_LINES = 5_000
 MOST_TOKENS = 2_000
+MOST_CHARACTERS = 2_000  # of one value in an answer to a program
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +100,6 @@ def _plain(before: str, after: str, *, same: bool) -> list[Piece]:
 
 
 def _join_pieces(pieces: Sequence[Piece]) -> Iterator[Piece]:
-    """Yield the pieces; neighbours of one sort become one piece."""
     waiting: Piece | None = None
     for piece in pieces:
         if waiting is not None and waiting.sort == piece.sort:
@@ -118,3 +120,38 @@ def _text_of(field: EditField) -> str:
 
 def _read(field: EditField) -> str:
     return field.reading or _text_of(field)
+
+
+def fields_of(action: PendingAction, number: int) -> tuple[EditField, ...]:
+    """Return the editable fields of a revision.
+
+    It is empty if the kind cannot be edited or the content has been purged.
+    """
+    kind = get_kind(action.kind)
+    revision = action.revisions.filter(number=number).first()
+    return kind.fields(revision.payload) if revision and revision.payload else ()
+
+
+def find_changes(action: PendingAction, before: int, after: int) -> tuple[FieldChange, ...]:
+    """Return how one revision differs from another; 1 is the proposal."""
+    return compare_fields(fields_of(action, before), fields_of(action, after))
+
+
+def describe_changes(action: PendingAction, revision: int) -> list[Change]:
+    """Return what reviewers changed up to a revision: field, value before, value after."""
+    if revision == 1:
+        return []
+    return [_describe(change) for change in find_changes(action, 1, revision)]
+
+
+def _describe(change: FieldChange) -> Change:
+    before = "".join(piece.text for piece in change.pieces if piece.sort != "added")
+    after = "".join(piece.text for piece in change.pieces if piece.sort != "removed")
+    members: Change = {
+        "field": change.name,
+        "before": before[:MOST_CHARACTERS],
+        "after": after[:MOST_CHARACTERS],
+    }
+    if max(len(before), len(after)) > MOST_CHARACTERS:
+        members["truncated"] = True
+    return members

@@ -32,7 +32,6 @@ from django.db.models.functions import Now
 
 from accounts.infra.database import database_now
 from accounts.infra.texts import translatable
-from approvals.core.kinds import get_kind
 from approvals.core.queue import queue
 from approvals.core.states import Status
 from approvals.core.types import (
@@ -42,6 +41,7 @@ from approvals.core.types import (
     LeaseLost,
     NotLookedAt,
     Outcome,
+    get_kind,
 )
 from approvals.gate.blobs import ContentUnavailable
 from approvals.gate.claim import Claim, another_leaves, take_claim

@@ -15,8 +15,8 @@ from django.urls import reverse
 from accounts.access import roles
 from accounts.access.caller import Caller
 from accounts.infra.credentials import CannotDecrypt
-from accounts.infra.problems import not_found
-from accounts.infra.texts import without_sources
+from accounts.infra.problems import Problem, not_found
+from accounts.infra.texts import translatable, without_sources
 from accounts.models import Mailbox, User
 from approvals.core.answers import (
     Action,
@@ -29,15 +29,17 @@ from approvals.core.answers import (
 )
 from approvals.core.at_rest import open_part
 from approvals.core.cursors import foreign_cursor, read_cursor, write_cursor
-from approvals.core.kinds import get_kind
 from approvals.core.states import FINAL, Status
+from approvals.core.types import Rendered, get_kind
 from approvals.gate import blobs, notes, reconcile, watches
+from approvals.gate.blobs import ContentUnavailable
 from approvals.gate.rules import sentences
 from approvals.models import AuditEvent, Blob, Decision, PendingAction, Revision
 
 log = structlog.get_logger(__name__)
 
 RULE_CHANGES = 20
+UNSEEN = translatable("The content cannot be read here, so nobody can approve it.")
 
 
 def has_decided(person: User) -> bool:
@@ -382,3 +384,36 @@ def _member(payload: Any, path: str) -> Any:
     for name in path.split("__"):
         payload = payload.get(name) if isinstance(payload, dict) else None
     return payload
+
+
+def render_content(action: PendingAction) -> Rendered | None:
+    """Return the present content; None if it has been purged, or cannot be read here.
+
+    Raises ContentUnavailable.
+    """
+    current = action.current
+    if not current.payload or current.unreadable:
+        return None
+    try:
+        return get_kind(action.kind).render(current.payload, lambda sha256: blob_of(action, sha256))
+    except (CannotDecrypt, KeyError):  # the bytes are damaged or missing; the page says so
+        log.exception("content_unreadable", action=str(action.pk))
+        return None
+    except ContentUnavailable:
+        raise
+    except Problem:  # another version stored it; the page says so
+        log.exception("content_unreadable", action=str(action.pk))
+        return None
+
+
+def refuse_unseen(action: PendingAction) -> None:
+    """Raise `conflict` if no page can show the present content.
+
+    Somebody without a key can only write a preview that is not encrypted, so it counts as unseen.
+    """
+    try:
+        if action.current.sealed_preview is not None and render_content(action) is not None:
+            return
+    except ContentUnavailable:
+        pass
+    raise Problem("conflict", UNSEEN)

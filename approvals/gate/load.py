@@ -10,7 +10,7 @@ from django.db.models import OuterRef, Subquery
 
 from accounts.infra.credentials import CannotDecrypt
 from approvals.core.at_rest import open_part
-from approvals.core.digest import digest_of
+from approvals.core.signatures import digest_of
 from approvals.core.states import Status
 from approvals.core.types import ApprovedAction, LeaseLost
 from approvals.gate import blobs

@@ -8,8 +8,8 @@ import structlog
 from django.db.models import DurationField, ExpressionWrapper, F, Q, QuerySet
 from django.db.models.functions import Now
 
-from approvals.core.kinds import get_kind
 from approvals.core.states import Status
+from approvals.core.types import get_kind
 from approvals.gate import preparation
 from approvals.gate.backoff import PROBES, lookup_wait
 from approvals.gate.load import load_approved

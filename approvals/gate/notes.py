@@ -7,7 +7,7 @@ from uuid import UUID
 from django.db.models import Exists, OuterRef, QuerySet
 
 from approvals.audit import chain
-from approvals.core.digest import digest_of
+from approvals.core.signatures import digest_of
 from approvals.core.types import Remarks
 from approvals.models import MetadataPair, PendingAction, ProposerNote
 

@@ -11,9 +11,8 @@ from django.db.models.functions import Greatest, Now
 
 from accounts.infra.texts import Translatable, dump_texts, join, translatable
 from approvals.audit import chain
-from approvals.core.kinds import get_kind
 from approvals.core.states import OPEN, Status
-from approvals.core.types import BEFORE_WIRE, Outcome, PreviewWarning
+from approvals.core.types import BEFORE_WIRE, Outcome, PreviewWarning, get_kind
 from approvals.gate import backoff
 from approvals.gate.send_back import return_with_warnings
 from approvals.models import Attempt, PendingAction, Rest

@@ -15,9 +15,8 @@ from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
 from accounts.models import Mailbox
-from approvals.core.kinds import get_kind
 from approvals.core.states import FINAL, Status
-from approvals.core.types import ActionKind, ApprovedAction, LeaseLost
+from approvals.core.types import ActionKind, ApprovedAction, LeaseLost, get_kind
 from approvals.gate.load import Read, load_approved
 from approvals.gate.reconcile import destroy_order, doubtful_attempts, is_named_by, is_unproven
 from approvals.gate.rules import conditions

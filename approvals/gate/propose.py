@@ -15,8 +15,8 @@ from accounts.infra.texts import join, translatable
 from accounts.infra.transactions import retry_if_rolled_back
 from accounts.models import Mailbox, User
 from approvals.audit import chain
-from approvals.core.digest import digest_of
 from approvals.core.risk import rank_risk
+from approvals.core.signatures import digest_of
 from approvals.core.states import SENTENCES, Status
 from approvals.core.types import Proposal, Remarks
 from approvals.gate import blobs, find, notes, reconcile

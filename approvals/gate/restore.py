@@ -10,9 +10,8 @@ from django.db import transaction
 
 from accounts.infra.texts import Translatable, translatable
 from approvals.audit import chain
-from approvals.core.kinds import get_kind
 from approvals.core.states import Status
-from approvals.core.types import NotLookedAt, Outcome, PreviewWarning
+from approvals.core.types import NotLookedAt, Outcome, PreviewWarning, get_kind
 from approvals.gate.load import load_approved
 from approvals.gate.outcome import RESTORED, close_as_sent, record_outcome, warn_of_doubt
 from approvals.gate.pauses import journal

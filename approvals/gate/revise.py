@@ -11,7 +11,6 @@ from accounts.infra.texts import join, translatable
 from accounts.infra.transactions import retry_if_rolled_back
 from accounts.models import User
 from approvals.audit import anchors, chain
-from approvals.core.kinds import get_kind
 from approvals.core.states import SENTENCES, Status
 from approvals.core.types import (
     ActionKind,
@@ -20,16 +19,16 @@ from approvals.core.types import (
     PreviewWarning,
     Proposal,
     Revisable,
+    get_kind,
 )
-from approvals.gate import blobs, edited
+from approvals.gate import blobs, differences
 from approvals.gate import differences as comparing
 from approvals.gate.decide import STALE
 from approvals.gate.find import blob_of, lock_action
 from approvals.gate.news import add_news
 from approvals.gate.reconcile import is_unproven
-from approvals.gate.records import record_decision
 from approvals.gate.revisions import add_revision
-from approvals.gate.rights import may_decide
+from approvals.gate.rights import may_decide, record_decision
 from approvals.gate.rules.policy import judge, leave_from, policy_of
 from approvals.gate.twins import warn_of_twin
 from approvals.models import Decision, PendingAction, Revision
@@ -128,7 +127,7 @@ def edit_fields(action: PendingAction) -> tuple[EditField, ...]:
 
     It is empty if the kind cannot be edited or the content has been purged.
     """
-    return edited.fields_of(action, action.revision)
+    return differences.fields_of(action, action.revision)
 
 
 def may_be_edited(action: PendingAction) -> bool:
@@ -198,7 +197,7 @@ def ask_back(
 
 def changes_since(action: PendingAction, revision: int) -> tuple[comparing.FieldChange, ...]:
     """Return how the present content differs from an earlier revision; 1 is the proposal."""
-    return edited.find_changes(action, revision, action.revision)
+    return differences.find_changes(action, revision, action.revision)
 
 
 def _refuse(action: PendingAction, person: User, digest: str, revision: int, *, event: str) -> None:

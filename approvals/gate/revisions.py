@@ -7,8 +7,8 @@ from uuid import UUID
 
 from accounts.infra.database import database_now
 from accounts.models import User
-from approvals.core.digest import digest_of
 from approvals.core.risk import rank_risk
+from approvals.core.signatures import digest_of
 from approvals.core.types import PreviewWarning
 from approvals.gate.blobs import Prepared
 from approvals.models import Author, Decision, PendingAction, Revision

@@ -12,12 +12,10 @@ from accounts.infra.texts import join, translatable
 from accounts.infra.transactions import retry_if_rolled_back
 from accounts.models import User
 from approvals.audit import chain
-from approvals.core.kinds import get_kind
 from approvals.core.states import SENTENCES, Status
-from approvals.core.types import Outcome, PreviewWarning
-from approvals.gate.content import refuse_unseen
+from approvals.core.types import Outcome, PreviewWarning, get_kind
 from approvals.gate.decide import STALE, count_approval, refusal_of_unfit, refusal_of_unopened
-from approvals.gate.find import lock_action
+from approvals.gate.find import lock_action, refuse_unseen
 from approvals.gate.news import add_news
 from approvals.gate.outcome import record_outcome
 from approvals.gate.rights import check_approver, may_decide, refusal_to_approve

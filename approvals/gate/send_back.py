@@ -1,23 +1,27 @@
 """The end of approvals that no longer count: the action returns to a person with the reason, or is
-withdrawn if the person approved that.
+withdrawn if the person approved that. A sweep judges a few of the actions that are due.
 """
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 from uuid import UUID
 
 import structlog
 from django.db import transaction
-from django.db.models import Q, QuerySet
+from django.db.models import BooleanField, ExpressionWrapper, F, Q, QuerySet
 from django.db.models.functions import Now
 
 from accounts.infra.database import database_now
 from accounts.infra.texts import dump_texts, translatable
+from accounts.models import Mailbox
 from approvals.audit import anchors, chain
 from approvals.core.states import Status
 from approvals.core.types import AnsweredFirst, PreviewWarning
-from approvals.gate import watches
-from approvals.gate.news import add_news
+from approvals.gate import dead_letters, watches
+from approvals.gate.news import add_news, tell_news
+from approvals.gate.rules import conditions
 from approvals.gate.rules.conditions import UNPROVEN, VOID, is_void
 from approvals.gate.rules.policy import leave_from, policy_of
 from approvals.models import PendingAction
@@ -34,6 +38,10 @@ UNDECIDED: dict[str, Any] = {
     "undo_until": None,
     "not_before": None,
 }
+# Actions that are judged in one statement, and statements in one sweep.
+SLICE, SLICES = 10, 6
+BEGINNING: dict[str, Any] = {"since": datetime(1970, 1, 1, tzinfo=UTC), "last": UUID(int=0)}
+MOST = 500  # the first to expire; the others get the news when somebody decides about them
 
 
 def return_if_void(action_id: UUID) -> bool:
@@ -141,3 +149,71 @@ def _return_action(
         anchors.append_after_commit(link)
         add_news(action, warnings or [PreviewWarning(code=code, title=CAME_BACK, text=detail)])
     return moved
+
+
+def send_back() -> None:
+    """Send approved actions that may not leave any more back to a person, with the reason.
+
+    Each call judges the next few of the actions that are due, and begins again after the last.
+    With thousands held back, judging them all would take seconds. Nothing leaves late or wrongly
+    by this: the claim judges the action again, and returns it too.
+    """
+    for _ in range(SLICES):
+        judged = _judge(**_slice)
+        found = [action_id for action_id, _, is_void in judged if is_void]
+        dead_letters.process_each(
+            "void", PendingAction.objects.filter(pk__in=found), return_if_void, limit=SLICE
+        )
+        if len(judged) < SLICE:
+            _slice.update(BEGINNING)
+            return
+        last, since, _ = judged[-1]
+        _slice.update(since=since, last=last)
+
+
+def find_due() -> QuerySet[PendingAction]:
+    """Return the approved actions whose time has come, held back or not."""
+    return PendingAction.objects.filter(conditions.due(), status=Status.APPROVED)
+
+
+def _judge(since: datetime, last: UUID) -> list[Any]:
+    """Return the next few of the actions that are due, each with True if its approval is void."""
+    after = Q(not_before__gte=since) & (Q(not_before__gt=since) | Q(pk__gt=last))
+    following = find_due().filter(after).order_by("not_before", "pk")[:SLICE]
+    judged = (
+        PendingAction.objects.filter(pk__in=following.values("pk"))
+        .annotate(is_void=ExpressionWrapper(conditions.is_void(), BooleanField()))
+        .order_by("not_before", "pk")
+        .values_list("pk", "not_before", "is_void")
+    )
+    return list(judged)
+
+
+_slice = dict(BEGINNING)  # the last action that this process has judged
+
+
+def announce_change(
+    sender: object, *, name: str, mailbox: Mailbox | None, data: dict[str, Any], **_: object
+) -> None:
+    """Receive `accounts.audit_hook.audit_event`, and add the news to open mail after the commit."""
+    if mailbox is None and name in ("token_revoked", "token_narrowed"):
+        concerned = Q(token_id=data["token"])
+    elif mailbox is not None and name == "mailbox_reconnected":
+        concerned = Q(mailbox=mailbox) & ~Q(mailbox_generation=F("mailbox__generation"))
+    else:
+        return
+    transaction.on_commit(partial(_tell_open, concerned), robust=True)
+
+
+def _tell_open(concerned: Q) -> None:
+    found = PendingAction.objects.filter(concerned, status__in=(Status.PENDING, Status.APPROVED))
+    for action_id in found.order_by("expires_at", "pk").values_list("pk", flat=True)[:MOST]:
+        if not return_if_void(action_id):
+            _tell_waiting(action_id)
+
+
+@transaction.atomic
+def _tell_waiting(action_id: UUID) -> None:
+    waiting = PendingAction.objects.filter(pk=action_id, status=Status.PENDING)
+    if action := waiting.select_for_update(no_key=True).first():
+        tell_news(action)

@@ -15,9 +15,8 @@ from django.db.models.functions import Now
 
 from accounts.infra.database import commit_soon
 from approvals.audit import chain
-from approvals.core.kinds import get_kind
 from approvals.core.states import Status
-from approvals.core.types import Followed, LeaseLost, NotYet
+from approvals.core.types import Followed, LeaseLost, NotYet, get_kind
 from approvals.gate import preparation, watches
 from approvals.gate.backoff import retry_wait
 from approvals.gate.load import read_action

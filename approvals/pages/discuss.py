@@ -9,7 +9,7 @@ from django.urls import reverse
 from accounts.access.signed_in import AuthenticatedRequest, signed_in_action
 from accounts.infra.problems import Problem
 from accounts.models import User
-from approvals.pages.discussion import assignments, comments
+from approvals.pages import discussion
 from approvals.pages.review import render_review, visible_action
 
 
@@ -19,7 +19,7 @@ def comment(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse:
     action = visible_action(request, action_id)
     text = request.POST.get("text", "")
     try:
-        comments.add_comment(action=action, person=request.user, text=text)
+        discussion.add_comment(action=action, person=request.user, text=text)
     except Problem as problem:
         return render_review(request, action, problem=problem, typed_comment=text)
     return redirect(f"{reverse('review', args=[action_id])}#comments")
@@ -31,7 +31,7 @@ def assign(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse:
     action = visible_action(request, action_id)
     chosen = request.POST.get("person", "")
     try:
-        assignments.assign(action=action, person=request.user, to=_find_person(chosen))
+        discussion.assign(action=action, person=request.user, to=_find_person(chosen))
     except Problem as problem:
         return render_review(request, action, problem=problem)
     return redirect(f"{reverse('review', args=[action_id])}#comments")

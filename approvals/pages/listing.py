@@ -32,7 +32,7 @@ from approvals.models import (
     PendingAction,
     ProposerNote,
 )
-from approvals.pages.discussion.assignments import current_assignments
+from approvals.pages.discussion import current_assignments
 from approvals.pages.orders import BY_MAILBOX, OLDEST, Order, value_of
 
 WINDOW = 2000

@@ -14,11 +14,10 @@ from accounts.infra.streams import stream as open_stream
 from accounts.infra.streams import take_place
 from accounts.models import Mailbox, Role
 from approvals.audit import feed
-from approvals.gate import seen
+from approvals.gate import rights
 from approvals.live import events
 from approvals.models import PendingAction
-from approvals.pages import listing
-from approvals.pages.discussion import comments
+from approvals.pages import discussion, listing
 from approvals.pages.frame import find_leaving
 from approvals.pages.queue import PAGE, Asked, tab_counts
 from approvals.pages.review import visible_action
@@ -116,7 +115,7 @@ def presence(request: AuthenticatedRequest, action_id: UUID) -> JsonResponse:
     events.record_presence(person, action.pk)
     shown = request.POST.get("revision", "")
     if shown.isdecimal() and len(shown) < 10:
-        seen.record_seen(action=action, person=person, revision=int(shown))
+        rights.record_seen(action=action, person=person, revision=int(shown))
     others = events.find_present([action.pk], mailboxes=[action.mailbox], but=person).get(
         action.pk, []
     )
@@ -136,7 +135,7 @@ def _new_comments(request: AuthenticatedRequest, action: PendingAction) -> dict[
     shown = request.POST.get("comments", "")
     if not (shown.isdecimal() and len(shown) < 10):
         return {}
-    found = comments.list_comments(action)
+    found = discussion.list_comments(action)
     if len(found) <= int(shown):
         return {}
     return {"comments": render_to_string("approvals/comments.html", {"comments": found}, request)}

@@ -16,17 +16,16 @@ from accounts.models import Role
 from accounts.people.second_factor import FactorMissing
 from accounts.people.step_up import factors_that_count
 from approvals.core.states import Status
-from approvals.gate import decide, find, notes, reconcile, revise, rights, rulings, seen
+from approvals.gate import decide, find, notes, reconcile, revise, rights, rulings
 from approvals.gate.blobs import ContentUnavailable
-from approvals.gate.content import UNSEEN, render_content
 from approvals.gate.differences import FieldChange
+from approvals.gate.find import UNSEEN, render_content
 from approvals.gate.pauses import switch
-from approvals.gate.records import approving_people
+from approvals.gate.rights import approving_people
 from approvals.gate.rules.policy import count_needed, own_counts, policy_of, undo_of
 from approvals.live import events
 from approvals.models import PendingAction, ReviewText
-from approvals.pages import history, listing
-from approvals.pages.discussion import assignments, comments, review_texts
+from approvals.pages import discussion, history, listing
 from approvals.pages.frame import find_leaving, read_frame, seconds_left
 from approvals.pages.track_record import track_record_of
 
@@ -38,7 +37,7 @@ SHOWN_CHARACTERS = 40_000
 @signed_in_page
 def page(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse:
     action = visible_action(request, action_id)
-    picked = review_texts.find_text(action.mailbox, request.GET.get("text", ""))
+    picked = discussion.find_text(action.mailbox, request.GET.get("text", ""))
     return render_review(request, action, opened=True, picked=picked)
 
 
@@ -140,7 +139,7 @@ def _about(request: AuthenticatedRequest, action: PendingAction) -> dict[str, An
     view = request.GET.get("view")
     current = action.current
     policy = policy_of(action.mailbox)
-    last_seen = seen.last_seen(action, person)
+    last_seen = rights.last_seen(action, person)
     content, unavailable = None, None
     try:
         content = render_content(action)
@@ -156,7 +155,7 @@ def _about(request: AuthenticatedRequest, action: PendingAction) -> dict[str, An
         person.pk in approving_people(action)
     )
     files = {file["sha256"] for file in (current.payload or {}).get("attachments", ())}
-    opened = seen.find_opened(action, person) if files else set()
+    opened = rights.find_opened(action, person) if files else set()
     waits_for_others = action.status == Status.PENDING and (needed > 1 or refusal is not None)
     remaining = rights.find_remaining_approvers(action, policy) if waits_for_others else []
     return {
@@ -217,12 +216,12 @@ def _discussion(action: PendingAction, *, may_decide: bool) -> dict[str, Any]:
     """Return the context for comments, assignment and texts for the notes."""
     may_assign = may_decide and not action.is_final
     return {
-        "comments": comments.list_comments(action),
+        "comments": discussion.list_comments(action),
         "may_comment": may_decide and action.purged_at is None,
-        "assigned": assignments.find_assigned(action),
+        "assigned": discussion.find_assigned(action),
         "may_assign": may_assign,
-        "assignable": assignments.find_assignable(action) if may_assign else (),
-        "texts": review_texts.texts_by_purpose(action.mailbox)
+        "assignable": discussion.find_assignable(action) if may_assign else (),
+        "texts": discussion.texts_by_purpose(action.mailbox)
         if may_decide and action.status == Status.PENDING
         else {},
     }

@@ -10,7 +10,7 @@ from django.db import DEFAULT_DB_ALIAS, DatabaseError, close_old_connections, co
 from django.utils.module_loading import import_string
 
 from accounts.models import Mailbox
-from approvals.core.kinds import get_kind
+from approvals.core.types import get_kind
 from approvals.gate import settle as settling
 from approvals.gate.execute import execute
 from approvals.gate.pauses import restored

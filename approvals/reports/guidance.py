@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from approvals.core.kinds import get_kind
 from approvals.core.states import Status
+from approvals.core.types import get_kind
 from approvals.gate.send_back import WITHDRAWN_ANSWERED
 from approvals.models import PendingAction
 from approvals.reports.steps import ORDERED_AGAIN, Step

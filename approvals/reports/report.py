@@ -14,7 +14,7 @@ from approvals.core.answers import (
     Watched,
 )
 from approvals.core.states import Status
-from approvals.gate import edited, find, notes, reconcile
+from approvals.gate import differences, find, notes, reconcile
 from approvals.gate.rules.conditions import VOID
 from approvals.models import AuditEvent, PendingAction
 from approvals.reports import guidance
@@ -47,7 +47,7 @@ def report(action: PendingAction, caller: Caller) -> ActionReport:
         members["sequence"] = len(steps)
     if action.status == Status.PENDING and action.returned:
         members["returned"] = _describe_return(action.returned, reads=caller.may(READ))
-    if caller.may(READ) and (changes := edited.describe_changes(action, action.revision)):
+    if caller.may(READ) and (changes := differences.describe_changes(action, action.revision)):
         members["changes"] = changes
     doubt = "may_have_been_sent_at" in members or "also_sent_at" in members
     by = members.get("answered_by", "")
@@ -133,7 +133,9 @@ def _add_words(
 
 def _changes_then(action: PendingAction, steps: Sequence[Step]) -> list[Change]:
     revisions = [step.link.data.get("revision") for step in steps if step.name == "action.edited"]
-    return edited.describe_changes(action, revisions[-1]) if revisions and revisions[-1] else []
+    return (
+        differences.describe_changes(action, revisions[-1]) if revisions and revisions[-1] else []
+    )
 
 
 def _describe_return(returned: dict[str, Any], *, reads: bool) -> Returned:

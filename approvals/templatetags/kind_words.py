@@ -11,7 +11,7 @@ from django.utils.html import conditional_escape, format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 
-from approvals.core.kinds import get_kind
+from approvals.core.types import get_kind
 from approvals.gate import watches
 from approvals.models import PendingAction
 

@@ -4,7 +4,7 @@ from django import template
 
 from accounts.models import User
 from approvals.outbound.notifications.channels.adding import known_browsers
-from approvals.outbound.notifications.channels.vapid import public_key
+from approvals.outbound.notifications.channels.web_push import public_key
 
 register = template.Library()
 

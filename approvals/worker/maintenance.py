@@ -20,7 +20,7 @@ from accounts.infra.database import database_now
 from approvals.audit import anchors
 from approvals.core.queue import queue
 from approvals.core.states import Status
-from approvals.gate import lookup, overdue, preparation, void
+from approvals.gate import lookup, overdue, preparation, send_back
 from approvals.gate.rules import conditions
 from approvals.gate.rules.policy import advance_windows, find_closed
 from approvals.gate.settle import find_to_settle, settle_one
@@ -180,7 +180,7 @@ CHORES = (
     Chore(name="late", find=overdue.find_late, act=overdue.expire, ends=True),
     Chore(name="dead", find=overdue.find_dead, act=overdue.end_dead_leases),
     Chore(name="closed", find=find_closed, act=advance_windows),
-    Chore(name="void", find=void.find_due, act=void.send_back),
+    Chore(name="void", find=send_back.find_due, act=send_back.send_back),
     Chore(name="to_probe", find=lookup.find_due, act=LOOKS),
     Chore(name="to_settle", find=find_to_settle, act=SENT_COPIES),
     Chore(name="to_tidy", find=preparation.preparations_to_tidy, act=CLEAN_UP),

@@ -13,8 +13,7 @@ from django.db.models.functions import Now
 
 from accounts.infra.database import database_now
 from accounts.models import Mailbox
-from approvals.core.kinds import get_kind
-from approvals.core.types import Arrivals, Followed, NotLookedAt, Response
+from approvals.core.types import Arrivals, Followed, NotLookedAt, Response, get_kind
 from approvals.gate import watches
 from approvals.gate.rules import conditions
 from approvals.models import Rest, Watch, WatchedMailbox

@@ -19,11 +19,10 @@ from django.utils.datastructures import CaseInsensitiveMapping
 from accounts.access.auth import ADMITTED
 from accounts.infra.json_bodies import READ_BODY
 from accounts.infra.problems import Problem
-from mailhub.intake import pace
+from mailhub.intake import rules
 from mailhub.intake.admission import Admitted, admit, needs_database
 from mailhub.intake.answers import Refusal, fault, refuse
-from mailhub.intake.memory import room_for
-from mailhub.intake.rules import Asked, too_large, too_slow
+from mailhub.intake.rules import Asked, room_for, too_large, too_slow
 
 Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -119,7 +118,7 @@ async def _read(receive: Receive, limit: int, note: Callable[[int], None]) -> by
     began, received, pieces, more = clock.time(), 0, list[bytes](), True
     while more:
         try:
-            async with asyncio.timeout_at(began + pace.seconds_for(received)):
+            async with asyncio.timeout_at(began + rules.seconds_for(received)):
                 message = await receive()
         except TimeoutError:
             raise too_slow() from None
@@ -155,9 +154,9 @@ async def _answer(refusal: Refusal, receive: Receive, send: Send) -> None:
     await send({"type": "http.response.body", "body": refusal.content, "more_body": True})
     dropped = 0
     try:
-        async with asyncio.timeout(pace.LINGER_SECONDS):
-            while dropped < pace.LINGER_BYTES:
-                async with asyncio.timeout(pace.LINGER_SILENCE_SECONDS):
+        async with asyncio.timeout(rules.LINGER_SECONDS):
+            while dropped < rules.LINGER_BYTES:
+                async with asyncio.timeout(rules.LINGER_SILENCE_SECONDS):
                     message = await receive()
                 if message["type"] == "http.disconnect" or not message.get("more_body", False):
                     break

@@ -1,7 +1,10 @@
 """The size limits of bodies at each address, the senders of large ones, and forms with files."""
 
 import re
-from collections.abc import Mapping
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
@@ -19,6 +22,17 @@ UPLOAD_BYTES = 5 * MEGABYTE  # a file of 4 MB and its form; the view checks the 
 OTHER_API_BYTES = 64 * KILOBYTE
 
 Admits = Literal["token", "token or person", "person", "itself"]
+GRACE_SECONDS = 10.0
+BYTES_PER_SECOND = 32 * 1024
+PIECE = 64 * 1024
+# After a refusal the rest is read and dropped for this time, so that a client that is still sending
+# gets the answer.
+LINGER_SECONDS = 1.0
+LINGER_SILENCE_SECONDS = 0.05
+LINGER_BYTES = 4 * 1024 * 1024
+LARGE = MEGABYTE  # a smaller body is not counted
+HELD = 128 * MEGABYTE
+OF_PERSON = HELD // 4  # one largest body, or some that are smaller
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,3 +137,40 @@ def busy() -> Problem:
         "The server is busy with other large or slow requests. Send it again.",
         retry_after=2,
     )
+
+
+def seconds_for(received: int) -> float:
+    """Return after how many seconds a body is too slow if `received` bytes have arrived."""
+    return GRACE_SECONDS + received / BYTES_PER_SECOND
+
+
+_lock = threading.Lock()
+_held = Counter[int | None]()  # bytes, by person
+
+
+@contextmanager
+def room_for(person_id: int | None) -> Iterator[Callable[[int], None]]:
+    """Yield a function that takes how many bytes of a body have arrived; it raises Problem 503 if
+    there is no room for them.
+
+    An announced size reserves nothing, because announcing costs the client nothing.
+    """
+    held = 0
+
+    def note(received: int) -> None:
+        nonlocal held
+        more = (received if received > LARGE else 0) - held
+        with _lock:
+            of_person = 0 if person_id is None else _held[person_id] + more
+            if more > 0 and (_held.total() + more > HELD or of_person > OF_PERSON):
+                raise busy()
+            _held[person_id] += more
+            held += more
+
+    try:
+        yield note
+    finally:
+        with _lock:
+            _held[person_id] -= held
+            if not _held[person_id]:
+                del _held[person_id]

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from io import BytesIO
 from typing import Any
 
@@ -20,12 +21,10 @@ from django.http.request import HttpHeaders
 
 from accounts.access.auth import ADMITTED
 from accounts.infra.problems import Problem
-from mailhub.intake import pace
+from mailhub.intake import rules
 from mailhub.intake.admission import Admitted, admit
 from mailhub.intake.answers import Refusal, fault, refuse
-from mailhub.intake.cutter import Cutter
-from mailhub.intake.memory import room_for
-from mailhub.intake.rules import Asked, busy, too_large, too_slow
+from mailhub.intake.rules import Asked, busy, room_for, too_large, too_slow
 
 Environ = dict[str, Any]
 App = Callable[[Environ, Any], Iterable[bytes]]
@@ -34,11 +33,73 @@ SLOW_STRANGERS = 2
 SLOW_KNOWN = 4
 AT_ONCE_SECONDS = 0.1  # a body that follows its headers at once is not slow
 SOCKET = "gunicorn.socket"
+LOOK_SECONDS = 0.25
 
 _slow = {
     False: threading.BoundedSemaphore(SLOW_STRANGERS),
     True: threading.BoundedSemaphore(SLOW_KNOWN),
 }
+
+
+@dataclass(eq=False)
+class Watched:
+    """A client that sends a body. `cut` is True once it was too slow."""
+
+    client: socket.socket
+    began: float = field(default_factory=time.monotonic)
+    received: int = 0
+    cut: bool = False
+
+    def note(self, received: int) -> None:
+        """Store how many bytes have arrived so far."""
+        self.received = received
+
+    def is_late(self, now: float) -> bool:
+        return now - self.began > rules.seconds_for(self.received)
+
+
+class Cutter:
+    """A watchdog for readers of slow clients: their `recv` returns as at the end of the stream.
+
+    It has a thread of its own, because a thread that waits in recv cannot stop itself.
+    """
+
+    def __init__(self) -> None:
+        self._watched: set[Watched] = set()
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+
+    @contextmanager
+    def watch(self, client: socket.socket) -> Iterator[Watched]:
+        """Watch a client for the duration of the block."""
+        watched = Watched(client)
+        with self._changed:
+            if self._thread is None or not self._thread.is_alive():  # a fork does not copy it
+                self._thread = threading.Thread(target=self._run, name="slow-bodies", daemon=True)
+                self._thread.start()
+            self._watched.add(watched)
+            self._changed.notify()
+        try:
+            yield watched
+        finally:
+            with self._changed:
+                self._watched.discard(watched)
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                while not self._watched:
+                    self._changed.wait()
+                now = time.monotonic()
+                for watched in [
+                    each for each in self._watched if not each.cut and each.is_late(now)
+                ]:
+                    watched.cut = True
+                    with contextlib.suppress(OSError):  # the client has disconnected
+                        watched.client.shutdown(socket.SHUT_RD)
+            time.sleep(LOOK_SECONDS)
+
+
 _cutter = Cutter()
 
 
@@ -154,7 +215,7 @@ def _read_pieces(stream: Any, length: int | None, limit: int, note: Callable[[in
     pieces, received = list[bytes](), 0
     while length is None or received < length:
         # Never more than is missing or allowed, because gunicorn waits until it has all of it.
-        piece = stream.read(min(pace.PIECE, (limit + 1 if length is None else length) - received))
+        piece = stream.read(min(rules.PIECE, (limit + 1 if length is None else length) - received))
         if not piece:
             break
         received += len(piece)
@@ -214,10 +275,10 @@ class _Refused:
 
 def _drop_rest(client: socket.socket) -> None:
     """Read on for a moment: otherwise a client that is sending loses the answer to a reset."""
-    until, dropped = time.monotonic() + pace.LINGER_SECONDS, 0
-    client.settimeout(pace.LINGER_SILENCE_SECONDS)
-    while dropped < pace.LINGER_BYTES and time.monotonic() < until:
-        piece = client.recv(pace.PIECE)
+    until, dropped = time.monotonic() + rules.LINGER_SECONDS, 0
+    client.settimeout(rules.LINGER_SILENCE_SECONDS)
+    while dropped < rules.LINGER_BYTES and time.monotonic() < until:
+        piece = client.recv(rules.PIECE)
         if not piece:
             return
         dropped += len(piece)

@@ -12,7 +12,7 @@ from django.utils import timezone
 from accounts.access.caller import Caller
 from accounts.infra.problems import Problem
 from accounts.models import Mailbox, Membership, Role, User
-from approvals.core.digest import digest_of
+from approvals.core.signatures import digest_of
 from approvals.gate import decide
 from approvals.models import ApprovalPolicy, AuditEvent, Decision, PendingAction, Revision
 from tests.conftest import Api, Reviewer

@@ -11,7 +11,7 @@ from pytest_httpserver import HTTPServer
 from accounts.models import User
 from accounts.people.recovery import recover
 from approvals.models import NotificationChannel
-from approvals.outbound.notifications.channels.vapid import public_key
+from approvals.outbound.notifications.channels.web_push import public_key
 from tests.approvals.webhook_listener import httpserver
 from tests.support.people.browser import browser
 from tests.support.servers.push_service import PushService

@@ -5,7 +5,7 @@ from uuid import UUID
 import pytest
 
 from accounts.models import User
-from approvals.core.kinds import get_kind
+from approvals.core.types import get_kind
 from approvals.gate import decide
 from approvals.models import PendingAction
 from tests.approvals import kinds

@@ -9,7 +9,7 @@ from pytest_httpserver import HTTPServer
 from accounts.models import User
 from approvals.models import NotificationChannel
 from approvals.outbound.notifications.channels.adding import AT_MOST
-from approvals.outbound.notifications.channels.vapid import public_key
+from approvals.outbound.notifications.channels.web_push import public_key
 from tests.approvals.webhook_listener import httpserver
 from tests.support.people.browser import browser
 from tests.support.servers.chat_services import ChatServices

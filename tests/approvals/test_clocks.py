@@ -8,7 +8,7 @@ from celery import Celery  # type: ignore[import-untyped]
 
 from accounts.infra.problems import Problem
 from accounts.models import ApiToken, Mailbox, Membership, Role, User
-from approvals.gate import void
+from approvals.gate import send_back
 from approvals.models import PendingAction
 from approvals.queues.celery import CeleryQueue
 from approvals.worker import maintenance
@@ -38,7 +38,7 @@ def test_revocation_by_a_server_with_a_slow_clock_counts(
     with clock_off(-timedelta(seconds=30)):
         answer = reviewer.client.post(f"/tokens/{token.pk}/revoke/", {"csrfmiddlewaretoken": csrf})
     assert answer.status_code == 302
-    void.send_back()
+    send_back.send_back()
     work()
     action.refresh_from_db()
     returned = action.returned or {}

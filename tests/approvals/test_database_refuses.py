@@ -14,7 +14,7 @@ from django.utils import timezone
 from accounts.models import Mailbox, Membership, Role, User
 from approvals import guards
 from approvals.core.states import TRANSITIONS, Status
-from approvals.gate import void
+from approvals.gate import send_back
 from approvals.guards import rules as guard_rules
 from approvals.management.commands import flush
 from approvals.models import ApprovalPolicy, Attempt, Decision, PendingAction, Revision
@@ -314,7 +314,7 @@ def test_approver_role_is_checked_in_the_code(
     only(pending, status="approved", approvals_given=1, approved_at=now, not_before=now)()
 
     assert maintenance.due() == []
-    void.send_back()
+    send_back.send_back()
     pending.refresh_from_db()
     assert (pending.status, pending.returned) == (
         "pending",

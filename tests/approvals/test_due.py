@@ -19,7 +19,7 @@ from django.utils import timezone
 from accounts.models import Mailbox, Membership
 from approvals.core.queue import queue
 from approvals.core.states import Status
-from approvals.gate import void
+from approvals.gate import send_back
 from approvals.gate.rules import conditions
 from approvals.models import ApprovalPolicy, Pause, PendingAction, Rest
 from approvals.queues.sweeper import Sweeper
@@ -106,11 +106,11 @@ def test_sweeps_together_judge_all_due_actions() -> None:
     late = held.order_by("-not_before")[0]
     PendingAction.objects.filter(pk=late.pk).update(approved_until=Now() - A_MINUTE)
 
-    in_a_sweep = void.SLICE * void.SLICES
+    in_a_sweep = send_back.SLICE * send_back.SLICES
     sweeps = 0
     while late.status == Status.APPROVED:
         assert sweeps * in_a_sweep < 150
-        void.send_back()
+        send_back.send_back()
         late.refresh_from_db()
         sweeps += 1
 
@@ -119,7 +119,7 @@ def test_sweeps_together_judge_all_due_actions() -> None:
     assert late.returned["code"] == "approval_over"
     first = held.order_by("not_before")[0]
     PendingAction.objects.filter(pk=first.pk).update(approved_until=Now() - A_MINUTE)
-    void.send_back()
+    send_back.send_back()
     first.refresh_from_db()
     assert first.status == Status.PENDING
 

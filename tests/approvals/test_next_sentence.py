@@ -18,7 +18,7 @@ from approvals.core.types import (
     PreviewWarning,
     Response,
 )
-from approvals.gate import decide, overdue, rulings, settle, void, watches
+from approvals.gate import decide, overdue, rulings, send_back, settle, watches
 from approvals.gate.execute import execute
 from approvals.gate.outcome import record_outcome
 from approvals.models import PendingAction, Watch
@@ -170,7 +170,7 @@ def lose_the_approver(stage: Stage) -> None:
     member = Membership.objects.create(mailbox=stage.row.mailbox, user=bob, role=Role.APPROVER)
     approve(stage.action, bob)
     member.delete()
-    void.send_back()
+    send_back.send_back()
 
 
 def order_again_of_two(stage: Stage) -> None:

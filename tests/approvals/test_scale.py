@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from accounts.models import Mailbox
 from approvals.core.states import Status
-from approvals.gate import void
+from approvals.gate import send_back
 from approvals.gate.execute import execute
 from approvals.models import (
     ApprovalPolicy,
@@ -68,7 +68,7 @@ def test_few_pages_are_read_however_many_mails_are_held(approved: PendingAction)
         "heads": plans_of(dispatch.heads),
         "due": plans_of(maintenance.due),
         "health": plans_of(dispatch.measure_standstill),
-        "slice": plans_of(void.send_back),
+        "slice": plans_of(send_back.send_back),
         "sweep": plans_of(maintenance.sweep),
     }
     with explained() as plans["execute"]:

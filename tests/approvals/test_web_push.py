@@ -10,7 +10,7 @@ from pytest_httpserver import HTTPServer
 from accounts.models import User
 from approvals.models import NotificationChannel
 from approvals.outbound.notifications.channels.port import get_transport
-from approvals.outbound.notifications.channels.vapid import public_key
+from approvals.outbound.notifications.channels.web_push import public_key
 from tests.approvals.channel_messages import channel_of, message, send
 from tests.approvals.webhook_listener import httpserver
 from tests.support.servers.push_service import PushService

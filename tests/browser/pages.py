@@ -15,12 +15,11 @@ from django.utils import timezone
 from playwright.sync_api import Page
 
 from accounts.models import ApiToken, Mailbox, Membership, Role, SignInLink, User
-from approvals.core.kinds import get_kind
-from approvals.core.types import BEFORE_WIRE, ApprovedAction, Failure, Outcome, Response
+from approvals.core.types import BEFORE_WIRE, ApprovedAction, Failure, Outcome, Response, get_kind
 from approvals.gate import decide, revise, watches
 from approvals.gate.execute import execute
 from approvals.models import PendingAction, ReviewText, Webhook, WebhookDelivery
-from approvals.pages.discussion import assignments, comments
+from approvals.pages import discussion
 from approvals.pages.mailboxes import members
 from approvals.reports.steps import EVENTS
 from tests.approvals.conftest import approve
@@ -232,8 +231,8 @@ def furnish(
 def _discuss(address: str, alice: User, vera: User, bob: User) -> None:
     action = PendingAction.objects.get(pk=address.split("/")[2])
     for person, text in ((alice, "Is the date right, @vera?"), (bob, "word " * 300)):
-        comments.add_comment(action=action, person=person, text=text)
-    assignments.assign(action=action, person=alice, to=bob)
+        discussion.add_comment(action=action, person=person, text=text)
+    discussion.assign(action=action, person=alice, to=bob)
 
 
 def _actions(

@@ -6,7 +6,7 @@ from pytest_django.live_server_helper import LiveServer
 
 from accounts.models import User
 from approvals.models import PendingAction
-from approvals.pages.discussion import comments
+from approvals.pages import discussion
 from tests.browser.test_every_page import signed_in
 from tests.conftest import Api
 
@@ -21,7 +21,7 @@ def test_open_page_shows_a_new_comment(
         page = window.new_page()
         page.goto(f"/actions/{action.pk}/", wait_until="networkidle")
         page.fill("#comment-text", "I am typing")
-        comments.add_comment(action=action, person=bob, text="<b>Is the date right?</b>")
+        discussion.add_comment(action=action, person=bob, text="<b>Is the date right?</b>")
         # As the live stream does; the test server has none, so the page would look in ten seconds.
         page.evaluate("document.body.dispatchEvent(new Event('rung'))")
         expect(page.locator(".comments li")).to_contain_text("<b>Is the date right?</b>")

@@ -9,7 +9,7 @@ from django.conf import LazySettings
 from django.utils import timezone
 
 from accounts.models import Mailbox, User
-from approvals.gate import decide, revise, void
+from approvals.gate import decide, revise, send_back
 from approvals.models import Attempt, PendingAction
 from approvals.worker import maintenance
 from tests.conftest import Api, Reviewer
@@ -76,7 +76,7 @@ def test_draft_that_its_owner_sent_is_not_made_again(
     action = approve(api, reviewer)
     draft = throttled_with_a_draft(graph)
     PendingAction.objects.update(approved_until=timezone.now() - timedelta(seconds=1))
-    void.send_back()
+    send_back.send_back()
     action.refresh_from_db()
     graph.accept(ADA, draft, "by hand", save=True)
     if edited:

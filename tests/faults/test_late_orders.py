@@ -10,7 +10,7 @@ import pytest
 from django.utils import timezone
 
 from accounts.models import User
-from approvals.gate import decide, revise, rulings, void
+from approvals.gate import decide, revise, rulings, send_back
 from approvals.models import Attempt, AuditEvent, PendingAction, Preparation
 from approvals.worker import maintenance
 from tests.conftest import Api, Reviewer, make_api
@@ -87,7 +87,7 @@ def test_late_order_sends_no_outdated_wording(
         probe()
     PendingAction.objects.update(approved_until=timezone.now() - timedelta(seconds=1))
     now_it_is_time()
-    void.send_back()
+    send_back.send_back()
     action.refresh_from_db()
     changes = {"subject": "The second wording"}
     revise.edit(

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from approvals.audit import chain
 from approvals.core.at_rest import encrypt_revision
-from approvals.core.digest import digest_of
+from approvals.core.signatures import digest_of
 from approvals.core.states import FINAL, Status
 from approvals.core.types import Proposal
 from approvals.models import (

@@ -13,7 +13,7 @@ from accounts.infra.texts import translatable
 from accounts.models import ApiToken, Mailbox, Membership, Role, User
 from approvals.audit import proof
 from approvals.models import AuditEvent, Blob, Comment, Decision, PendingAction
-from approvals.pages.discussion.comments import add_comment
+from approvals.pages.discussion import add_comment
 from approvals.worker import maintenance
 from tests.approvals.conftest import approve
 from tests.approvals.test_watches import answer, look, send

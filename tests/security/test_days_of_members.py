@@ -14,7 +14,7 @@ from accounts.models import Mailbox, Membership, Role, User
 from approvals.gate.rules.approvers import find_approvers, find_with_role
 from approvals.models import AuditEvent, PendingAction
 from approvals.outbound.notifications.messages import count_waiting
-from approvals.pages.discussion import assignments
+from approvals.pages import discussion
 from approvals.pages.mailboxes import members
 from approvals.worker import maintenance
 from tests.conftest import Api
@@ -55,7 +55,7 @@ def test_no_right_exists_outside_the_days(
     assert not mailboxes(Caller(user=bob, surface="rest")).exists()
     assert find_approvers([action])[action.pk] == {alice.pk}
     assert find_with_role([mailbox.pk], Role.VIEWER)[mailbox.pk] == {alice.pk}
-    assert bob not in assignments.find_assignable(action)
+    assert bob not in discussion.find_assignable(action)
     assert count_waiting(bob.pk) == 0
     limit(bob, starts=-DAY, ends=DAY)
     assert decide(bob, str(action.pk)) == 302

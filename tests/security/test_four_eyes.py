@@ -9,8 +9,7 @@ from django.utils import timezone
 
 from accounts.models import Mailbox, Role, User
 from approvals import guards
-from approvals.gate.records import record_decision
-from approvals.gate.rights import PROPOSED_IT, WROTE_IT, refusal_to_approve
+from approvals.gate.rights import PROPOSED_IT, WROTE_IT, record_decision, refusal_to_approve
 from approvals.gate.rules.approvers import find_approvers
 from approvals.gate.rules.policy import policy_of
 from approvals.gate.rules.quorum import number_that_counts

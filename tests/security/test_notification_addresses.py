@@ -8,7 +8,7 @@ import pytest
 from pytest_httpserver import HTTPServer
 
 from accounts.models import User
-from approvals.outbound.notifications.channels.vapid import public_key
+from approvals.outbound.notifications.channels.web_push import public_key
 from tests.approvals.channel_messages import channel_of, send
 from tests.approvals.webhook_listener import httpserver
 from tests.support.servers.push_service import PushService

@@ -12,7 +12,7 @@ from django.db import transaction
 
 from accounts.access.caller import Caller
 from accounts.models import Mailbox, User
-from approvals.core.digest import digest_of
+from approvals.core.signatures import digest_of
 from approvals.gate import decide
 from approvals.gate.find import lock_action
 from approvals.gate.rules.policy import policy_of

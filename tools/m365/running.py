@@ -16,7 +16,7 @@ from accounts.infra.problems import Problem
 from accounts.infra.texts import translatable
 from accounts.models import Mailbox, Role
 from approvals.core.answers import CommandOutput
-from approvals.core.digest import digest_of
+from approvals.core.signatures import digest_of
 from approvals.core.types import Preview, PreviewWarning, Proposal
 from tools.answers import CommandPreview, PreviewedCommand
 from tools.m365.classify import (

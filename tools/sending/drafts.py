@@ -41,10 +41,8 @@ from tools.reading import compact
 from tools.reading.originals import answer_names, answer_recipients, as_original
 from tools.reading.own_mail import provider_of
 from tools.schemas import CreateDraft, DeleteDraft, DraftReply, ListDrafts, UpdateDraft
-from tools.sending.encoding import encode
 from tools.sending.prepared import refuse_prepared
-from tools.sending.recipients import Understood, understand
-from tools.sending.snapshot import kept_of_draft
+from tools.sending.requests import Understood, encode, kept_of_draft, understand
 from tools.sending.uploads import load_attachments
 
 

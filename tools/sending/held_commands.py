@@ -23,7 +23,7 @@ from tools.schemas import SendingParameters
 from tools.sending import command_runs as runs
 from tools.sending.answers import Proposed, build_proposed
 from tools.sending.proposals import request_digest
-from tools.sending.remarks import check_callback, read_remarks
+from tools.sending.requests import check_callback, read_remarks
 
 EXCERPT = 200
 

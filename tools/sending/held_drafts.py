@@ -20,7 +20,7 @@ from accounts.connect import mailbox_status
 from accounts.infra.problems import Problem
 from accounts.infra.texts import translatable
 from accounts.models import Mailbox
-from approvals.core.digest import digest_of
+from approvals.core.signatures import digest_of
 from approvals.core.types import (
     BEFORE_WIRE,
     ActionKind,
@@ -50,11 +50,10 @@ from tools.reading.own_mail import provider_of
 from tools.schemas import DeleteDraft, UpdateDraft
 from tools.sending import drafts
 from tools.sending.answers import Proposed, build_proposed
-from tools.sending.encoding import encode
 from tools.sending.prepared import refuse_prepared
 from tools.sending.preview import EXCERPT
 from tools.sending.purpose import fill, name_targets
-from tools.sending.remarks import check_callback, read_remarks
+from tools.sending.requests import check_callback, encode, read_remarks
 
 KIND = "draft.change"
 PAYLOAD_VERSION = 1

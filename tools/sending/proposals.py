@@ -15,7 +15,7 @@ from accounts.access.caller import Caller
 from accounts.infra.problems import FieldError, Problem
 from accounts.infra.texts import translatable
 from accounts.models import Mailbox
-from approvals.core.digest import digest_of
+from approvals.core.signatures import digest_of
 from approvals.core.types import Proposal
 from approvals.gate import propose as proposals
 from approvals.gate import twins
@@ -54,7 +54,6 @@ from tools.schemas import (
 from tools.sending import preview as previews
 from tools.sending.answers import Proposed, build_proposed, shows_mail
 from tools.sending.drafts import find_authors
-from tools.sending.encoding import encode
 from tools.sending.kinds import may_have_sent_draft, refuse_what_cannot_leave
 from tools.sending.payload import (
     KINDS,
@@ -66,10 +65,14 @@ from tools.sending.payload import (
 )
 from tools.sending.prepared import refuse_prepared
 from tools.sending.purpose import describe_original
-from tools.sending.recipients import understand
-from tools.sending.remarks import check_callback, read_remarks
-from tools.sending.send_time import check_send_time
-from tools.sending.snapshot import request_of_draft
+from tools.sending.requests import (
+    check_callback,
+    check_send_time,
+    encode,
+    read_remarks,
+    request_of_draft,
+    understand,
+)
 from tools.sending.surroundings import (
     all_text,
     find_later,

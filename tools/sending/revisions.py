@@ -47,9 +47,8 @@ from tools.schemas import (
     Subject,
 )
 from tools.sending import preview as previews
-from tools.sending.encoding import encode
 from tools.sending.payload import FileDigest, MailPayload
-from tools.sending.send_time import check_send_time
+from tools.sending.requests import check_send_time, encode
 from tools.sending.surroundings import surroundings
 from tools.sending.uploads import TOO_LARGE
 

@@ -11,7 +11,7 @@ from accounts.models import Mailbox
 from approvals.audit import key_check
 from approvals.gate import rotation
 from approvals.models import Webhook
-from approvals.outbound.webhooks.addresses import encryption_context
+from approvals.outbound.webhooks.subscriptions import encryption_context
 
 
 class Command(BaseCommand):

@@ -19,7 +19,7 @@ from approvals.models import (
     PendingAction,
 )
 from approvals.outbound.notifications import outbox
-from approvals.outbound.notifications.hours import next_digest
+from approvals.outbound.notifications.fitness import next_digest
 from approvals.outbound.notifications.outbox import Event
 
 BATCH = 500

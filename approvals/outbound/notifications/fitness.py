@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime, time, timedelta
 from uuid import UUID
 
+from accounts.infra.time_zones import get_zone
 from accounts.models import Membership, Role
 from approvals.core.states import FINAL, Status
 from approvals.gate.rules.approvers import find_approvers
@@ -16,12 +17,14 @@ from approvals.models import (
     Presence,
 )
 from approvals.models.pages import PRESENT
-from approvals.outbound.notifications.hours import next_open
 from approvals.outbound.notifications.outbox import ASKING, URGENT, Stage
 
 HERE_WAIT = timedelta(minutes=1)  # a person who is reviewing now sees the queue themselves
 BY_A_PERSON = (Stage.MENTIONED, Stage.ASSIGNED)
 NEEDED = {Stage.UNKNOWN: Status.UNKNOWN, Stage.FAILED: Status.FAILED}
+DIGEST_AT = time(8)
+MONDAY = 1
+WEEK = 7
 
 
 @dataclass(kw_only=True)
@@ -105,3 +108,49 @@ def _refuse_asking(
     if person not in approvers.get(row.action_id, set()):
         return "no_right"
     return "seen" if row.action_id in present else ""
+
+
+def next_open(person: NotificationSettings, now: datetime) -> datetime:
+    """Return `now` if the person is notified now, else the next moment at which they are."""
+    at = now.astimezone(get_zone(person.time_zone))
+    # Each step ends a closed day or quiet hours; a week of closed days and nights has 14 of them.
+    for _ in range(2 * WEEK + 2):
+        after = _after_closed_day(person, at) or _after_quiet(person, at)
+        if after is None:
+            return max(now, at)
+        at = after
+    return now  # no day is chosen at all: silence for ever is not a choice
+
+
+def _after_closed_day(person: NotificationSettings, at: datetime) -> datetime | None:
+    if not person.days or str(at.isoweekday()) in person.days:
+        return None
+    return datetime.combine(at.date() + timedelta(days=1), time.min, at.tzinfo)
+
+
+def _after_quiet(person: NotificationSettings, at: datetime) -> datetime | None:
+    begins, ends = person.quiet_from, person.quiet_until
+    if begins is None or ends is None or begins == ends:
+        return None
+    clock = at.time()
+    if begins < ends:
+        quiet = begins <= clock < ends
+        days = 0
+    else:  # over midnight
+        quiet = clock >= begins or clock < ends
+        days = 1 if clock >= begins else 0
+    if not quiet:
+        return None
+    return datetime.combine(at.date() + timedelta(days=days), ends, at.tzinfo)
+
+
+def next_digest(person: NotificationSettings, now: datetime) -> datetime | None:
+    """Return when the next digest is due; None without one."""
+    if person.digest == NotificationSettings.Digest.NONE:
+        return None
+    zone = get_zone(person.time_zone)
+    at = datetime.combine(now.astimezone(zone).date(), DIGEST_AT, zone)
+    weekly = person.digest == NotificationSettings.Digest.WEEKLY
+    while at <= now or (weekly and at.isoweekday() != MONDAY):
+        at = datetime.combine(at.date() + timedelta(days=1), DIGEST_AT, zone)
+    return at

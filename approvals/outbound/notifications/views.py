@@ -25,11 +25,10 @@ from approvals.models import (
     NotificationSettings,
 )
 from approvals.outbound.notifications.channel_tests import send_test
+from approvals.outbound.notifications.fitness import next_digest, next_open
 from approvals.outbound.notifications.forms import ContentForm, WhenForm
-from approvals.outbound.notifications.hours import next_digest, next_open
-from approvals.outbound.notifications.messages import describe_stage
+from approvals.outbound.notifications.messages import describe_code, describe_stage
 from approvals.outbound.notifications.outbox import offer_email
-from approvals.outbound.notifications.words import describe_code
 
 PAGE = 30
 

@@ -21,9 +21,14 @@ from accounts.infra.credentials import CannotDecrypt, decrypt_text
 from accounts.infra.safe_hosts import HostError, TlsFailed
 from accounts.infra.safe_http import exchange
 from approvals.models import Webhook, WebhookDelivery
-from approvals.outbound.webhooks.addresses import PORTS, SECONDS, address_of, encryption_context
 from approvals.outbound.webhooks.events import body_of
-from approvals.outbound.webhooks.subscriptions import find_listener
+from approvals.outbound.webhooks.subscriptions import (
+    PORTS,
+    SECONDS,
+    address_of,
+    encryption_context,
+    find_listener,
+)
 
 log = structlog.get_logger(__name__)
 

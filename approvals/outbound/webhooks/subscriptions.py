@@ -5,6 +5,7 @@ import secrets
 from collections.abc import Collection, Iterable
 from uuid import UUID
 
+from django.conf import settings
 from django.db import transaction
 from django.db.models.functions import Now
 
@@ -12,20 +13,22 @@ from accounts.access import roles
 from accounts.access.auth import find_caller
 from accounts.access.caller import Caller
 from accounts.infra.credentials import encrypt_text
+from accounts.infra.foreign_text import parse_url
 from accounts.infra.problems import FieldError, Problem, not_found
-from accounts.infra.safe_hosts import HostError
+from accounts.infra.safe_hosts import Endpoint, HostError, check_addresses
 from accounts.infra.texts import translatable
 from accounts.models import ApiToken
 from approvals.audit import chain
 from approvals.models import AuditChain, Webhook, WebhookCursor, WebhookDelivery
 from approvals.models.audit import PEOPLE
-from approvals.outbound.webhooks.addresses import encryption_context, may_be_told
 from approvals.outbound.webhooks.events import ALL, SECURITY
 from approvals.reports.steps import EVENTS
 
 SCOPE = "webhooks:manage"
 AT_MOST = 10
 SECRET_BYTES = 32
+SECONDS = 10.0
+PORTS = frozenset({443, 8443})
 
 
 def add_webhook(
@@ -118,7 +121,6 @@ def refuse_callback(caller: Caller, url: str) -> None:
 
 
 def _refuse_address(url: str, field: str) -> None:
-    """Raise `invalid_input` for an address to which nothing would be sent."""
     try:
         may_be_told(url)
     except (ValueError, HostError) as error:
@@ -174,3 +176,36 @@ def deliver_again(webhook: Webhook, delivery_id: UUID) -> None:
     deliveries = WebhookDelivery.objects.filter(webhook=webhook, pk=delivery_id)
     if not deliveries.update(tries=0, next_at=Now(), delivered_at=None):
         raise not_found("The delivery does not exist, or you may not see it.")
+
+
+def encryption_context(webhook: Webhook) -> str:
+    """Return the context to which the encrypted secret is bound."""
+    return f"approvals_webhook:secret:{webhook.pk}"
+
+
+def address_of(url: str) -> tuple[Endpoint, str]:
+    """Return the server and the path of a webhook's URL; raises ValueError with a sentence."""
+    parts = parse_url(url)
+    if (
+        parts.scheme not in ("https", "http")
+        or not parts.hostname
+        or parts.username is not None
+        or parts.fragment
+    ):
+        raise ValueError(
+            translatable("Write an address as https://host/path, without a password and without #.")
+        )
+    if not (url.isascii() and url.isprintable() and " " not in url):
+        raise ValueError(translatable("Write the address in ASCII, without spaces."))
+    secure = parts.scheme == "https"
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    port = parts.port or (443 if secure else 80)
+    endpoint = Endpoint.parse(f"{host}:{port}:{'tls' if secure else 'plain'}")
+    return endpoint, (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+
+
+def may_be_told(url: str) -> None:
+    """Raise ValueError or HostRefused for an address to which nothing would ever be sent."""
+    endpoint, _ = address_of(url)
+    loopback = settings.MAILHUB_LOOPBACK_FOR_PEOPLE
+    check_addresses(endpoint, timeout=SECONDS, loopback=loopback, ports=PORTS)

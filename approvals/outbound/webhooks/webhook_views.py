@@ -1,11 +1,15 @@
 """The webhooks of a person's tokens: the list, the deliveries, and sending one again."""
 
+from collections.abc import Sequence
+from typing import Any, cast
 from uuid import UUID
 
+from django import forms
 from django.contrib import messages
 from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from django.views.decorators.debug import sensitive_variables
 
 from accounts.access.auth import caller_of_session
@@ -19,14 +23,14 @@ from accounts.infra.problems import Problem
 from accounts.models import ApiToken, User
 from approvals.gate.find import after_cursor, cursor_of
 from approvals.models import Webhook
-from approvals.outbound.webhooks.events import ALL
-from approvals.outbound.webhooks.forms import WebhookForm
+from approvals.outbound.webhooks.events import ALL, SECURITY
 from approvals.outbound.webhooks.subscriptions import (
     SCOPE,
     add_webhook,
     deliver_again,
     remove_webhook,
 )
+from approvals.reports.steps import EVENTS
 
 PAGE = 50
 
@@ -110,3 +114,54 @@ def _get_own_webhook(request: AuthenticatedRequest, webhook_id: UUID) -> Webhook
     return get_object_or_404(
         Webhook.objects.select_related("token"), token__user=request.user, pk=webhook_id
     )
+
+
+class WebhookForm(forms.Form):
+    """A new webhook: its token, address and events.
+
+    `able` holds the ids of the tokens that may have webhooks.
+    """
+
+    token = forms.ModelChoiceField(
+        label=gettext_lazy("Token"), queryset=ApiToken.objects.none(), empty_label=None
+    )
+    url = forms.CharField(
+        label=gettext_lazy("Address"),
+        max_length=500,
+        help_text=gettext_lazy("https, on port 443 or 8443"),
+        required=False,
+    )
+    callbacks = forms.BooleanField(
+        label=gettext_lazy("Instead: for the callback addresses that proposals of this token name"),
+        required=False,
+    )
+    events = forms.MultipleChoiceField(
+        label=gettext_lazy("Events"),
+        widget=forms.CheckboxSelectMultiple,
+        choices=[(name, name) for name in EVENTS],
+        initial=list(EVENTS),
+    )
+
+    def __init__(
+        self, *args: Any, able: Sequence[UUID], staff: bool = False, **kwargs: Any
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        if staff:
+            cast(forms.MultipleChoiceField, self.fields["events"]).choices = [
+                *((name, name) for name in EVENTS),
+                (SECURITY, gettext_lazy("security events of all people")),
+            ]
+        self.fields["url"].widget.attrs |= {
+            "placeholder": "https://",
+            "inputmode": "url",
+            "autocomplete": "off",
+        }
+        cast(forms.ModelChoiceField, self.fields["token"]).queryset = ApiToken.objects.filter(  # type: ignore[type-arg]
+            pk__in=able
+        )
+
+    def clean(self) -> dict[str, Any]:
+        given: dict[str, Any] = super().clean() or {}
+        if bool(given.get("url")) == bool(given.get("callbacks")) and "url" not in self.errors:
+            self.add_error("url", _("Write an address, or choose callbacks."))
+        return given

@@ -12,7 +12,7 @@ from accounts.access.signed_in import AuthenticatedRequest, signed_in_action, si
 from accounts.infra.problems import Problem
 from accounts.models import Role
 from approvals.models import ReviewText
-from approvals.pages.discussion import review_texts
+from approvals.pages import discussion
 from approvals.pages.mailboxes.mailbox_views import membership_of, render_mailbox
 
 INPUT = {"class": "input"}
@@ -34,16 +34,16 @@ def texts(request: AuthenticatedRequest, mailbox_id: UUID) -> HttpResponse:
 def text(request: AuthenticatedRequest, mailbox_id: UUID, text_id: int) -> HttpResponse:
     """Show one text in the form, and change it."""
     membership = membership_of(request, mailbox_id)
-    found = get_object_or_404(review_texts.texts_of(membership.mailbox), pk=text_id)
+    found = get_object_or_404(discussion.texts_of(membership.mailbox), pk=text_id)
     return _edit(request, mailbox_id, found)
 
 
 @signed_in_action
 def remove(request: AuthenticatedRequest, mailbox_id: UUID, text_id: int) -> HttpResponse:
     mailbox = membership_of(request, mailbox_id).mailbox
-    found = get_object_or_404(review_texts.texts_of(mailbox), pk=text_id)
+    found = get_object_or_404(discussion.texts_of(mailbox), pk=text_id)
     try:
-        review_texts.remove_text(mailbox=mailbox, person=request.user, text=found)
+        discussion.remove_text(mailbox=mailbox, person=request.user, text=found)
     except Problem as problem:
         return render_mailbox(request, mailbox, problem=problem)
     messages.success(request, _("Text removed."))
@@ -61,7 +61,7 @@ def _edit(request: AuthenticatedRequest, mailbox_id: UUID, edited: ReviewText) -
     form = ReviewTextForm(request.POST or None, initial=initial)
     if request.method == "POST" and form.is_valid():
         try:
-            review_texts.save_text(
+            discussion.save_text(
                 mailbox=mailbox, person=request.user, text=edited, **form.cleaned_data
             )
         except Problem as problem:
@@ -69,6 +69,6 @@ def _edit(request: AuthenticatedRequest, mailbox_id: UUID, edited: ReviewText) -
         else:
             messages.success(request, _("Text saved."))
             return redirect("texts", mailbox.pk)
-    found = review_texts.texts_of(mailbox)
+    found = discussion.texts_of(mailbox)
     context = {"mailbox": mailbox, "form": form, "texts": found, "edited": edited}
     return render(request, "approvals/texts.html", context, status=422 if form.errors else 200)

@@ -2,7 +2,10 @@
 
 import csv
 import io
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
 from django.http import HttpResponse
@@ -11,7 +14,6 @@ from django.utils.translation import gettext_lazy as _
 
 from accounts.access.signed_in import AuthenticatedRequest, signed_in_page
 from accounts.infra.spreadsheets import escape_formula
-from approvals.pages.numbers import charts
 from approvals.pages.numbers.figures import PERIODS, RESULTS, Figures, Line, read_figures
 
 DAYS = 30
@@ -28,6 +30,8 @@ COLUMNS = (
     "unknown", "expired",
 )  # fmt: skip
 
+GAP = 0.2  # of the width of a day
+
 
 @signed_in_page
 def index(request: AuthenticatedRequest) -> HttpResponse:
@@ -35,7 +39,7 @@ def index(request: AuthenticatedRequest) -> HttpResponse:
     context = {
         "figures": figures,
         "periods": PERIODS,
-        "chart": charts.stack_days(figures.by_day, list(RESULTS)),
+        "chart": stack_days(figures.by_day, list(RESULTS)),
         "results": WORDS,
         "days": [
             (day, [tally[name] for name in RESULTS], tally.total())
@@ -88,7 +92,7 @@ def _tables(figures: Figures) -> list[dict[str, Any]]:
 
 def _bars(line: Line, lines: list[Line]) -> tuple[float, float]:
     most = max((each.p95 or 0 for each in lines), default=0)
-    return charts.scale(line.median, most), charts.scale(line.p95, most)
+    return scale(line.median, most), scale(line.p95, most)
 
 
 def _records(figures: Figures) -> Iterator[dict[str, Any]]:
@@ -112,3 +116,54 @@ def _records(figures: Figures) -> Iterator[dict[str, Any]]:
 
 def _whole(seconds: float | None) -> int | str:
     return "" if seconds is None else round(seconds)
+
+
+WIDTH, HEIGHT = 720, 160
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bar:
+    """A rectangle; `sort` is the class of its colour."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    sort: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chart:
+    """Bars of days, stacked; `most` is the number of mails at the full height."""
+
+    bars: list[Bar]
+    most: int
+
+
+def stack_days(days: Sequence[tuple[date, Counter[str]]], sorts: Sequence[str]) -> Chart:
+    """Return the stacked bars of the days, from the bottom in the order of `sorts`."""
+    most = max((tally.total() for _, tally in days), default=0)
+    slot = WIDTH / max(len(days), 1)
+    bars = []
+    for number, (_day, tally) in enumerate(days):
+        top = float(HEIGHT)
+        for sort in sorts:
+            if not tally[sort]:
+                continue
+            height = HEIGHT * tally[sort] / most
+            top -= height
+            bars.append(
+                Bar(
+                    x=round(slot * (number + GAP / 2), 2),
+                    y=round(top, 2),
+                    width=round(slot * (1 - GAP), 2),
+                    height=round(height, 2),
+                    sort=sort,
+                )
+            )
+    return Chart(bars=bars, most=most)
+
+
+def scale(value: float | None, most: float | None) -> float:
+    """Return a value as a length from 0 to 100, where 100 is the largest of its chart."""
+    return round(100 * value / most, 1) if value and most else 0.0

@@ -14,7 +14,7 @@ from approvals.gate import decide as verdicts
 from approvals.models import Notification, NotificationChannel, PendingAction
 from approvals.outbound.notifications import gather
 from approvals.outbound.notifications.channels.adding import add_push
-from approvals.outbound.notifications.channels.vapid import public_key
+from approvals.outbound.notifications.channels.web_push import public_key
 from tests.approvals.notifications.conftest import Post, post
 from tests.approvals.webhook_listener import httpserver
 from tests.conftest import Api

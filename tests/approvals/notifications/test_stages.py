@@ -10,7 +10,7 @@ from django.utils import timezone
 from accounts.connect.mailbox_status import mark_login_refused
 from accounts.models import Mailbox, User
 from approvals.core.types import BEFORE_WIRE, Outcome
-from approvals.gate import void
+from approvals.gate import send_back
 from approvals.models import (
     ApprovalPolicy,
     Notification,
@@ -21,7 +21,7 @@ from approvals.models import (
     Reminder,
 )
 from approvals.outbound.notifications import digest, gather
-from approvals.outbound.notifications.hours import next_open
+from approvals.outbound.notifications.fitness import next_open
 from approvals.worker import maintenance
 from tests.approvals.conftest import approve
 from tests.approvals.kinds import Script, handed_over
@@ -78,7 +78,7 @@ def test_returned_proposal_is_news_each_time(
     for version in (1, 2):
         approve(action, alice)
         ApprovalPolicy.objects.filter(pk=policy.pk).update(version=version)
-        void.send_back()
+        send_back.send_back()
         post.sweep()
     assert stages(bob) == ["waiting", "returned", "returned"]
     assert "came back" in post.to(bob)[-1]["Subject"]

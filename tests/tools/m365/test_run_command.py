@@ -17,7 +17,7 @@ from mcp.client import Client
 
 from accounts.access.auth import find_caller
 from accounts.models import ApiToken, Mailbox, User
-from approvals.gate import void
+from approvals.gate import send_back
 from approvals.gate.pauses import switch
 from approvals.models import PendingAction
 from mailhub.asgi import application
@@ -227,7 +227,7 @@ def test_approved_write_returns_if_its_approver_left_staff(
     User.objects.filter(pk=reviewer.user.pk).update(is_staff=False)
 
     work()
-    void.send_back()
+    send_back.send_back()
 
     assert runner.get(f"/actions/{action_id}").json()["state"] == "pending"
     assert m365.calls == []

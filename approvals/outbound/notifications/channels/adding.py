@@ -10,8 +10,7 @@ from django.db import transaction
 from accounts.infra.texts import translatable
 from accounts.models import User
 from approvals.models import NotificationChannel
-from approvals.outbound.notifications.channels.vapid import private_key_of
-from approvals.outbound.notifications.channels.web_push import read_subscription
+from approvals.outbound.notifications.channels.web_push import private_key_of, read_subscription
 
 AT_MOST = 20
 Kind = NotificationChannel.Kind

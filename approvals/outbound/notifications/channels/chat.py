@@ -7,7 +7,7 @@ from accounts.infra.safe_hosts import HostError, HostRefused
 from approvals.models import Content, NotificationChannel
 from approvals.outbound.notifications.channels.port import DeliveryAnswer, NotificationMessage
 from approvals.outbound.notifications.channels.services import read_address, using
-from approvals.outbound.webhooks.addresses import PORTS, SECONDS
+from approvals.outbound.webhooks.subscriptions import PORTS, SECONDS
 
 DETAIL = 300
 LINES = 5

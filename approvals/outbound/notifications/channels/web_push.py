@@ -14,16 +14,26 @@ from accounts.infra.foreign_text import load_json, parse_url
 from accounts.infra.safe_hosts import HostError
 from approvals.models import Content, NotificationChannel
 from approvals.outbound.notifications.channels.port import DeliveryAnswer, NotificationMessage
-from approvals.outbound.notifications.channels.vapid import private_key_of
-from approvals.outbound.webhooks.addresses import PORTS, SECONDS
+from approvals.outbound.webhooks.subscriptions import PORTS, SECONDS
 
 if TYPE_CHECKING:
     from accounts.infra.pinned_requests import PinnedSession
+
+import base64
+from functools import lru_cache
+
+from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, derive_private_key
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from accounts.infra.credentials import configured_keys
 
 LINES, LINE = 4, 120
 LENGTH = 2000
 ENDPOINT = re.compile(r"https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?/[!-~]*")  # VAPID knows no other hosts
 GONE, TRY_LATER = (404, 410), (408, 425, 429)
+PURPOSE = b"mailhub web push vapid"
 
 
 class WebPush:
@@ -65,7 +75,6 @@ def _lines(message: NotificationMessage) -> list[str]:
 
 
 def _path_of(url: str) -> str:
-    """Return the part of an address of mailhub that follows its host."""
     parts = parse_url(url)
     return (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
 
@@ -149,3 +158,40 @@ def _said(session: "PinnedSession") -> str:
         "".join(mark if mark.isprintable() else " " for mark in answer.text[:300]) if answer else ""
     )
     return f"{answer.status} {text}".strip() if answer else ""
+
+
+_ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551  # of P-256
+
+
+def public_key() -> str:
+    """Return the key that a browser subscribes with, in base64url."""
+    return _pair(configured_keys()[0])[0]
+
+
+def private_key_of(public: str) -> str | None:
+    """Return the private key that belongs to a public one; None if its key is not configured."""
+    for key in configured_keys():
+        ours, private = _pair(key)
+        if ours == public:
+            return private
+    return None
+
+
+@lru_cache(maxsize=8)
+def _pair(key: bytes) -> tuple[str, str]:
+    """Return the public and the private key of one configured key, in base64url.
+
+    64 bits more than the order needs make every scalar equally likely (FIPS 186-5, A.2.1).
+    """
+    derived = HKDF(algorithm=SHA256(), length=40, salt=None, info=PURPOSE).derive(key)
+    scalar = int.from_bytes(derived) % (_ORDER - 1) + 1
+    point = derive_private_key(scalar, SECP256R1()).public_key()
+    return (
+        base64url(point.public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)),
+        base64url(scalar.to_bytes(32)),
+    )
+
+
+def base64url(raw: bytes) -> str:
+    """Return base64url without padding, as push services and browsers write it."""
+    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
