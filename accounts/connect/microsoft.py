@@ -332,7 +332,6 @@ def _scopes(names: Sequence[str]) -> list[str]:
 
 
 def _default_scope() -> list[str]:
-    """Return the scope that asks for all that is granted for Graph."""
     return [f"{_graph_origin()}/.default"]
 
 

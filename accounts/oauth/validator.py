@@ -196,7 +196,6 @@ class Validator(OAuthLibRequestValidator):
 
 
 def _is_within(wanted: list[str], granted: list[str]) -> bool:
-    """Return True if each wanted resource is inside a granted one."""
     for resource in wanted:
         path = audience.path_of(resource)
         if path is None:

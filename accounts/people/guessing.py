@@ -166,7 +166,6 @@ def _lock_row(account: str, place: str, *, network: str, user: User | None) -> F
 
 
 def _wait(row: FailedSignIns, free: int, now: datetime) -> float:
-    """Return the seconds until the next attempt."""
     if row.failures < free or row.last_at <= now - FORGIVEN:
         return 0.0
     pause = min(2.0 ** min(row.failures - free + 1, 10), LONGEST_WAIT)

@@ -115,7 +115,6 @@ def unsigned_decisions(after: int = 0) -> Iterator[Finding]:
 
 
 def _recorded_verdicts(actions: set[UUID]) -> set[tuple[UUID | None, str, str]]:
-    """Return the decisions in the audit of these actions: action, actor and verdict."""
     if not actions:
         return set()
     events = AuditEvent.objects.filter(event__in=VERDICTS, action_id__in=actions)
@@ -123,7 +122,6 @@ def _recorded_verdicts(actions: set[UUID]) -> set[tuple[UUID | None, str, str]]:
 
 
 def _is_signed(row: Any) -> bool:
-    """Return True if the signature of a decision is valid."""
     said = {name.removesuffix("_id"): getattr(row, name) for name in SIGNED}
     return verify_decision(row.seal, **said)
 

@@ -173,7 +173,6 @@ def _check_new_events(after: Verified) -> list[Checked]:
 
 
 def _read_chains(rows: QuerySet[AuditChain]) -> dict[UUID, End]:
-    """Return where each chain ends."""
     columns = rows.values_list("pk", "length", "head")
     return {chain: End(length=length, hash=last) for chain, length, last in columns}
 

@@ -85,7 +85,6 @@ def rows_of(logged: Logged) -> list[SecurityRow]:
 
 
 def _addresses_of(events: Iterable[AuditEvent]) -> dict[str, str]:
-    """Return the addresses of the mailboxes that these events name, by the text of the id."""
     ids = {key for event in events for key in _mailboxes_of(event)}
     return {
         str(key): address

@@ -68,7 +68,6 @@ def contradicts(anchored: Head, end: End) -> bool:
 
 
 def _hashes_by_length(anchored: list[Head], *, after: int) -> dict[int, set[str]]:
-    """Return the anchored hashes for each length of the chain beyond `after`."""
     found: dict[int, set[str]] = {}
     for head in anchored:
         if head.length > after:
@@ -77,7 +76,6 @@ def _hashes_by_length(anchored: list[Head], *, after: int) -> dict[int, set[str]
 
 
 def _find_two_anchors(chain_id: UUID, wanted: dict[int, set[str]]) -> list[Finding]:
-    """Return a finding for each length with two different anchored hashes."""
     return [
         make_finding(chain_id, at, "rewritten", _("two different events were anchored here"))
         for at, hashes in wanted.items()

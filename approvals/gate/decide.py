@@ -98,7 +98,6 @@ def approve(
 
 
 def _is_shown(action: PendingAction, digest: str, revision: int) -> bool:
-    """Return True if the action is pending with the shown content."""
     return (action.status, action.digest, action.revision) == (Status.PENDING, digest, revision)
 
 

@@ -177,7 +177,6 @@ def _page(request: AuthenticatedRequest, chosen: list[Chosen], status: int = 200
 
 
 def _divide(chosen: list[Chosen]) -> list[Group]:
-    """Return the groups, in the order of their first mails; those with a problem come last."""
     found: dict[tuple[object, ...], list[Chosen]] = {}
     for each in sorted(chosen, key=lambda each: bool(each.problem)):
         found.setdefault(each.likeness, []).append(each)

@@ -131,7 +131,6 @@ def presence(request: AuthenticatedRequest, action_id: UUID) -> JsonResponse:
 
 
 def _new_comments(request: AuthenticatedRequest, action: PendingAction) -> dict[str, str]:
-    """Return the comments as HTML if there are more than the page says that it shows."""
     shown = request.POST.get("comments", "")
     if not (shown.isdecimal() and len(shown) < 10):
         return {}

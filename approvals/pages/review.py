@@ -134,7 +134,6 @@ def render_refusal(
 
 
 def _about(request: AuthenticatedRequest, action: PendingAction) -> dict[str, Any]:
-    """Return the context for the message part of a page."""
     person = request.user
     view = request.GET.get("view")
     current = action.current
@@ -213,7 +212,6 @@ def _about(request: AuthenticatedRequest, action: PendingAction) -> dict[str, An
 
 
 def _discussion(action: PendingAction, *, may_decide: bool) -> dict[str, Any]:
-    """Return the context for comments, assignment and texts for the notes."""
     may_assign = may_decide and not action.is_final
     return {
         "comments": discussion.list_comments(action),
@@ -235,7 +233,6 @@ def is_risky(action: PendingAction) -> bool:
 
 
 def _difference(action: PendingAction, revision: int | None) -> tuple[FieldChange, ...]:
-    """Return how the present content differs from an earlier revision."""
     if revision is None or not 0 < revision < action.revision:
         return ()
     try:
@@ -257,7 +254,6 @@ def template_of(action: PendingAction, part: Literal["aside", "later"]) -> str |
 
 
 def _domains(preview: dict[str, Any]) -> list[tuple[str, int]]:
-    """Return the domains of the recipients with their numbers, the largest first."""
     tally: dict[str, int] = {}
     for target in preview.get("targets", ()):
         domain = target["address"].rpartition("@")[2]

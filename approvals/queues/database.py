@@ -122,7 +122,6 @@ class Worker:
             self._carriers.append(carrier)
 
     def _carry(self) -> None:
-        """Carry actions out until the worker stops, on a database connection of this thread."""
         while (due := self._handed_out.get()) is not None and not self._stopping:
             try:
                 if carry_out(due.action, settle=False):

@@ -96,7 +96,6 @@ def _count(**which: int) -> Counter[str]:
 
 
 def _oldest(status: Status) -> datetime | None:
-    """Return since when the oldest action is in this state."""
     actions = PendingAction.objects.filter(status=status)
     if SINCE[status].startswith("attempts__"):
         actions = actions.filter(attempts__fence=F("fence"))

@@ -92,7 +92,6 @@ def situation_of(state: Status, steps: Sequence[Step]) -> str:
 
 
 def _variant(row: str, steps: Sequence[Step]) -> str:
-    """Return the word after the comma of a row, or an empty text."""
     last = steps[-1] if steps else None
     if row == "succeeded" and last is not None and last.link.data.get("evidence") == "person":
         return "ruled"

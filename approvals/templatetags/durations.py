@@ -24,7 +24,6 @@ def duration(seconds: float | None) -> str:
 
 
 def _format_short(number: float) -> str:
-    """Return a number with at most one decimal place, in the reader's language."""
     rounded = round(number, 1)
     return str(number_format(int(rounded) if rounded.is_integer() else rounded))
 

@@ -64,7 +64,6 @@ def _in_one_unit(span: timedelta) -> int:
 
 @lru_cache(maxsize=1024)
 def _name_span(seconds: int, language: str | None) -> str:
-    """Return a span shorter than a month in the active language, which is `language`."""
     return timesince(ANY, ANY + timedelta(seconds=seconds), depth=1, time_strings=SPANS)
 
 

@@ -162,7 +162,6 @@ def _find_overdue(now: datetime) -> QuerySet[PendingAction, Any]:
 
 
 def _find_ended_since(moment: datetime) -> QuerySet[PendingAction]:
-    """Return the mail that was accepted or refused since then."""
     return PendingAction.objects.filter(
         finished_at__gt=moment,
         purged_at=None,  # for the index; no mail is purged that soon

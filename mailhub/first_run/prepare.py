@@ -87,7 +87,6 @@ def _connect_mailbox(user: User, me: Account, sandbox: Sandbox) -> Mailbox:
 
 
 def _token(user: User, mailbox: Mailbox, path: Path) -> str:
-    """Return the token of the last run if it is still valid, else a new one."""
     try:
         kept = str(load_json(path.read_text())["api_token"])
     except (OSError, ValueError, KeyError):

@@ -80,7 +80,6 @@ def _caller(asked: Asked, rule: Rule) -> Caller | None:
 
 
 def _signed_in(headers: Mapping[str, str]) -> int | None:
-    """Return the id of the signed-in person to whom the session cookie belongs."""
     request = HttpRequest()
     request.COOKIES = parse_cookie(headers.get("Cookie", ""))
     if settings.SESSION_COOKIE_NAME not in request.COOKIES:

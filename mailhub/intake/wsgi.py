@@ -205,7 +205,6 @@ def _read_at_once(stream: Any, client: socket.socket, length: int) -> bytes | No
 
 
 def _wait_for_data(client: socket.socket, seconds: float) -> bool:
-    """Return True if data arrives in time."""
     with selectors.DefaultSelector() as selector:  # select(2) fails for sockets above number 1023
         selector.register(client, selectors.EVENT_READ)
         return seconds > 0 and bool(selector.select(seconds))

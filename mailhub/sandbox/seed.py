@@ -348,7 +348,6 @@ def _utc(when: datetime) -> str:
 
 
 def _pdf(*lines: str) -> bytes:
-    """Return a PDF of one page with the given ASCII lines and its table of offsets."""
     text = "BT /F1 14 Tf 72 760 Td 20 TL " + " ".join(f"({line}) Tj T*" for line in lines) + " ET"
     objects = (
         "<< /Type /Catalog /Pages 2 0 R >>",

@@ -110,7 +110,6 @@ async def _run_until_signal(home: Path, *, host: str, ready: Callable[[Sandbox],
 
 
 def _prepare(store: Store, sandbox: Sandbox) -> None:
-    """Create missing folders and, at the very first start, the mail in them."""
     folders = {}
     for account in sandbox.accounts:
         present = {folder.name: folder for folder in store.folders(account.address)}

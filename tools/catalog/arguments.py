@@ -301,7 +301,6 @@ def _type_of(file: Mapping[str, Any]) -> str:
 
 
 def _as_addresses(value: Any) -> list[Any]:
-    """Return recipients as a list of texts: addresses with or without a name."""
     if isinstance(value, str):
         listed = _as_list(value.strip()) if value.strip() else []
         if len(value) <= ADDRESS_LENGTH and listed == [value.strip()]:
@@ -314,7 +313,6 @@ def _as_addresses(value: Any) -> list[Any]:
 
 
 def _split_addresses(value: str) -> list[str]:
-    """Return the parts between commas and semicolons that are not in quotes."""
     parts: list[list[str]] = [[]]
     is_quoted = False
     for letter in value:
@@ -339,7 +337,6 @@ def _as_recipient(value: Any) -> Any:
 
 
 def _address_of(value: Any) -> Any:
-    """Return the address of a mailbox that is given with a name."""
     text = _as_recipient(value)
     if isinstance(text, str) and text.endswith(">"):
         return text.removesuffix(">").rpartition("<")[2]
@@ -396,7 +393,6 @@ def _no_day() -> date:
 
 @cache
 def _names_of(wanted: type[Parameters]) -> Mapping[str, object]:
-    """Return the names of the parameters, as a caller writes them."""
     return {info.alias or name: info for name, info in wanted.model_fields.items()}
 
 

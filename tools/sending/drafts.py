@@ -164,7 +164,6 @@ def replacement(
 
 
 def _people(parameters: UpdateDraft, kept: KeptParts) -> Understood:
-    """Return the recipients: an address that the call names stays in no list that it does not name."""
     lists = {"to": parameters.to, "cc": parameters.cc, "bcc": parameters.bcc}
     given = {
         name: [split_named(each)[1].lower() for each in who or ()] for name, who in lists.items()
@@ -274,7 +273,6 @@ def _draft_id(provider: MailProvider, parameters: UpdateDraft | DeleteDraft) -> 
 
 
 def _get_original(provider: MailProvider, named: str | int | None) -> Original | None:
-    """Return the mail to answer, named by id or by its UID in the inbox."""
     if named is None:
         return None
     uid = int(named) if isinstance(named, int) or named.isdecimal() else None
@@ -385,6 +383,5 @@ def _follow(
 
 
 def _row(id_: str, number: int | None, subject: str, to: tuple[str, ...], date: str) -> DraftRow:
-    """Return the contract's `draft` object."""
     rest = {"subject": subject, "to": list(to), "date": date}
     return cast(DraftRow, {"id": id_} | ({} if number is None else {"uid": number}) | rest)

@@ -72,7 +72,6 @@ def fill(said: str, **values: str) -> SafeString:
 
 
 def _name_author(original: Mapping[str, str]) -> str:
-    """Return the sender of the original: the name is a claim, so the address is beside it."""
     address = _isolate(original.get("from", ""))
     name = original.get("from_name")
     return format_html("{} ({})", _isolate(name), address) if name else address

@@ -344,7 +344,6 @@ def _request(
 
 
 def _envelope(payload: MailPayload) -> dict[str, tuple[str, ...]]:
-    """Return the addresses by the names of ENVELOPE."""
     return {"to": payload.to, "cc": payload.cc, "bcc": payload.bcc}
 
 

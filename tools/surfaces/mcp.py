@@ -127,8 +127,6 @@ def make_server(visit_of: Callable[[Context], Visit]) -> Server[Any]:
 
 
 def _add_tasks(server: Server[Any], visit_of: Callable[[Context], Visit]) -> None:
-    """Add the methods about tasks."""
-
     async def ask(context: Context, about: Callable[[Caller], dict[str, Any]]) -> dict[str, Any]:
         visit = visit_of(context)
         return await sync_to_async(_in_protocol)(lambda: about(visit.caller()))
@@ -216,7 +214,6 @@ def _call(visit: Visit, name: str, arguments: dict[str, Any]) -> types.CallToolR
 def _answer(
     visit: Visit, name: str, arguments: dict[str, Any]
 ) -> tuple[types.CallToolResult, Proposed | None]:
-    """Return the result of a tool, and the proposal if it made one."""
     try:
         answer = call_tool(visit.caller(), name, arguments)
         return _result(answer.result), answer.proposal

@@ -121,8 +121,6 @@ def _check_scope(caller: Caller, body: bytes) -> None:
 
 
 def _with_limits(caller: Caller, send: Send) -> Send:
-    """Add the remaining quotas to the headers of the answer."""
-
     async def send_with_limits(message: Message) -> None:
         if message["type"] == "http.response.start":
             fields = rate_limit_headers(caller)

@@ -246,7 +246,6 @@ def _answer(request: HttpRequest, name: str, arguments: dict[str, Any]) -> HttpR
 
 
 def _json(result: Mapping[str, Any], *, status: int = 200) -> JsonResponse:
-    """Return compact JSON with unescaped letters, because programs pay for each byte."""
     return JsonResponse(
         result, status=status, json_dumps_params={"ensure_ascii": False, "separators": (",", ":")}
     )

@@ -144,7 +144,6 @@ def prototype_in(data: Mapping[str, Sequence[Mapping[str, str]]], character: str
 
 
 def _one_house(domain: str, known: str) -> bool:
-    """Return True if both have one owner."""
     return owned_part_of(domain) == owned_part_of(known)
 
 

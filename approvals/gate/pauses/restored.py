@@ -276,7 +276,6 @@ def _read_generation() -> UUID | None:
 
 
 def _get_or_create_generation() -> UUID:
-    """Return the generation, created if it is missing; another process may be faster."""
     return Instance.objects.get_or_create(pk=1, defaults={"identity": uuid4()})[0].identity
 
 

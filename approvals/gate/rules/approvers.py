@@ -97,7 +97,6 @@ def find_with_role(mailboxes: Collection[UUID], needed: Role) -> dict[UUID, set[
 
 
 def _find_approved(actions: Sequence[PendingAction]) -> dict[UUID, set[int]]:
-    """Return the people who have approved the present content of each action."""
     given: dict[UUID, set[int]] = defaultdict(set)
     current = {action.pk: (action.approval_round, action.revision) for action in actions}
     for action_id, person, number, revision in Decision.objects.filter(

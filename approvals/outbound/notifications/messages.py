@@ -122,7 +122,6 @@ def _write_item(
 
 
 def _shown(action: PendingAction, level: Content) -> dict[str, str]:
-    """Return the parts of an action that this level shows."""
     if level == Content.LINK:
         return {}
     preview: dict[str, Any] = action.shown or {}  # type: ignore[attr-defined]

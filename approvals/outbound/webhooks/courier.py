@@ -91,7 +91,6 @@ def deliver() -> None:
 
 
 def _waiting_webhooks() -> list[tuple[UUID, int]]:
-    """Return each webhook with due deliveries and its owner."""
     return list(due().order_by().values_list("webhook", "webhook__token__user").distinct())
 
 

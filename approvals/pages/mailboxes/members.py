@@ -292,14 +292,12 @@ def remove_member(*, mailbox: Mailbox, person: User, user_id: int) -> None:
 
 
 def _lock_mailbox(mailbox: Mailbox, person: User | None) -> None:
-    """Lock the mailbox for one change of its members; raises `forbidden` for a non-manager."""
     Mailbox.objects.select_for_update(no_key=True).get(pk=mailbox.pk)
     if person is not None:
         _refuse_others(mailbox, person)
 
 
 def _refuse_others(mailbox: Mailbox, person: User) -> None:
-    """Raise `forbidden` for a person who does not manage the mailbox."""
     if not has_role(person, mailbox, Role.MANAGER):
         raise Problem("forbidden", "Only managers of the mailbox can change its members.")
 

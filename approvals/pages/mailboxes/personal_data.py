@@ -210,7 +210,6 @@ def _find_responses(address: str) -> Iterator[tuple[Watch, bool]]:
 
 
 def _names(report: dict[str, Any], address: str) -> bool:
-    """Return True if a report has the whole address among its words."""
     words = " ".join(map(str, report.values())).lower().translate(BORDERS).split()
     return address in (word.strip(".'") for word in words)
 

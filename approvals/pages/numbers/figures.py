@@ -198,7 +198,6 @@ def _by_approver(
 
 
 def _by_day(mails: Iterable[_Mail], days: int) -> list[tuple[date, Counter[str]]]:
-    """Return the results of the mails of each day, in the time zone of the reader."""
     result_of = {status: name for name, some in RESULTS.items() for status in some}
     found = dict[date, Counter[str]]()
     for mail in mails:
@@ -210,7 +209,6 @@ def _by_day(mails: Iterable[_Mail], days: int) -> list[tuple[date, Counter[str]]
 
 
 def _newest(mailboxes: Collection[UUID], since: datetime) -> tuple[list[UUID], bool]:
-    """Return the newest actions of the mailboxes, and True if there are more in the period."""
     found = first_rows(
         PendingAction.objects.filter(created_at__gte=since),
         keys={"mailbox": list(mailboxes), "status": Status.values},

@@ -61,7 +61,6 @@ class Command(BaseCommand):
             supervisor.end()
 
     def _sandbox(self, supervisor: Supervisor) -> Sandbox | None:
-        """Return the sandbox once both of its ports answer, or None if a signal came before."""
         deadline = time.monotonic() + SANDBOX_SECONDS
         while time.monotonic() < deadline and not supervisor.stopping:
             state = load_state(settings.MAILHUB_HOME)

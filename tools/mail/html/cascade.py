@@ -95,7 +95,6 @@ def _css_of(sheet: Element) -> str:
 
 
 def _names_of(element: Element) -> Iterator[str]:
-    """Yield the classes and the id of an element, in lower case."""
     for name in ("class", "id"):
         for word in (element.attr(name) or "").split()[:MOST_CLASSES]:
             yield word.lower()
@@ -163,7 +162,6 @@ def _is_judged(name: str) -> bool:
 
 
 def _split(tokens: Iterable[Any]) -> Iterator[list[Any]]:
-    """Yield the selectors of a list."""
     selector: list[Any] = []
     for token in tokens:
         if token.type == "literal" and token.value == ",":
@@ -175,7 +173,6 @@ def _split(tokens: Iterable[Any]) -> Iterator[list[Any]]:
 
 
 def _specificity(tokens: Iterable[Any]) -> tuple[int, int, int]:
-    """Return the weight of a selector: ids, then classes, then names of elements."""
     ids = classes = names = 0
     before = ""
     for token in tokens:

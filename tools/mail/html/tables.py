@@ -111,7 +111,6 @@ def _grid(rows: list[list[Cell]]) -> list[list[str]]:
 
 
 def _on_one_line(cells: list[Cell]) -> str | None:
-    """Return the cells as one line, or None if they are too long for one."""
     if any(len(cell.lines) > 1 for cell in cells):
         return None
     texts = [cell.lines[0] for cell in cells]

@@ -66,7 +66,6 @@ def _words_of_both(text: str, html: str) -> tuple[list[str], list[str]]:
 
 
 def _remove_repeated(text: str, addresses: set[str], names: set[str]) -> str:
-    """Return the text without repeated targets of links and names of pictures."""
     text = PICTURE.sub(lambda found: " " if " ".join(_words(found[1])) in names else found[0], text)
     return URL.sub(lambda found: " " if _address(found[0]) in addresses else found[0], text)
 

@@ -94,7 +94,6 @@ def read_event(text: str) -> Event:
 
 
 def _times(event: Any) -> tuple[date | None, date | None, bool]:
-    """Return start, end, and True for whole days."""
     start = _moment(event, "DTSTART")
     end = _moment(event, "DTEND") or _moment(event, "DUE")
     duration = getattr(event.get("DURATION"), "dt", None)

@@ -91,7 +91,6 @@ def extension_of(kind: str) -> str:
 
 
 def _shorten(name: str, mark: str) -> str:
-    """Return the name with the mark before its extension, and not too long."""
     found = EXTENSION.search(name)
     extension = found[0] if found and found.start() else ""
     stem = name[: len(name) - len(extension)][: LONGEST - len(extension) - len(mark)]

@@ -235,7 +235,6 @@ def _loader(
 
 
 def _headers(block: bytes) -> dict[str, bytes]:
-    """Return the headers of a part by name in lower case; of twins, the first."""
     parsed = BytesHeaderParser(policy=policy.compat32).parsebytes(block)
     found: dict[str, bytes] = {}
     for name, value in parsed.raw_items():

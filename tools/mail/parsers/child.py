@@ -96,7 +96,6 @@ def main() -> None:
 
 
 def _serve(parent: socket.socket, seconds: float) -> bool:
-    """Do one job, and return True if another may follow."""
     _, size = HEAD.unpack(_receive(parent, HEAD.size))
     job = _receive(parent, size)
     # A job is limited by processor time: on a busy machine harmless content takes longer, but costs

@@ -164,7 +164,6 @@ def _of_page(content: bytes) -> str | None:
 
 
 def _is_mostly_read(text: str) -> bool:
-    """Return True if a few characters are damaged: then the charset is right."""
     lost = text.count(REPLACED)
     return 2 * lost <= sum(not character.isascii() for character in text) - lost
 

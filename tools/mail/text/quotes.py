@@ -120,7 +120,6 @@ def _is_written(line: Line) -> bool:
 
 
 def _plan_signatures(mail: _Mail) -> None:
-    """Plan the signatures above what is folded, and at the end."""
     ends = [
         place
         for place in range(1, len(mail.plan))
@@ -169,7 +168,6 @@ def _sends_reader_below(own: str) -> bool:
 
 
 def _find_forward(lines: Sequence[Line]) -> int:
-    """Return the place of the first forwarded message, or the number of lines."""
     inside = 0
     for place, line in enumerate(lines):
         if not line.has_words or line.quoted:

@@ -109,7 +109,6 @@ class GraphThreads:
         return Thread(messages=self._messages(answer.rows()), is_whole=is_whole)
 
     def _read(self, conversation: str) -> Thread:
-        """Return the newest messages of a conversation."""
         self._threads.add(conversation)
         filters = (f"conversationId eq {quote_text(conversation)}", "isDraft eq false")
         params = self._form() | {

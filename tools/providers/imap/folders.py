@@ -80,7 +80,6 @@ def _create_with_use(client: IMAPClient, name: str, role: str) -> bool:
 
 
 def _read_prefix(session: Session) -> str:
-    """Return the prefix of the personal namespace, such as `INBOX.`."""
     if session.prefix is None:
         personal = None
         if session.client.has_capability("NAMESPACE"):

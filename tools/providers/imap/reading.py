@@ -217,7 +217,6 @@ class ImapReader:
         return self._message(session, uid, *fetch_tree(session, uid), body=True)
 
     def _outline(self, session: Session, uid: int) -> Message:
-        """Return headers and attachments, as the server describes them."""
         return self._message(session, uid, *fetch_outline(session, uid), body=False)
 
     def _message(

@@ -151,7 +151,6 @@ _IF_NONE_MATCH = {
 
 
 def _types(found: list[Operation]) -> dict[str, Any]:
-    """Return all types of bodies and answers by a name of their own."""
     bodies = [each.body for each in found if each.body is not None]
     answered = [each for one in found for answer in one.answers for each in answer.types]
     every = [ProblemDocument, *messages.TYPES, *bodies, *answered]

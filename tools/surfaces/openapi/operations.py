@@ -255,7 +255,6 @@ def _of_tool(tool: AnyTool) -> Operation:
 
 
 def _of_run(tool: Tool, types: tuple[Any, ...]) -> tuple[Answered, ...]:
-    """Return the answers of a tool whose function returns these types."""
     headers = () if tool.read_only else ("Idempotency-Replayed",)
     if Proposed not in types:
         return (Answered(status=200, types=types, headers=headers),)

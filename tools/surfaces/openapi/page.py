@@ -65,7 +65,6 @@ def _describe(base: str, method: str, path: str, operation: Node) -> dict[str, A
 
 
 def _follow(node: Node) -> Node:
-    """Return the node to which a reference leads; other nodes as they are."""
     found: Any = build_document() if "$ref" in node else node
     for name in node.get("$ref", "").split("/")[1:]:
         found = found[name]
@@ -88,7 +87,6 @@ def _row(name: str, place: str, schema: Node, described: Node) -> dict[str, Any]
 
 
 def _members(schema: Node, within: str = "") -> Iterator[dict[str, Any]]:
-    """Yield a row for each member of a body; the members of an object in a list follow it."""
     schema = _follow(schema)
     for name, member in schema.get("properties", {}).items():
         required = name in schema.get("required", ())

@@ -45,7 +45,6 @@ class Chat:
 
 
 def _answer(session: PinnedSession, *, sent: bool) -> DeliveryAnswer:
-    """Return the result of a notification, with what the service said."""
     if session.failure:
         return _failure(session.failure)
     if session.answer is None:
@@ -76,7 +75,6 @@ def _failure(failure: Exception) -> DeliveryAnswer:
 
 
 def _body(message: NotificationMessage) -> str:
-    """Return the lines of a message: what waits, and the page that shows it."""
     lines = []
     for item in message.items[:LINES]:
         mail = ": ".join(make_literal(part) for part in (item.sender, item.subject) if part)

@@ -198,7 +198,6 @@ def _unusable(service: Service) -> ValueError:
 
 
 def _refuse_options(service: Service, found: Mapping[str, Any]) -> None:
-    """Raise ValueError for an option that is not in the table."""
     named = {str(name).lower() for name in found.get("qsd", {})}
     if service.name == "JSON":  # its query, and the headers that sign in
         named = {
