@@ -1,4 +1,4 @@
-"""Work beside the sweep that waits for providers: lookups in Sent, Sent copies, clean-up.
+"""Work beside the sweep that waits for others: lookups in Sent, Sent copies, clean-up, deliveries.
 
 A provider that does not answer delays only its own mailbox, and never the sweep that ends leases
 and opens windows.
@@ -7,8 +7,9 @@ and opens windows.
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 from uuid import UUID
 
 import structlog
@@ -20,7 +21,8 @@ AT_ONCE = 4  # mailboxes, for each sort of work in each process
 IDLE_SECONDS = 10.0  # then a thread without work ends, with its connection to the database
 TURN_SECONDS = 30.0  # then the next sweep goes on, and other mailboxes have had their time
 
-Waiting = Callable[[], Iterable[tuple[UUID, UUID]]]  # mailbox and action, the longest waiting first
+# The mailbox or webhook that a thread serves, and the action; the longest waiting first.
+Waiting = Callable[[], Iterable[tuple[Hashable, UUID]]]
 
 
 class Background:
@@ -28,6 +30,7 @@ class Background:
 
     At most AT_ONCE mailboxes are served at a time, each by one thread. A thread waits a while for
     the next mailbox, because a new connection to the database costs more than the work.
+    `share_of` returns the owner of a mailbox, or of a webhook, if an owner may have few threads.
     """
 
     def __init__(
@@ -36,17 +39,21 @@ class Background:
         waiting: Waiting,
         act: Callable[[UUID], None],
         *,
+        share_of: Callable[[Any], Hashable] = lambda served: served,
+        at_once_of_a_share: int = 1,
         idle_seconds: float = IDLE_SECONDS,
     ) -> None:
         self._name = name
         self._waiting = waiting
         self._act = act
+        self._share_of = share_of
+        self._at_once_of_a_share = at_once_of_a_share
         self._idle_seconds = idle_seconds
         self._lock = threading.Lock()
-        self._busy: set[UUID] = set()
+        self._busy: set[Hashable] = set()
         self._idle = 0
-        self._begun: queue.SimpleQueue[tuple[UUID, list[UUID]]] = queue.SimpleQueue()
-        self._left: dict[UUID, list[UUID]] = {}
+        self._begun: queue.SimpleQueue[tuple[Hashable, list[UUID]]] = queue.SimpleQueue()
+        self._left: dict[Hashable, list[UUID]] = {}
 
     def start(self) -> None:
         """Begin with the waiting work and return at once; the threads go on with what is left."""
@@ -56,10 +63,10 @@ class Background:
         for mailbox, actions in found.items():
             self.begin(mailbox, actions)
 
-    def begin(self, mailbox: UUID, actions: list[UUID]) -> bool:
+    def begin(self, mailbox: Hashable, actions: list[UUID]) -> bool:
         """Begin with these actions of a mailbox; return False if the next sweep has to."""
         with self._lock:
-            if mailbox in self._busy or len(self._busy) >= AT_ONCE:
+            if not self._is_free(mailbox) or len(self._busy) >= AT_ONCE:
                 return False
             self._busy.add(mailbox)
             self._left.pop(mailbox, None)
@@ -91,8 +98,8 @@ class Background:
         with ThreadPoolExecutor(AT_ONCE, thread_name_prefix=self._name) as pool:
             list(pool.map(self._do_all, found.values()))
 
-    def _by_mailbox(self) -> dict[UUID, list[UUID]]:
-        found: dict[UUID, list[UUID]] = {}
+    def _by_mailbox(self) -> dict[Hashable, list[UUID]]:
+        found: dict[Hashable, list[UUID]] = {}
         for mailbox, action in self._waiting():
             found.setdefault(mailbox, []).append(action)
         return found
@@ -104,7 +111,7 @@ class Background:
         finally:
             connection.close()
 
-    def _work(self, begun: tuple[UUID, list[UUID]] | None) -> None:
+    def _work(self, begun: tuple[Hashable, list[UUID]] | None) -> None:
         try:
             while begun is not None:
                 mailbox, actions = begun
@@ -126,18 +133,23 @@ class Background:
                 break
             self._run(action)
 
-    def _end(self, done: UUID) -> None:
+    def _end(self, done: Hashable) -> None:
         """Go on with a mailbox that no thread has served since the last sweep, or be idle."""
         with self._lock:
             self._busy.remove(done)
-            mailbox = next((each for each in self._left if each not in self._busy), None)
+            mailbox = next(filter(self._is_free, self._left), None)
             if mailbox is None:
                 self._idle += 1
             else:
                 self._busy.add(mailbox)
                 self._begun.put((mailbox, self._left.pop(mailbox)))
 
-    def _wait(self) -> tuple[UUID, list[UUID]] | None:
+    def _is_free(self, mailbox: Hashable) -> bool:
+        shares = [self._share_of(each) for each in self._busy]
+        has_room = shares.count(self._share_of(mailbox)) < self._at_once_of_a_share
+        return has_room and mailbox not in self._busy
+
+    def _wait(self) -> tuple[Hashable, list[UUID]] | None:
         """Return the next mailbox with its actions; None if there was none for a while."""
         while True:
             try:

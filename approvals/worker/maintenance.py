@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from operator import itemgetter
 from typing import Any
 from uuid import UUID
 
@@ -172,7 +173,14 @@ CLEAN_UP = Background(
     lambda: preparation.preparations_to_tidy().values_list("action__mailbox", "pk")[:LISTED],
     preparation.tidy,
 )
-# Threads of their own: a slow channel delays neither the sweep nor other channels.
+# Threads of their own: a slow receiver delays neither the sweep nor other receivers.
+WEBHOOKS = Background(
+    "webhooks",
+    courier.find_waiting,
+    courier.deliver,
+    share_of=itemgetter(0),
+    at_once_of_a_share=courier.AT_ONCE_FOR_AN_OWNER,
+)
 NOTIFICATIONS = Background("notifications", people_courier.find_waiting, people_courier.deliver)
 reconcile, settle, tidy = LOOKS.finish, SENT_COPIES.finish, CLEAN_UP.finish
 # In this order, because a later task may find work that an earlier one made.
@@ -194,7 +202,7 @@ CHORES = (
     Chore(name="to_forget", find=request_log.find_old, act=request_log.forget_old, ends=True),
     Chore(name="due", find=lambda: dispatch.find_free(dispatch.find_unpaused()), act=_notify),
     Chore(name="to_tell", find=outbox.find_behind, act=outbox.gather),
-    Chore(name="to_deliver", find=courier.due, act=courier.deliver_beside),
+    Chore(name="to_deliver", find=courier.due, act=WEBHOOKS),
     Chore(name="unread", find=lambda: gather.find_unread().order_by("pk"), act=gather.gather_all),
     Chore(name="to_remind", find=lambda: reminders.find_due(Now()).order_by("due_at"), act=reminders.remind),
     Chore(name="digests", find=lambda: digest.find_due(Now()).order_by("digest_due_at"), act=digest.add_due),

@@ -7,7 +7,6 @@ from django.core.management.base import BaseCommand
 
 from approvals.audit import key_check
 from approvals.checks import GATE
-from approvals.outbound.webhooks import courier
 from approvals.queues.sweeper import Sweeper
 from approvals.worker import maintenance
 
@@ -25,7 +24,6 @@ class Command(BaseCommand):
         key_check.require()
         if every is None:
             maintenance.sweep()
-            courier.deliver()  # the sweep uses threads for it, which would end with this process
             return
         sweeper = Sweeper(worker=None, every=every)
 

@@ -4,13 +4,11 @@ At least once: an attempt is counted before it is made, and a lost one is repeat
 """
 
 import http.client
-import threading
 import time
 from datetime import datetime, timedelta
 from uuid import UUID
 
 import structlog
-from django.db import connection
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
@@ -32,7 +30,6 @@ from approvals.outbound.webhooks.subscriptions import (
 
 log = structlog.get_logger(__name__)
 
-AT_ONCE = 4
 AT_ONCE_FOR_AN_OWNER = 2  # so that slow receivers of one person leave threads to others
 EACH = 100  # of one webhook in one round
 TURN_SECONDS = (
@@ -48,9 +45,6 @@ AGAIN = tuple(
 GONE = 410
 NO_ADDRESS = "no_address"
 NO_RIGHT = "no_right"
-THREAD = "webhook"
-_lock = threading.Lock()
-_owners: list[int] = []  # of the webhooks that threads deliver now
 
 
 def due() -> QuerySet[WebhookDelivery]:
@@ -62,49 +56,13 @@ def _free() -> QuerySet[Webhook]:
     return Webhook.find_active().filter(Q(busy_until=None) | Q(busy_until__lt=Now()))
 
 
-def deliver_beside() -> None:
-    """Start a round for each webhook with due deliveries, each in its own thread.
-
-    A slow server must delay neither the sweep nor the deliveries of others.
-    """
-    for webhook_id, owner in _waiting_webhooks():
-        with _lock:
-            if len(_owners) >= AT_ONCE or _owners.count(owner) >= AT_ONCE_FOR_AN_OWNER:
-                continue
-            _owners.append(owner)
-        try:
-            threading.Thread(
-                target=_deliver_in_thread, args=[webhook_id, owner], name=THREAD, daemon=True
-            ).start()
-        except Exception:  # the machine has no thread or memory left
-            _owners.remove(owner)
-            raise
+def find_waiting() -> list[tuple[tuple[int, UUID], UUID]]:
+    """Return the webhooks with due deliveries for `Background`, each with its owner."""
+    found = due().order_by().values_list("webhook__token__user", "webhook").distinct()
+    return [((owner, webhook), webhook) for owner, webhook in found]
 
 
-def deliver() -> None:
-    """Deliver one webhook after the other, once the threads have ended, for a waiting caller."""
-    for thread in threading.enumerate():
-        if thread.name == THREAD:
-            thread.join()
-    for webhook_id, _ in _waiting_webhooks():
-        _deliver_due(webhook_id)
-
-
-def _waiting_webhooks() -> list[tuple[UUID, int]]:
-    return list(due().order_by().values_list("webhook", "webhook__token__user").distinct())
-
-
-def _deliver_in_thread(webhook_id: UUID, owner: int) -> None:
-    try:
-        _deliver_due(webhook_id)
-    except Exception:  # the database is away; another sweep delivers the rest
-        log.exception("webhook_failed", webhook=str(webhook_id))
-    finally:
-        connection.close()
-        _owners.remove(owner)
-
-
-def _deliver_due(webhook_id: UUID) -> None:
+def deliver(webhook_id: UUID) -> None:
     """Attempt the due deliveries of one webhook, in order and up to the first failure.
 
     No other worker does so meanwhile.
