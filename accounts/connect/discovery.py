@@ -16,6 +16,7 @@ from xml.etree.ElementTree import Element
 import defusedxml.ElementTree
 from django.conf import settings
 
+from accounts.infra.foreign_text import parse_number
 from accounts.infra.safe_hosts import Endpoint, HostError
 from accounts.infra.safe_http import exchange
 
@@ -195,7 +196,7 @@ def _server(root: Element, tag: str, kind: str) -> tuple[str, str] | None:
             server.get("type") == kind
             and security
             and said.get("hostname")
-            and said.get("port", "").isdecimal()
+            and parse_number(said.get("port", ""), digits=5)
         ):
             return f"{said['hostname'].lower()}:{said['port']}:{security}", said.get("username", "")
     return None

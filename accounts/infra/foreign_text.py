@@ -1,7 +1,7 @@
-"""The one door for text that others wrote: which letters it may have, JSON, and addresses.
+"""The one door for text that others wrote: which letters it may have, JSON, numbers, addresses.
 
 A linter forbids `json.loads`, `urlsplit` and `urlparse` elsewhere: each raises more for foreign
-text than its caller expects.
+text than its caller expects. So does `int`: Python refuses more than 4,300 digits.
 """
 
 import json
@@ -14,6 +14,7 @@ from pydantic import AfterValidator
 
 # PostgreSQL stores no NUL, and no encoding can write half a surrogate pair.
 _SURROGATE = re.compile("[\ud800-\udfff]")
+DIGITS_OF_AN_ID = 18  # more do not fit into a column of the database
 PATH_CHARACTERS = 100  # the name of a member of foreign JSON can be as long as the body
 BROKEN = "has a NUL or an unpaired surrogate, which no text may have"
 
@@ -38,6 +39,14 @@ def load_json(text: str | bytes | bytearray) -> Any:
         return json.loads(text)
     except RecursionError:
         raise ValueError("nested too deep") from None
+
+
+def parse_number(text: str, *, digits: int = DIGITS_OF_AN_ID) -> int | None:
+    """Return the number that a text of 1 to `digits` digits from 0 to 9 writes; None for any other
+    text.
+    """
+    fits = text.isascii() and text.isdecimal() and len(text) <= digits
+    return int(text) if fits else None
 
 
 def find_broken(document: Any) -> Iterator[str]:

@@ -14,6 +14,8 @@ from asgiref.sync import SyncToAsync, sync_to_async
 from django.db import close_old_connections
 from django.http import StreamingHttpResponse
 
+from accounts.infra.foreign_text import parse_number
+
 P = ParamSpec("P")
 T = TypeVar("T")
 Send = Callable[[Any], Awaitable[None]]
@@ -89,8 +91,9 @@ def release_before_long_answer(send: Send) -> Send:
 
     async def send_released(message: Any) -> None:
         if message["type"] == "http.response.start":
-            length = dict(message.get("headers", ())).get(b"content-length", b"")
-            if not length.isdigit() or int(length) > BUFFER_BYTES:
+            said = dict(message.get("headers", ())).get(b"content-length", b"")
+            length = parse_number(said.decode("latin-1"))
+            if length is None or length > BUFFER_BYTES:
                 await release_thread()
         await send(message)
 

@@ -4,17 +4,16 @@ from uuid import UUID
 
 from django.core.management.base import CommandError
 
+from accounts.infra.foreign_text import parse_number
 from accounts.models import Mailbox, User
-
-DIGITS_OF_AN_ID = 18  # more do not fit into the database's column
 
 
 def find_user(name: str) -> User:
     """Return the person with this address or id; raise CommandError if it is unknown."""
     name = name.strip()
     user = User.objects.filter(email=name.lower()).first()
-    if user is None and name.isascii() and name.isdecimal() and len(name) <= DIGITS_OF_AN_ID:
-        user = User.objects.filter(pk=int(name)).first()
+    if user is None and (key := parse_number(name)) is not None:
+        user = User.objects.filter(pk=key).first()
     if user is None:
         raise CommandError("No user with this address or id. Run `manage.py create_user`.")
     return user

@@ -19,6 +19,7 @@ from django.utils.translation import gettext_lazy
 
 from accounts.access.roles import held_mailboxes
 from accounts.infra.first_rows import first_rows
+from accounts.infra.foreign_text import parse_number
 from accounts.models import ApiToken, Mailbox, Role, User
 from approvals.core.cursors import foreign_cursor, read_cursor, write_cursor
 from approvals.models import AuditChain, AuditEvent
@@ -247,10 +248,11 @@ def _after_cursor(cursor: str | None) -> Q:
     if not cursor:
         return Q()
     at, key = read_cursor(cursor)
-    if not _is_key(key):
+    number = parse_number(key)
+    if number is None:
         raise foreign_cursor()
     # Both conditions, because the index serves only the first.
-    return Q(at__lte=at) & (Q(at__lt=at) | Q(id__lt=int(key)))
+    return Q(at__lte=at) & (Q(at__lt=at) | Q(id__lt=number))
 
 
 def _find_actors(name: str) -> list[str]:
@@ -275,7 +277,7 @@ def _concerned_people(event: AuditEvent) -> list[str]:
 def owner_id(actor: str) -> int | None:
     """Return the id of a person who acts, or whose chat acts."""
     kind, _, key = actor.partition(":")
-    return int(key) if kind in ("user", "chat") and _is_key(key) else None
+    return parse_number(key) if kind in ("user", "chat") else None
 
 
 def name_of(actor: str, person: str) -> str:
@@ -288,7 +290,3 @@ def _token_id(actor: str) -> UUID | None:
         return UUID(actor.removeprefix("token:"))
     except ValueError:
         return None
-
-
-def _is_key(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and len(text) < 19

@@ -7,6 +7,7 @@ from django.shortcuts import redirect
 from django.urls import reverse
 
 from accounts.access.signed_in import AuthenticatedRequest, signed_in_action
+from accounts.infra.foreign_text import parse_number
 from accounts.infra.problems import Problem
 from accounts.models import User
 from approvals.pages import discussion
@@ -41,11 +42,8 @@ def _find_person(chosen: str) -> User | None:
     """Return the person with this id, None for an empty one; raises `invalid_input`."""
     if not chosen:
         return None
-    person = User.objects.filter(pk=int(chosen)).first() if _is_id(chosen) else None
+    key = parse_number(chosen)
+    person = None if key is None else User.objects.filter(pk=key).first()
     if person is None:
         raise Problem("invalid_input", "Choose a person who may approve in this mailbox.")
     return person
-
-
-def _is_id(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and len(text) < 19

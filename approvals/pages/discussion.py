@@ -9,6 +9,7 @@ from django.db.models import Exists, OuterRef, QuerySet
 
 from accounts.access.roles import has_role
 from accounts.infra.database import database_now
+from accounts.infra.foreign_text import parse_number
 from accounts.infra.problems import FieldError, Problem
 from accounts.infra.texts import translatable
 from accounts.models import Mailbox, Membership, Role, User
@@ -211,9 +212,8 @@ def texts_by_purpose(mailbox: Mailbox) -> dict[str, list[ReviewText]]:
 
 def find_text(mailbox: Mailbox, key: str) -> ReviewText | None:
     """Return the text of this mailbox with this id; None for any other."""
-    if not (key.isascii() and key.isdecimal() and len(key) < 19):
-        return None
-    return texts_of(mailbox).filter(pk=int(key)).first()
+    number = parse_number(key)
+    return None if number is None else texts_of(mailbox).filter(pk=number).first()
 
 
 @transaction.atomic

@@ -10,6 +10,7 @@ from django.views.decorators.http import require_GET
 
 from accounts.access.roles import held_mailboxes
 from accounts.access.signed_in import AuthenticatedRequest, signed_in_action, signed_in_page
+from accounts.infra.foreign_text import parse_number
 from accounts.infra.streams import stream as open_stream
 from accounts.infra.streams import take_place
 from accounts.models import Mailbox, Role
@@ -113,9 +114,9 @@ def presence(request: AuthenticatedRequest, action_id: UUID) -> JsonResponse:
         events.delete_presence(person, action.pk)
         return JsonResponse({})
     events.record_presence(person, action.pk)
-    shown = request.POST.get("revision", "")
-    if shown.isdecimal() and len(shown) < 10:
-        rights.record_seen(action=action, person=person, revision=int(shown))
+    shown = parse_number(request.POST.get("revision", ""), digits=9)
+    if shown is not None:
+        rights.record_seen(action=action, person=person, revision=shown)
     others = events.find_present([action.pk], mailboxes=[action.mailbox], but=person).get(
         action.pk, []
     )
@@ -131,11 +132,11 @@ def presence(request: AuthenticatedRequest, action_id: UUID) -> JsonResponse:
 
 
 def _new_comments(request: AuthenticatedRequest, action: PendingAction) -> dict[str, str]:
-    shown = request.POST.get("comments", "")
-    if not (shown.isdecimal() and len(shown) < 10):
+    shown = parse_number(request.POST.get("comments", ""), digits=9)
+    if shown is None:
         return {}
     found = discussion.list_comments(action)
-    if len(found) <= int(shown):
+    if len(found) <= shown:
         return {}
     return {"comments": render_to_string("approvals/comments.html", {"comments": found}, request)}
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
+from accounts.infra.foreign_text import parse_number
 from accounts.infra.problems import Problem
 from accounts.infra.texts import translatable
 from tools.catalog.entries import TOOLS
@@ -96,10 +97,10 @@ class Asked:
         """Read the headers; raise Problem 400 if Content-Length is not a number."""
         if headers.get("Transfer-Encoding"):
             return cls(path=path, headers=headers, length=None)
-        length = headers.get("Content-Length") or "0"
-        if not (length.isascii() and length.isdecimal() and len(length) < 20):
+        length = parse_number(headers.get("Content-Length") or "0")
+        if length is None:
             raise Problem("invalid_input", "Content-Length is not a number.", status=400)
-        return cls(path=path, headers=headers, length=int(length))
+        return cls(path=path, headers=headers, length=length)
 
     @property
     def has_body(self) -> bool:

@@ -20,6 +20,7 @@ UNKNOWN_ID = "00000000-0000-4000-8000-000000000000"
 Sent = Callable[[Api], Any]
 
 
+LONG_NUMBER = "9" * 5000  # int() raises for it
 MANY: dict[str, Any] = {f"q{number}": 1 for number in range(101)}
 
 
@@ -43,6 +44,9 @@ ERRORS: list[tuple[str, int, Sent]] = [
     ("too many parameters", 422, lambda api: api.tool("list_emails", **MANY)),
     ("unknown tool", 404, lambda api: api.tool("no_such_tool")),
     ("no token", 401, lambda api: api.client.get("/api/v1/actions")),
+    ("long number in a query", 422, lambda api: api.get(f"/actions?limit={LONG_NUMBER}")),
+    ("long number of a mail", 404, lambda api: api.tool(
+        "create_draft", to=["mira@northwind.example"], subject="x", body="y", in_reply_to=LONG_NUMBER)),
     ("bad query", 422, lambda api: api.get("/actions?limit=many")),
     ("foreign cursor", 422, lambda api: api.get("/actions?cursor=2026-01-01")),
     ("no JSON", 400, lambda api: api.post("/tools/list_emails", "{")),

@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from accounts.access.caller import Caller
 from accounts.access.keyed_calls import mark_started
+from accounts.infra.foreign_text import parse_number
 from accounts.infra.problems import Problem
 from accounts.infra.texts import translatable
 from accounts.models import Mailbox
@@ -275,7 +276,7 @@ def _draft_id(provider: MailProvider, parameters: UpdateDraft | DeleteDraft) -> 
 def _get_original(provider: MailProvider, named: str | int | None) -> Original | None:
     if named is None:
         return None
-    uid = int(named) if isinstance(named, int) or named.isdecimal() else None
+    uid = named if isinstance(named, int) else parse_number(named)
     try:
         message_id = str(named) if uid is None else provider.id_of_number(uid, folder="inbox")
         return as_original(provider.read_message(message_id, body=True))

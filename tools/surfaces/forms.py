@@ -11,6 +11,7 @@ from django import forms
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
+from accounts.infra.foreign_text import parse_number
 from accounts.infra.time_zones import get_zone
 from accounts.models import Mailbox
 
@@ -71,8 +72,8 @@ class ComposeForm(forms.Form):
         beside `to`.
         """
         name = field.partition(".")[0]
-        position = field.partition(".")[2]
+        position = parse_number(field.partition(".")[2])
         values = self.arguments().get(name)
-        if isinstance(values, list) and position.isdecimal() and int(position) < len(values):
-            message = f"{values[int(position)]}: {message}"
+        if isinstance(values, list) and position is not None and position < len(values):
+            message = f"{values[position]}: {message}"
         self.add_error(name if name in self.fields else None, message)

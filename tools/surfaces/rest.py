@@ -27,6 +27,7 @@ from accounts.access.audience import lacks_scope
 from accounts.access.auth import caller_of_bearer
 from accounts.access.keyed_calls import key_in
 from accounts.access.rate_limits import count_upload
+from accounts.infra.foreign_text import parse_number
 from accounts.infra.json_bodies import read_json
 from accounts.infra.problems import Problem
 from approvals.outbound.webhooks.api import answer_once
@@ -47,7 +48,6 @@ log = structlog.get_logger(__name__)
 
 RETRY_AFTER_SECONDS = "5"
 METADATA = re.compile(r"metadata\[([^\[\]]*)\]")  # OpenAPI's style deepObject
-SECONDS = re.compile(r"[0-9]{1,9}")
 router = Router()
 
 
@@ -86,8 +86,8 @@ def list_actions(request: HttpRequest) -> HttpResponse:
     }
     if pairs:
         arguments["metadata"] = pairs
-    if arguments.get("limit", "").isdecimal():
-        arguments["limit"] = int(arguments["limit"])
+    if (limit := parse_number(arguments.get("limit", ""))) is not None:
+        arguments["limit"] = limit
     if arguments.get("answered") in ("true", "false"):
         arguments["answered"] = arguments["answered"] == "true"
     return _answer(request, "list_actions", arguments)
@@ -96,7 +96,8 @@ def list_actions(request: HttpRequest) -> HttpResponse:
 @router.get("/actions/{action_id}", summary="One action")
 def get_action(request: HttpRequest, action_id: str) -> HttpResponse:
     wait = request.GET.get("wait")
-    given = {} if wait is None else {"wait": int(wait) if SECONDS.fullmatch(wait) else wait}
+    number = parse_number(wait or "", digits=9)
+    given = {} if wait is None else {"wait": wait if number is None else number}
     return _answer(request, "get_action", {"action_id": action_id, **given})
 
 

@@ -22,6 +22,7 @@ from django.utils.datastructures import CaseInsensitiveMapping
 
 from accounts.access.auth import ADMITTED, caller_of_token, secret_of
 from accounts.access.caller import Caller
+from accounts.infra.foreign_text import parse_number
 from accounts.infra.problems import Problem
 from approvals.audit.feed import last_event, last_event_of
 from approvals.gate import find
@@ -115,8 +116,7 @@ def _wanted(scope: Any) -> Wanted | None:
     asked = parse_qs(scope["query_string"].decode("latin-1")).get("wait")
     if asked is not None:
         # A wrong value is refused by the tool, and a parameter has the last word over a header.
-        good = asked[-1].isascii() and asked[-1].isdecimal() and len(asked[-1]) < 3
-        seconds = int(asked[-1]) if good else 0
+        seconds = parse_number(asked[-1], digits=2) or 0
         found = Wanted(action_id=address[1], seconds=seconds, preferred=False)
         return found if 0 < seconds <= MOST_SECONDS else None
     preferred = _PREFERRED.search(_headers(scope).get("Prefer", ""))

@@ -14,6 +14,7 @@ from accounts.access.signed_in import (
     signed_in_action,
     signed_in_form,
 )
+from accounts.infra.foreign_text import parse_number
 from accounts.infra.problems import Problem
 from accounts.infra.time_zones import COOKIE, get_zone
 from accounts.models import User
@@ -107,9 +108,11 @@ def _after(cursor: str | None) -> Q:
         return Q()
     try:
         at, key = read_cursor(cursor)
-        number = int(key)
-    except (Problem, ValueError):
+    except Problem:
         raise Http404 from None
+    number = parse_number(key)
+    if number is None:
+        raise Http404
     return Q(created_at__lt=at) | Q(created_at=at, pk__lt=number)
 
 

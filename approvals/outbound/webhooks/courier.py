@@ -16,6 +16,7 @@ from standardwebhooks import Webhook as Signer
 
 from accounts.access.caller import Caller
 from accounts.infra.credentials import CannotDecrypt, decrypt_text
+from accounts.infra.foreign_text import parse_number
 from accounts.infra.safe_hosts import HostError, TlsFailed
 from accounts.infra.safe_http import exchange
 from approvals.models import Webhook, WebhookDelivery
@@ -103,7 +104,7 @@ def _attempt(delivery: WebhookDelivery) -> bool:
         WebhookDelivery.objects.filter(pk=delivery.pk).update(next_at=None, answer=NO_RIGHT)
         return True
     answer = _post(delivery, listener)
-    taken = answer.isdecimal() and 200 <= int(answer) < 300
+    taken = 200 <= (parse_number(answer, digits=3) or 0) < 300
     done = {"delivered_at": Now(), "next_at": None} if taken else {}
     WebhookDelivery.objects.filter(pk=delivery.pk, tries=delivery.tries + 1).update(
         answer=answer, **done

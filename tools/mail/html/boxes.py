@@ -7,6 +7,7 @@ of its own, so that no line is handed on too often.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from accounts.infra.foreign_text import parse_number
 from tools.mail.html.lines import Lines
 from tools.mail.html.tables import Cell, Table
 
@@ -183,10 +184,10 @@ def _nothing() -> None:
 
 def _whole(given: str, otherwise: int) -> int:
     text = given.strip()
-    digits = text.removeprefix("-")[:6]
-    if not (digits.isascii() and digits.isdigit()):
+    number = parse_number(text.removeprefix("-")[:6])
+    if number is None:
         return otherwise
-    return min(LARGEST_NUMBER, int(digits)) * (-1 if text.startswith("-") else 1)
+    return min(LARGEST_NUMBER, number) * (-1 if text.startswith("-") else 1)
 
 
 def _mark(style: str, number: int) -> str:

@@ -8,6 +8,7 @@ agree. Pure.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from accounts.infra.foreign_text import parse_number
 from tools.mail.html.styles import Colour, blend, colour, contrast, number, percent, pixels
 
 Attributes = Mapping[str, str]
@@ -67,10 +68,9 @@ def size_of(
 
 def _font_size(given: str) -> float | None:
     text = given.strip()
-    digits = text.lstrip("+-")[:3]
-    if not (digits.isascii() and digits.isdigit()):
+    steps = parse_number(text.lstrip("+-")[:3])
+    if steps is None:
         return None
-    steps = int(digits)
     steps = 3 + steps if text.startswith("+") else 3 - steps if text.startswith("-") else steps
     return FONT_SIZES[min(7, max(1, steps))]
 

@@ -7,6 +7,7 @@ read it in the same way.
 
 from collections.abc import Callable, Mapping
 
+from accounts.infra.foreign_text import parse_number
 from tools.mail.html.looks import legacy_colour
 from tools.mail.html.styles import SIDES, as_hex, colour, number, percent, pixels
 
@@ -190,14 +191,8 @@ def _border(name: str, value: str, size: float, *, block: bool) -> str | None:
 
 def _number(least: int, most: int) -> Callable[[str], str | None]:
     def check(value: str) -> str | None:
-        digits = value.strip().removesuffix("px").strip()
-        fits = (
-            digits.isascii()
-            and digits.isdigit()
-            and len(digits) <= 6
-            and least <= int(digits) <= most
-        )
-        return str(int(digits)) if fits else None
+        number = parse_number(value.strip().removesuffix("px").strip(), digits=6)
+        return str(number) if number is not None and least <= number <= most else None
 
     return check
 

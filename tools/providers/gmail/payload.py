@@ -12,6 +12,7 @@ from email.message import Message as Block
 from html import unescape
 from typing import Any
 
+from accounts.infra.foreign_text import parse_number
 from tools.mail.message import lenient
 from tools.mail.message.mime import Tree
 from tools.mail.message.parameters import first_word, parameters
@@ -110,10 +111,10 @@ class _Reader:
 
 def number_of(part_id: str) -> str:
     """Return the IMAP section of a part: Gmail counts from 0."""
-    places = part_id.split(".")
-    if not all(place.isascii() and place.isdecimal() and len(place) < 6 for place in places):
+    places = [parse_number(place, digits=5) for place in part_id.split(".")]
+    if None in places:
         return ""
-    return ".".join(str(int(place) + 1) for place in places)
+    return ".".join(str(place + 1) for place in places if place is not None)
 
 
 def part_id_of(number: str) -> str:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
+from accounts.infra.foreign_text import parse_number
 from accounts.infra.texts import join, translatable
 from tools.providers.base import SearchQuery
 from tools.providers.errors import Refused, Unsupported
@@ -193,6 +194,7 @@ def _date(token: str) -> date:
 
 
 def _number(token: str) -> int:
-    if not token.isdecimal():
+    number = parse_number(token)
+    if number is None:
         raise Refused("invalid_query", "LARGER and SMALLER need a number of bytes.")
-    return int(token)
+    return number

@@ -12,6 +12,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 
 from accounts.connect.imap import PinnedSmtp
+from accounts.infra.foreign_text import parse_number
 from accounts.infra.texts import translatable
 from approvals.core.types import Proof
 from tools.providers.base import Envelope, Receipt
@@ -102,9 +103,10 @@ def _envelope(smtp: PinnedSmtp, envelope: Envelope) -> None:
     if BARE_LINE_END.search(envelope.source):
         raise Refused("refused", "The message has line ends that a mail server could misread.")
     limit = smtp.esmtp_features.get("size", "")
-    if limit.isdigit() and 0 < int(limit) < len(envelope.source):
+    most = parse_number(limit)
+    if most and most < len(envelope.source):
         raise Refused(
-            "too_large", translatable("The server takes at most %(limit)s bytes.", limit=int(limit))
+            "too_large", translatable("The server takes at most %(limit)s bytes.", limit=most)
         )
     code, _ = smtp.mail(envelope.sender, [f"size={len(envelope.source)}"] if limit else [])
     if code != 250:

@@ -26,6 +26,6 @@ def verify(secret: str, headers: Mapping[str, str], body: bytes) -> Any:
     signatures = given.get("webhook-signature", "").encode().split()
     if not any(hmac.compare_digest(right, each) for each in signatures):
         raise MailhubError("The message is not signed with this secret.")
-    if abs(time.time() - int(at)) > SECONDS:
+    if not at.isdecimal() or len(at) > 18 or abs(time.time() - int(at)) > SECONDS:
         raise MailhubError("The message is too old, or this computer's clock is wrong.")
     return json.loads(body)
