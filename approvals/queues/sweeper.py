@@ -31,6 +31,7 @@ log = structlog.get_logger(__name__)
 SWEEP_SECONDS = 5.0
 BEAT_SECONDS = 10.0
 RECENT = 0.8  # of the time between two sweeps: after another process swept, this one does not
+MOST_LEFT_OUT = 3  # sweeps in a row that a process leaves to others
 LOOK_SECONDS = 1.0  # how soon it notices that its worker is gone
 FAILED_SECONDS = 1.0
 END_SECONDS = 5.0
@@ -56,7 +57,7 @@ class Sweeper:
         self._wakeup = Wakeup()
         self._approved = False
         self._next_sweep = self._next_due = 0.0
-        self._has_swept = False
+        self._left_out = MOST_LEFT_OUT
         self._next_beat = 0.0 if worker else math.inf
 
     def run(self) -> None:
@@ -112,15 +113,17 @@ class Sweeper:
     def _begin_sweep(self) -> bool:
         """Note that a sweep begins; return False if another process has just begun one.
 
-        The first one is always made. There is no lock: a process that hangs would keep it, and two
+        The first one is always made, and after a few that others made, one more: a process whose
+        sweeps fail begins them, too. There is no lock: a process that hangs would keep it, and two
         sweeps at once do no harm.
         """
         stamp = Path(settings.MAILHUB_HOME) / "sweep.stamp"
-        if self._has_swept and stamp.exists():
+        if self._left_out < MOST_LEFT_OUT and stamp.exists():
             age = time.time() - stamp.stat().st_mtime
             if 0 <= age < RECENT * self._every:
+                self._left_out += 1
                 return False
-        self._has_swept = True
+        self._left_out = 0
         stamp.parent.mkdir(parents=True, exist_ok=True)
         stamp.touch()
         return True

@@ -183,6 +183,21 @@ def test_one_of_two_sweepers_asks(
     assert second._begin_sweep()
 
 
+def test_failing_sweeper_does_not_stop_another(
+    approved: Callable[..., PendingAction], settings: Any, tmp_path: Path
+) -> None:
+    """Let one process begin each sweep before the other one, in vain."""
+    settings.MAILHUB_HOME = tmp_path
+    failing, healthy = (sweeper.Sweeper(worker=None, every=3600) for _ in range(2))
+    begun: list[bool] = []
+    for _ in range(1 + 2 * (sweeper.MOST_LEFT_OUT + 1)):
+        os.utime(tmp_path / "sweep.stamp", (0, 0)) if begun else None
+        failing._begin_sweep()
+        begun.append(healthy._begin_sweep())
+    left_to_the_other = [False] * sweeper.MOST_LEFT_OUT
+    assert begun == [True, *left_to_the_other, True, *left_to_the_other, True]
+
+
 def test_paused_mailbox_does_not_block_others(
     approved: Callable[..., PendingAction],
     mailbox: Mailbox,
