@@ -251,6 +251,21 @@ if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
 else:
     DATABASES["default"]["ENGINE"] = "accounts.infra.postgresql"
     _given = DATABASES["default"].get("OPTIONS", {})
+    # The limits of the server end the session of a process that is frozen, or whose machine is gone:
+    # the rows that it locked stop a mailbox, and the waiting requests use up the pool. No
+    # transaction waits for anything but the database, and none computes for half a minute. A
+    # request for a locked row ends before the requests that wait for the pool do.
+    _of_the_server = " ".join(
+        f"-c {limit}"
+        for limit in (
+            "statement_timeout=15min",  # longer than any migration or export of ours
+            "idle_in_transaction_session_timeout=30s",
+            "lock_timeout=15s",
+            *("tcp_keepalives_idle=20", "tcp_keepalives_interval=10", "tcp_keepalives_count=3"),
+            "tcp_user_timeout=60s",
+            "jit=off",
+        )
+    )
     # Under ASGI, one connection for each thread exceeds the database's limit, so there is a pool.
     # Planning a claim costs more than running it, so the database keeps the plans of repeated
     # statements. Options in the URL take precedence.
@@ -267,13 +282,9 @@ else:
         "keepalives_interval": 10,
         "keepalives_count": 3,
         "tcp_user_timeout": 60_000,
-        # Longer than any migration or export of ours. A connection pooler does not accept this
-        # parameter, and a `prepare_threshold` in the URL means that there is one.
-        **(
-            {}
-            if "prepare_threshold" in _given
-            else {"options": "-c statement_timeout=15min -c jit=off"}
-        ),
+        # A connection pooler does not accept this parameter, and a `prepare_threshold` in the URL
+        # means that there is one.
+        **({} if "prepare_threshold" in _given else {"options": _of_the_server}),
     } | _given
 
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"

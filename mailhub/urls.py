@@ -17,6 +17,8 @@ admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-a
 # Its own form counts no wrong passwords, records and mails nothing, and loses the session.
 admin.site.password_change = RedirectView.as_view(pattern_name="account_change_password")  # type: ignore[method-assign,assignment]
 
+handler500 = "mailhub.faults.answer_fault"
+
 urlpatterns = [
     path("", include("approvals.urls")),
     path("", include("accounts.urls")),

@@ -1,9 +1,32 @@
-"""The clock of the database, a commit that need not wait, and a connection that is given back early."""
+"""The clock of the database, its errors that pass, a commit that need not wait, and a connection that
+is given back early.
+"""
 
 from datetime import UTC, datetime
 from typing import cast
 
-from django.db import close_old_connections, connection
+from django.db import InterfaceError, OperationalError, close_old_connections, connection
+
+# https://www.postgresql.org/docs/current/errcodes-appendix.html
+SESSION_ENDED = "25P03"  # idle_in_transaction_session_timeout, no OperationalError for the driver
+WAITED_TOO_LONG = ("55P03", "57014")  # lock_not_available, query_canceled
+
+
+def is_unavailable(error: BaseException) -> bool:
+    """Return True if the database could not do its work in time, so that a later try may succeed."""
+    passes = isinstance(error, (OperationalError, InterfaceError))
+    return passes or _sqlstate(error) == SESSION_ENDED
+
+
+def is_away(error: BaseException) -> bool:
+    """Return True if other work would fail in the same way. One statement that waited too long, for a
+    locked row or for its end, says nothing about others.
+    """
+    return is_unavailable(error) and _sqlstate(error) not in WAITED_TOO_LONG
+
+
+def _sqlstate(error: BaseException) -> str | None:
+    return getattr(error.__cause__, "sqlstate", None)
 
 
 def database_now() -> datetime:

@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from accounts.infra.database import is_unavailable
 from accounts.infra.foreign_text import PATH_CHARACTERS
 from accounts.infra.refused_parameters import explain
 from accounts.infra.texts import as_translatable
@@ -108,6 +109,27 @@ class Problem(Exception):
 def not_found(detail: str = "It does not exist, or you may not see it.") -> Problem:
     """Return the same answer for a missing thing and for one that belongs to somebody else."""
     return Problem("not_found", detail)
+
+
+BUSY_SECONDS = 10  # the pool and locked rows are free again within half a minute
+
+
+def fault(error: BaseException | None = None) -> Problem:
+    """Return the problem for an unexpected error; only the log has the error."""
+    if error is not None and is_unavailable(error):
+        return unavailable()
+    return Problem(
+        "transient", "Something went wrong here. Nothing was sent by this request.", status=500
+    )
+
+
+def unavailable() -> Problem:
+    """Return the problem for a database that is away or busy."""
+    return Problem(
+        "transient",
+        "The database is busy. Nothing was sent by this request.",
+        retry_after=BUSY_SECONDS,
+    )
 
 
 MOST_ERRORS = 20  # more of them help nobody, and a body can have 100,000

@@ -5,10 +5,11 @@ from datetime import timedelta
 from uuid import UUID
 
 import structlog
-from django.db import InterfaceError, OperationalError, close_old_connections, transaction
+from django.db import close_old_connections, transaction
 from django.db.models import Exists, F, OuterRef, QuerySet
 from django.db.models.functions import Now
 
+from accounts.infra.database import is_unavailable
 from approvals.models import DeadLetter, PendingAction
 
 log = structlog.get_logger(__name__)
@@ -23,8 +24,8 @@ def process_each(
     """Call `act` for each of the first rows, each in its own transaction.
 
     A row that fails is set aside, so that it neither ends this round nor takes a place in the next
-    ones. It is retried after five minutes, then less often. Raises OperationalError and
-    InterfaceError if the database is away.
+    ones. It is retried after five minutes, then less often. Raises the
+    error of a database that is away, and of a row that another process keeps locked.
     """
     letters = DeadLetter.objects.filter(chore=chore)
     aside = letters.filter(action=OuterRef("pk"), again_at__gt=Now())
@@ -34,9 +35,9 @@ def process_each(
         try:
             with transaction.atomic():
                 act(action_id)
-        except (OperationalError, InterfaceError):
-            raise
         except Exception as error:
+            if is_unavailable(error):
+                raise
             log.exception("set_aside", process=chore, action=str(action_id))
             close_old_connections()
             _set_aside(chore, action_id, type(error).__name__)

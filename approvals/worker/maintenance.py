@@ -11,13 +11,13 @@ from uuid import UUID
 
 import structlog
 from django.conf import settings
-from django.db import InterfaceError, OperationalError, close_old_connections
+from django.db import close_old_connections
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 from django.utils.module_loading import import_string
 
 from accounts.access import request_log
-from accounts.infra.database import database_now
+from accounts.infra.database import database_now, is_away
 from approvals.audit import anchors
 from approvals.core.queue import queue
 from approvals.core.states import Status
@@ -89,9 +89,9 @@ def _may_end(resident: bool) -> bool:
 def _run(name: str, act: Callable[[], object]) -> None:
     try:
         act()
-    except (OperationalError, InterfaceError):
-        raise  # the database is away: the worker waits and begins again on another connection
-    except Exception:  # a failure of one mailbox must not stop the mail of all others
+    except Exception as error:  # a failure of one mailbox must not stop the mail of all others
+        if is_away(error):
+            raise  # the worker waits and begins again on another connection
         log.exception("chore_failed", process=name)
         close_old_connections()
 

@@ -11,7 +11,7 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 
-from accounts.infra.problems import Problem
+from accounts.infra.problems import Problem, fault
 
 log = structlog.get_logger(__name__)
 POLICY = "default-src 'none'; style-src 'self'; img-src 'self' data:; frame-ancestors 'none'"
@@ -81,9 +81,6 @@ def _for_origin(path: str, origin: str) -> list[tuple[str, str]]:
     return [pair for pair in response.items() if pair[0] != "Content-Type"]
 
 
-def fault(error: Exception) -> Problem:
-    """Return the problem for an unexpected error; only the log has the error."""
+def report_fault(error: Exception) -> Problem:
     log.error("request_failed", exc_info=error)
-    return Problem(
-        "transient", "Something went wrong here. Nothing was sent by this request.", status=500
-    )
+    return fault(error)

@@ -21,7 +21,7 @@ from accounts.infra.json_bodies import READ_BODY
 from accounts.infra.problems import Problem
 from mailhub.intake import rules
 from mailhub.intake.admission import Admitted, admit, needs_database
-from mailhub.intake.answers import Refusal, fault, refuse
+from mailhub.intake.answers import Refusal, refuse, report_fault
 from mailhub.intake.rules import Asked, room_for, too_large, too_slow
 
 Message = dict[str, Any]
@@ -64,7 +64,7 @@ async def _with_body(
         else:
             receive = await read(admitted.person_id)
     except Exception as error:
-        problem = error if isinstance(error, Problem) else fault(error)
+        problem = error if isinstance(error, Problem) else report_fault(error)
         await sync_to_async(close_old_connections)()
         await _answer(refuse(asked.path, problem, asked.origin), receive, send)
         return

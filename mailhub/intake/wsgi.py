@@ -23,7 +23,7 @@ from accounts.access.auth import ADMITTED
 from accounts.infra.problems import Problem
 from mailhub.intake import rules
 from mailhub.intake.admission import Admitted, admit
-from mailhub.intake.answers import Refusal, fault, refuse
+from mailhub.intake.answers import Refusal, refuse, report_fault
 from mailhub.intake.rules import Asked, busy, room_for, too_large, too_slow
 
 Environ = dict[str, Any]
@@ -126,7 +126,7 @@ def _with_body(app: App, asked: Asked, environ: Environ, start_response: Any) ->
     except Exception as error:
         stack.close()
         close_old_connections()
-        problem = error if isinstance(error, Problem) else fault(error)
+        problem = error if isinstance(error, Problem) else report_fault(error)
         return _answer(environ, refuse(asked.path, problem, asked.origin), start_response)
     environ["wsgi.input"] = BytesIO(body)
     environ["CONTENT_LENGTH"] = str(len(body))

@@ -16,7 +16,7 @@ from django.utils.decorators import sync_and_async_middleware
 from accounts.access.auth import caller_on
 from accounts.access.rate_limits import rate_limit_headers
 from accounts.access.request_log import request_id
-from accounts.infra.problems import Problem
+from accounts.infra.problems import Problem, fault, unavailable
 
 PROBLEM = "application/problem+json"
 API = "/api/"
@@ -81,16 +81,11 @@ def _problem_of(response: HttpResponseBase | HTTPStatus) -> Problem:
         return Problem("method_not_allowed", "Use one of the methods that the header Allow names.")
     if status == HTTPStatus.FORBIDDEN:
         return Problem("forbidden", "The server does not allow this request.")
+    if status == HTTPStatus.SERVICE_UNAVAILABLE:
+        return unavailable()
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return fault()
     return Problem("invalid_input", "The server cannot read this request.", status=status)
-
-
-def fault() -> Problem:
-    """Return the problem for an unexpected error; only the log has the error."""
-    return Problem(
-        "transient", "Something went wrong here. Nothing was sent by this request.", status=500
-    )
 
 
 def _add_headers(request: HttpRequest, response: HttpResponseBase) -> None:

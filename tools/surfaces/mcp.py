@@ -26,7 +26,7 @@ from mcp.shared.exceptions import MCPError
 from accounts.access.auth import caller_of_token
 from accounts.access.caller import Caller
 from accounts.infra.foreign_text import load_json
-from accounts.infra.problems import Problem
+from accounts.infra.problems import Problem, fault
 from accounts.infra.streams import release_thread
 from accounts.infra.texts import translatable
 from tools.catalog.arguments import MOST_NAMES, understand
@@ -251,9 +251,7 @@ def _in_protocol(function: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 
 def report_fault(error: Exception) -> Problem:
     log.error("request_failed", exc_info=error)
-    return Problem(
-        "transient", "Something went wrong here. Nothing was sent by this request.", status=500
-    )
+    return fault(error)
 
 
 def _result(document: Mapping[str, Any], *, is_error: bool = False) -> types.CallToolResult:

@@ -29,7 +29,7 @@ from accounts.access.keyed_calls import key_in
 from accounts.access.rate_limits import count_upload
 from accounts.infra.foreign_text import parse_number
 from accounts.infra.json_bodies import read_json
-from accounts.infra.problems import Problem
+from accounts.infra.problems import Problem, fault
 from approvals.outbound.webhooks.api import answer_once
 from approvals.outbound.webhooks.api import router as gate
 from tools import answers
@@ -40,7 +40,7 @@ from tools.models import Upload
 from tools.reading import links
 from tools.schemas import MAX_ATTACHMENT_BYTES
 from tools.sending import uploads
-from tools.surfaces.api_answers import fault, problem_response
+from tools.surfaces.api_answers import problem_response
 from tools.surfaces.openapi.document import build_document
 from tools.surfaces.openapi.page import list_subjects
 
@@ -274,6 +274,6 @@ def make_api() -> NinjaAPI:
     @api.exception_handler(Exception)
     def _fault(request: HttpRequest, error: Exception) -> HttpResponse:
         log.error("request_failed", exc_info=error)
-        return problem_response(request, fault())
+        return problem_response(request, fault(error))
 
     return api

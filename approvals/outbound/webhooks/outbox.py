@@ -5,10 +5,11 @@ from datetime import timedelta
 
 import structlog
 from django.conf import settings
-from django.db import OperationalError, transaction
+from django.db import transaction
 from django.db.models import OuterRef, QuerySet, Subquery, UUIDField, Value
 from django.db.models.functions import Coalesce, Now
 
+from accounts.infra.database import is_away
 from approvals.models import (
     AuditChain,
     AuditEvent,
@@ -42,9 +43,9 @@ def gather() -> None:
     for cursor_id in find_behind().values_list("pk", flat=True)[:BATCH]:
         try:
             _gather(cursor_id)
-        except OperationalError:
-            raise  # the database is away, for all of them
-        except Exception:  # a failure of one webhook must not stop the others
+        except Exception as error:  # a failure of one webhook must not stop the others
+            if is_away(error):
+                raise
             log.exception("webhook_not_gathered", count=cursor_id)
 
 
