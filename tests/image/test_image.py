@@ -128,7 +128,8 @@ def test_image_is_small_and_describes_itself(engine: dict[str, str]) -> None:
 def test_image_holds_only_what_it_runs(engine: dict[str, str], home: Path) -> None:
     find = (
         "import importlib.util as u, shutil;"
-        "print([n for n in ('pip', 'langchain_core', 'pymap', 'mailhub.first_run', 'tests') if u.find_spec(n)],"
+        "names = ('pip', 'langchain_core', 'pymap', 'mailhub.first_run.prepare', 'tests');"
+        "print([n for n in names if u.find_spec(n)],"
         "shutil.which('pip'))"
     )
     app = Container(engine, NAME, home)

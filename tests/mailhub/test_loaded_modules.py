@@ -34,7 +34,7 @@ PAGES = (
 ONLY_ELSEWHERE = (
     "pymap",
     "aiosmtpd",
-    "mailhub.first_run",
+    "mailhub.first_run.prepare",
     "langchain_core",
     "langgraph",
     "anthropic",
