@@ -7,7 +7,7 @@ from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, NoDecode
 
 from accounts.infra.foreign_text import load_json
-from mailhub.endpoints import check_base_url
+from mailhub.environment.endpoints import check_base_url
 from tools.servers.config import McpServer, check_servers
 
 
