@@ -322,6 +322,27 @@ def test_answer_that_is_moved_after_the_approval_is_no_news(
     assert come_due().status == "succeeded"
 
 
+@pytest.mark.parametrize("conditional", [True, False])
+def test_known_answer_hides_no_search_that_fails(
+    api: Api, alice: User, server: MemoryServer, conditional: bool
+) -> None:
+    server.deliver(ALICE, letter(id=ASKED, date="Mon, 02 Nov 2026 10:00:00 +0000"))
+    message_id = api.tool("list_emails").json()["emails"][0]["id"]
+    server.deliver(ALICE, letter(In_Reply_To=ASKED, date="Mon, 02 Nov 2026 12:00:00 +0000"))
+    proposed = propose(api, message_id=message_id, unless_answered=conditional).json()
+    approve(proposed["action"]["id"], alice)
+    filed = letter(In_Reply_To=ASKED, id="<n@a>", date="Mon, 02 Nov 2026 10:30:00 +0000")
+    server.deliver(ALICE, filed, folder="archive")
+    for number in range(51):
+        own = letter(sender=ALICE, id=f"<{number}@lovelace.example>", In_Reply_To=ASKED)
+        server.deliver(ALICE, own, folder="sent")
+
+    action = come_due()
+
+    assert (action.status, (action.returned or {})["code"]) == ("pending", "thread_unread")
+    assert server.ledger == []
+
+
 def test_search_that_fails_before_the_send_is_news(
     api: Api, alice: User, server: MemoryServer
 ) -> None:

@@ -48,7 +48,7 @@ WRONG_SERVERS: list[tuple[object, str]] = [
     ("[", "is not JSON"),
     ({}, "list"),
     ([WIKI | {"url": "wiki.example"}], "must be an address"),
-    ([WIKI | {"url": "https://me:word@wiki.example/mcp"}], "no user name"),
+    ([WIKI | {"url": "https://me:word@wiki.example/mcp"}], "without user name"),
     ([WIKI | {"url": "http://wiki.example/mcp", "secret": "word"}], "must start with https://"),
     ([WIKI | {"secret": "two words"}], "one word"),
     ([WIKI | {"secret_file": "/nowhere/secret"}], "cannot be read"),

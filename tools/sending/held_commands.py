@@ -33,7 +33,10 @@ class Unreachable(Exception):
 
 
 class Lost(Exception):
-    """The server received the command and did not answer: the command may have run."""
+    """The server received the command, and no answer says how it ended: it may have run.
+
+    The text is what the server said all the same.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)

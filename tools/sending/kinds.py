@@ -61,8 +61,7 @@ from tools.sending.purpose import explain_mail
 from tools.sending.responses import find_answer, find_arrived_answers, find_responses
 from tools.sending.surroundings import add_answers, find_later, remember_acquaintances
 from tools.stored import Unreadable
-from tools.warnings.context import Later
-from tools.warnings.course import build_thread_moved
+from tools.warnings.course import build_thread_moved, build_thread_unread
 
 DRAFT_CHANGED = Outcome(
     verdict="refused",
@@ -301,8 +300,8 @@ class ReplyMail(SendMail):
             if payload.unless_answered and later.is_proven:
                 moved = AnsweredFirst(**vars(moved), by=later.from_address, at=at)
             found.append(moved)
-        if not is_whole or (later is not None and not later.ids):
-            found.append(build_thread_moved(Later(ids=(), is_due=is_due)))
+        if not is_whole or (later is not None and not later.is_whole):
+            found.append(build_thread_unread(is_due=is_due))
         return tuple(found)
 
 

@@ -165,8 +165,8 @@ def look_at_thread(
 ) -> tuple[list[Message], Later | None]:
     """Return the answered message, and the answers that came after it.
 
-    The message may be gone, or several may have its Message-ID, which their senders choose. Without
-    an answer, but with places that could not be searched, `Later` names none. `original` is
+    The message may be gone, or several may have its Message-ID, which their senders choose. With
+    places that could not be searched, `Later` is not whole, and may name none. `original` is
     the answered message's id at the provider and may be empty, `answered` its Message-ID,
     `references` are the ids before it, and `own` is the address of the mailbox. Raises
     ProviderError.
@@ -190,8 +190,9 @@ def look_at_thread(
     ]
     if answers:
         proven = answers if first else [each for each in answers if answered in each.references]
-        return named, as_later(proven or answers, is_proven=bool(proven))
-    return named, None if thread.is_whole else Later(ids=())
+        later = as_later(proven or answers, is_proven=bool(proven))
+        return named, replace(later, is_whole=thread.is_whole)
+    return named, None if thread.is_whole else Later(ids=(), is_whole=False)
 
 
 def as_later(answers: Sequence[Message], *, is_proven: bool) -> Later:
@@ -214,7 +215,8 @@ def add_answers(later: Later | None, answers: Sequence[Message]) -> Later | None
     if later is None:
         return arrived
     last = max(later, arrived, key=_came) if later.is_proven else arrived
-    return replace(last, ids=tuple(dict.fromkeys(later.ids + arrived.ids)))
+    ids = tuple(dict.fromkeys(later.ids + arrived.ids))
+    return replace(last, ids=ids, is_whole=later.is_whole)
 
 
 def _came(one: Message | Later) -> datetime:

@@ -73,7 +73,11 @@ def read_on_server(
             ),
             retry_after=RETRY_SECONDS,
         ) from None
-    except Lost:
+    except Lost as lost:
+        if said := shorten(str(lost), EXCERPT):
+            raise Problem(
+                "invalid_input", translatable("The tool failed: %(output)s", output=said)
+            ) from None
         raise Problem(
             "transient",
             translatable("%(server)s gave no answer.", server=server.name),

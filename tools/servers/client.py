@@ -74,12 +74,13 @@ class Connection:
         send = partial(self._session.send_request, request, CallToolResult, CALL_SECONDS)
         try:
             answer = self._portal.call(send)
-        except MCPError as error:
-            if error.error.code == INVALID_PARAMS:  # only a server says so, before it runs a tool
-                return Reply(text=_clean(error.error.message), failed=True)
-            raise Lost from None
+        except MCPError as error:  # no code proves that the tool has not run
+            said = error.error.message if error.error.code == INVALID_PARAMS else ""
+            raise Lost(_clean(said)) from None
         except Exception:  # the library's errors are many, and all mean that no answer was read
             raise Lost from None
+        if answer.result_type != "complete":
+            raise Lost
         return Reply(text=_text_of(answer), failed=bool(answer.is_error))
 
 
@@ -117,7 +118,13 @@ async def _open(
             trust_env=False,
         ) as http,
         Client(
-            streamable_http_client(server.url, http_client=http, max_sse_event_size=ANSWER_BYTES),
+            streamable_http_client(
+                server.url,
+                http_client=http,
+                # Nothing may follow after the end of the time.
+                terminate_on_close=False,
+                max_sse_event_size=ANSWER_BYTES,
+            ),
             read_timeout_seconds=CONNECT_SECONDS,
             cache=None,
         ) as client,
@@ -159,19 +166,23 @@ def _clean(text: str) -> str:
     return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode()
 
 
-class _TooLong(httpx2.ReadError):
-    """An answer that is longer than ANSWER_BYTES."""
+class _Unreadable(httpx2.ReadError):
+    """An answer that is longer than ANSWER_BYTES, encoded, or a redirect."""
 
 
 class _Bounded(httpx2.AsyncHTTPTransport):
-    """HTTP without retries, whose answers end at ANSWER_BYTES."""
+    """HTTP without retries and redirects, whose answers end at ANSWER_BYTES.
+
+    The library follows a redirect with the body and the secret, whatever its client allows.
+    """
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         request.headers["Accept-Encoding"] = "identity"  # a short answer must not become a long one
         response = await super().handle_async_request(request)
-        if response.headers.get("Content-Encoding", "identity") != "identity":
+        is_encoded = response.headers.get("Content-Encoding", "identity") != "identity"
+        if is_encoded or response.is_redirect:
             await response.aclose()
-            raise _TooLong("encoded")
+            raise _Unreadable("encoded or moved")
         assert isinstance(response.stream, httpx2.AsyncByteStream)
         response.stream = _BoundedStream(response.stream)
         return response
@@ -186,7 +197,7 @@ class _BoundedStream(httpx2.AsyncByteStream):
         async for chunk in self._stream:
             size += len(chunk)
             if size > ANSWER_BYTES:
-                raise _TooLong("too long")
+                raise _Unreadable("too long")
             yield chunk
 
     async def aclose(self) -> None:

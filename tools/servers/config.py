@@ -44,8 +44,8 @@ class McpServer(BaseModel):
         address = parse_url(url)
         if address.scheme not in ("http", "https") or not address.hostname:
             raise ValueError("must be an address such as https://host/mcp")
-        if address.username is not None or address.fragment:
-            raise ValueError("must have no user name and no fragment; a secret belongs in secret")
+        if address.username is not None or address.query or address.fragment:
+            raise ValueError("must be without user name, ? and #; a secret belongs in secret")
         return url
 
     @model_validator(mode="after")

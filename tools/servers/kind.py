@@ -10,6 +10,7 @@ from django.utils.translation import gettext_lazy as _
 
 from accounts.infra.texts import translatable
 from approvals.core.types import ApprovedAction, Outcome, Proof, Rendered
+from tools.mail.text.characters import INVISIBLE
 from tools.mail.text.redaction import shorten
 from tools.sending.held_commands import HeldCommand, Reply, refuse
 from tools.sending.purpose import fill
@@ -88,7 +89,8 @@ class CallTool(HeldCommand):
             proof=Proof(kind="answer"),
             code="tool_failed",
             detail=translatable(
-                "The other server answered with an error: %(said)s", said=short[:ERROR_CHARACTERS]
+                "The other server answered with an error: %(said)s",
+                said=escape_invisible(short[:ERROR_CHARACTERS]),
             ),
         )
 
@@ -108,10 +110,11 @@ def describe_call(server: str, tool: str, arguments: Mapping[str, Any]) -> str:
 
 def escape_invisible(text: str) -> str:
     """Return the text with the escape of JSON for each control character and each invisible one."""
-    return "".join(
-        letter if letter.isprintable() or letter == "\n" else json.dumps(letter)[1:-1]
-        for letter in text
-    )
+    return "".join(json.dumps(letter)[1:-1] if _is_invisible(letter) else letter for letter in text)
+
+
+def _is_invisible(letter: str) -> bool:
+    return bool(INVISIBLE.match(letter)) or not (letter.isprintable() or letter == "\n")
 
 
 def _server_of(payload: Mapping[str, Any]) -> McpServer | None:

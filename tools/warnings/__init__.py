@@ -17,6 +17,7 @@ from tools.warnings.course import (
     possible_duplicate,
     signature_lost,
     thread_moved,
+    thread_unread,
 )
 from tools.warnings.files import attachment_missing, attachment_type
 from tools.warnings.parts import alternatives_differ, hidden_part
@@ -65,6 +66,7 @@ ALL: Sequence[Callable[[OutgoingMessage, Context], PreviewWarning | None]] = (
     reply_all,
     bcc,
     thread_moved,
+    thread_unread,
     draft_was_sent,
     possible_duplicate,
     attachment_missing,

@@ -24,9 +24,9 @@ BLOCKQUOTE = re.compile(r"<(?P<ends>/?)blockquote\b", re.IGNORECASE)
 class Later:
     """The answers that came after the answered message; the members are of the last that arrived.
 
-    `ids` are the Message-IDs of all of them. Without any, none was found, but not everything could
-    be searched; `is_due` if that was when the mail had to leave. `is_proven` unless the answered
-    message is gone and no answer names it: then they may be older.
+    `ids` are the Message-IDs of all of them; without any, none was found. Not `is_whole` if not
+    everything could be searched. `is_proven` unless the answered message is gone and no answer names
+    it: then they may be older.
     """
 
     ids: tuple[str, ...]
@@ -34,7 +34,7 @@ class Later:
     date: datetime | None = None
     arrived: datetime | None = None
     is_proven: bool = False
-    is_due: bool = False
+    is_whole: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)

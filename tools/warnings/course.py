@@ -54,24 +54,35 @@ def signature_lost(message: OutgoingMessage, context: Context) -> PreviewWarning
 
 
 def thread_moved(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
-    return build_thread_moved(context.later) if context.later else None
+    later = context.later
+    return build_thread_moved(later) if later and later.ids else None
+
+
+def thread_unread(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
+    later = context.later
+    return build_thread_unread() if later and not later.is_whole else None
+
+
+def build_thread_unread(*, is_due: bool = False) -> PreviewWarning:
+    """Return the warning that nobody could look everywhere.
+
+    It is news again when the mail has to leave (`is_due`), even if an earlier search had failed.
+    """
+    return PreviewWarning(
+        code="thread_unread",
+        title=translatable("Perhaps there is an answer."),
+        text=translatable(
+            "mailhub could not search the whole conversation. Look for a newer mail in it."
+        ),
+        mark="due" if is_due else "",
+    )
 
 
 def build_thread_moved(later: Later) -> PreviewWarning:
-    """Return the warning that the thread has newer messages, or that nobody could look everywhere.
+    """Return the warning that the thread has newer messages.
 
-    The mark names all of them, so another one warns again, whatever its Date. A search that failed
-    when the mail had to leave is news too, even if an earlier one had failed.
+    The mark names all of them, so another one warns again, whatever its Date.
     """
-    if not later.ids:
-        return PreviewWarning(
-            code="thread_unread",
-            title=translatable("Perhaps there is an answer."),
-            text=translatable(
-                "mailhub could not search the whole conversation. Look for a newer mail in it."
-            ),
-            mark="due" if later.is_due else "",
-        )
     dated = (
         translatable("The newest mail is from %(date)s.", date=f"{later.date:%Y-%m-%d %H:%M %z}")
         if later.date

@@ -19,7 +19,11 @@ from tests.support.work import work
 from tools.servers import calling
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(120)]
-BODY = {"text": "Grüße\u202eevil\u0007", "tags": ["a", None, 1.5], "to": "eve@evil.example"}
+BODY = {
+    "text": "Grüße\u202eevil\u0007\u3164\U000e0141",
+    "tags": ["a", None, 1.5],
+    "to": "eve@evil.example",
+}
 
 
 @pytest.fixture
@@ -92,7 +96,14 @@ def test_held_call_is_shown_whole_and_runs_once(
     action = held(chat, model)
     assert (action.status, action.mailbox) == (Status.PENDING, mailbox)
     page = reviewer.page(str(action.pk)).content.decode()
-    for shown in ("wiki", wiki.url, "save", "Grüße\\u202eevil\\u0007", "&quot;tags&quot;", "null"):
+    for shown in (
+        "wiki",
+        wiki.url,
+        "save",
+        "Grüße\\u202eevil\\u0007\\u3164\\udb40\\udd41",
+        "&quot;tags&quot;",
+        "null",
+    ):
         assert shown in page
     assert "\u202e" not in page
     assert "Approve and run" in page
@@ -133,18 +144,21 @@ def test_error_of_a_tool_is_a_failure_in_its_words(
     assert len(wiki.calls) == 1
 
 
+@pytest.mark.parametrize(
+    "trouble", [{"drops": True}, {"moves": True}, {"fails": -32602}], ids=["cut", "moved", "error"]
+)
 def test_lost_answer_is_unknown_and_not_repeated(
-    chat: Chat, model: ModelServer, wiki: Wiki, reviewer: Reviewer
+    chat: Chat, model: ModelServer, wiki: Wiki, reviewer: Reviewer, trouble: dict[str, Any]
 ) -> None:
     action = held(chat, model)
     reviewer.decide(str(action.pk), "approve")
-    wiki.drops = True
+    vars(wiki).update(trouble)
     work()
-    wiki.drops = False
+    vars(wiki).update(drops=False, moves=False, fails=0)
     work()
     action.refresh_from_db()
     assert action.status == Status.UNKNOWN
-    assert len(wiki.calls) == 1
+    assert (len(wiki.calls), wiki.paths) == (1, ["/mcp"])
     assert action.attempts.get().wire_started_at is not None
 
 

@@ -15,12 +15,18 @@ from tools.servers.config import McpServer
 
 @dataclass
 class Wiki:
-    """The server's record of calls; `drops` cuts the connection after a call has run."""
+    """The server's record of calls; `drops` cuts the connection after a call has run.
+
+    `moves` answers a call that has run with a redirect, `fails` with an error of JSON-RPC.
+    """
 
     url: str = ""
     calls: list[tuple[str, Any]] = field(default_factory=list)
     seen: list[str | None] = field(default_factory=list)  # the header with the secret
     drops: bool = False
+    moves: bool = False
+    fails: int = 0
+    paths: list[str] = field(default_factory=list)  # of the calls
     answer: str = "The page says hello."
 
     def configured(self, **more: Any) -> McpServer:
@@ -65,9 +71,18 @@ def running_wiki() -> Iterator[Wiki]:
             return taken[-1]
 
         async def swallow(message: Any) -> None:
-            is_call = any(_is_call(each.get("body", b"")) for each in taken)
-            if not (wiki.drops and is_call):
+            calls = [call for each in taken if (call := _read_call(each.get("body", b"")))]
+            if calls and message["type"] == "http.response.start":
+                wiki.paths.append(scope["path"])
+            if not (calls and (wiki.drops or wiki.moves or wiki.fails)):
                 await send(message)
+            elif message["type"] == "http.response.start" and (wiki.moves or wiki.fails):
+                error = {"code": wiki.fails, "message": "no structured content"}
+                body = json.dumps({"jsonrpc": "2.0", "id": calls[0]["id"], "error": error}).encode()
+                headers = [(b"content-type", b"application/json"), (b"location", b"/other/mcp")]
+                status = 307 if wiki.moves else 200
+                await send({"type": "http.response.start", "status": status, "headers": headers})
+                await send({"type": "http.response.body", "body": body})
             elif message["type"] == "http.response.start":
                 headers = [(b"content-type", b"application/json"), (b"content-length", b"1000")]
                 await send({"type": "http.response.start", "status": 200, "headers": headers})
@@ -79,5 +94,6 @@ def running_wiki() -> Iterator[Wiki]:
         yield wiki
 
 
-def _is_call(body: bytes) -> bool:
-    return bool(body) and json.loads(body).get("method") == "tools/call"
+def _read_call(body: bytes) -> dict[str, Any] | None:
+    asked: dict[str, Any] = json.loads(body) if body else {}
+    return asked if asked.get("method") == "tools/call" else None
