@@ -33,6 +33,7 @@ from accounts.infra.database import give_back_connection
 from accounts.infra.safe_hosts import tls_context
 from tools.sending.held_commands import Lost, Reply, Unreachable
 from tools.servers.config import McpServer
+from tools.servers.schemas import expand
 
 log = structlog.get_logger(__name__)
 # They log answers that they cannot read, with their content.
@@ -45,7 +46,6 @@ ALL_SECONDS = 120.0
 ANSWER_BYTES = 1_000_000  # of each response
 MOST_PAGES = 10
 DESCRIPTION_CHARACTERS = 1000
-SCHEMA_CHARACTERS = 8000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,11 +139,13 @@ async def _list(session: ClientSession, wanted: set[str]) -> Mapping[str, Listed
     for _ in range(MOST_PAGES):
         page = await session.list_tools(params=PaginatedRequestParams(cursor=cursor))
         for tool in page.tools:
-            schema = dict(tool.input_schema)
-            is_readable = isinstance(schema.get("properties", {}), dict)
-            if tool.name in wanted and is_readable and len(json.dumps(schema)) <= SCHEMA_CHARACTERS:
-                about = _clean(tool.description or "")[:DESCRIPTION_CHARACTERS]
-                found[tool.name] = Listed(description=about, schema=schema)
+            if tool.name not in wanted:
+                continue
+            about = _clean(tool.description or "")[:DESCRIPTION_CHARACTERS]
+            try:
+                found[tool.name] = Listed(description=about, schema=expand(tool.input_schema))
+            except ValueError:
+                log.warning("mcp_tool_left_out", tool=tool.name)
         cursor = page.next_cursor
         if cursor is None:
             break

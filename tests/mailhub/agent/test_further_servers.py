@@ -250,3 +250,70 @@ def test_arguments_that_no_person_could_read_are_refused(
         ask(chat, model, ("wiki__save", {"title": "Plan", "body": body}))
     assert not PendingAction.objects.exists()
     assert "ok" not in ToolCall.objects.values_list("status", flat=True)
+
+
+def listed(name: str, schema: Any, description: str = "Look.") -> dict[str, Any]:
+    return {"name": name, "description": description, "inputSchema": schema}
+
+
+def with_members(**members: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": members}
+
+
+def doubling(levels: int) -> dict[str, Any]:
+    """Return a schema whose definitions name the next one twice."""
+    definitions: dict[str, Any] = {
+        f"d{n}": with_members(a={"$ref": (following := f"#/$defs/d{n + 1}")}, b={"$ref": following})
+        for n in range(levels)
+    }
+    return {
+        **with_members(x={"$ref": "#/$defs/d0"}),
+        "$defs": {**definitions, f"d{levels}": {"type": "string"}},
+    }
+
+
+def nested(levels: int) -> dict[str, Any]:
+    return with_members(x=nested(levels - 1)) if levels else {"type": "string"}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        doubling(60),
+        nested(60),
+        {"type": "object", "$ref": "#/nowhere"},
+        with_members(a={"$ref": 5}),
+        with_members(a={"$ref": "#/$defs/a"}),
+        with_members(a={"$ref": "https://else.example/schema"}),
+        with_members(a={"type": 5}),
+        with_members(a=5),
+        {**with_members(), "required": "a"},
+        {"type": "array"},
+        None,
+    ],
+    ids=lambda schema: str(schema)[:60],
+)
+def test_unreadable_tool_leaves_the_others(
+    chat: Chat, model: ModelServer, wiki: Wiki, schema: Any
+) -> None:
+    query = with_members(query={"type": "string"})
+    wiki.listed = [{"description": 5}, "no tool", listed("save", schema), listed("find", query)]
+    answer = ask(chat, model, ("wiki__find", {"query": "x"}))
+    assert answer.text == "Done."
+    assert [name for name in model.tools() if "wiki" in name] == ["wiki__find"]
+    assert wiki.calls == [("find", "x")]
+
+
+def test_references_become_the_definitions(chat: Chat, model: ModelServer, wiki: Wiki) -> None:
+    page = with_members(title={"type": "string"}, parts={"items": {"$ref": "#/$defs/a~1page"}})
+    places = {
+        "page": {"$ref": "#/$defs/a~1page", "title": "t"},
+        "same": {"$ref": "#/$defs/a~1page"},
+    }
+    wiki.listed = [listed("find", {**with_members(**places), "$defs": {"a/page": page}})]
+    ask(chat, model, ("wiki__find", {"query": "x"}))
+    found = {tool["function"]["name"]: tool["function"] for tool in model.requests[-1]["tools"]}
+    members = found["wiki__find"]["parameters"]["properties"]
+    assert members["same"] == with_members(title={"type": "string"}, parts={"items": {}})
+    assert members["page"].items() >= members["same"].items()
+    assert "$defs" not in found["wiki__find"]["parameters"]

@@ -8,6 +8,7 @@ from typing import Any
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
+from starlette.responses import JSONResponse
 
 from tests.conformance.served import served
 from tools.servers.config import McpServer
@@ -28,6 +29,7 @@ class Wiki:
     fails: int = 0
     paths: list[str] = field(default_factory=list)  # of the calls
     answer: str = "The page says hello."
+    listed: list[Any] = field(default_factory=list)  # if set, it lists them as they are
 
     def configured(self, **more: Any) -> McpServer:
         members = {"name": "wiki", "url": self.url, "read": ["find"], "write": ["save"], **more}
@@ -59,26 +61,34 @@ def running_wiki() -> Iterator[Wiki]:
     application = server.streamable_http_app()
 
     async def cut(scope: Any, receive: Any, send: Any) -> None:
-        """Pass everything on, but answer a call with half an answer while `drops` is set."""
+        """Pass everything on, but list `listed`, and answer a call with half an answer while `drops`
+        is set.
+        """
         if scope["type"] != "http":
             await application(scope, receive, send)
             return
         wiki.seen.append(dict(scope["headers"]).get(b"authorization", b"").decode() or None)
-        taken = []
+        first = [await receive()]
+        asked = json.loads(first[0].get("body") or b"{}")
+        if wiki.listed and asked.get("method") == "tools/list":
+            result = {"tools": wiki.listed, "resultType": "complete", "ttlMs": 0}
+            result["cacheScope"] = "private"
+            said = {"jsonrpc": "2.0", "id": asked["id"], "result": result}
+            await JSONResponse(said)(scope, receive, send)
+            return
 
         async def take() -> Any:
-            taken.append(await receive())
-            return taken[-1]
+            return first.pop() if first else await receive()
 
         async def swallow(message: Any) -> None:
-            calls = [call for each in taken if (call := _read_call(each.get("body", b"")))]
-            if calls and message["type"] == "http.response.start":
+            is_call = asked.get("method") == "tools/call"
+            if is_call and message["type"] == "http.response.start":
                 wiki.paths.append(scope["path"])
-            if not (calls and (wiki.drops or wiki.moves or wiki.fails)):
+            if not (is_call and (wiki.drops or wiki.moves or wiki.fails)):
                 await send(message)
             elif message["type"] == "http.response.start" and (wiki.moves or wiki.fails):
                 error = {"code": wiki.fails, "message": "no structured content"}
-                body = json.dumps({"jsonrpc": "2.0", "id": calls[0]["id"], "error": error}).encode()
+                body = json.dumps({"jsonrpc": "2.0", "id": asked["id"], "error": error}).encode()
                 headers = [(b"content-type", b"application/json"), (b"location", b"/other/mcp")]
                 status = 307 if wiki.moves else 200
                 await send({"type": "http.response.start", "status": status, "headers": headers})
@@ -92,8 +102,3 @@ def running_wiki() -> Iterator[Wiki]:
     with served(cut, lifespan="on") as url:
         wiki.url = f"{url}/mcp"
         yield wiki
-
-
-def _read_call(body: bytes) -> dict[str, Any] | None:
-    asked: dict[str, Any] = json.loads(body) if body else {}
-    return asked if asked.get("method") == "tools/call" else None
