@@ -33,7 +33,7 @@ from accounts.infra.problems import Problem
 from accounts.infra.streams import in_thread
 from mailhub.agent import stream, threads
 from mailhub.agent.checkpoints import DatabaseSaver
-from mailhub.agent.history import BUDGET, RESULT_CHARS, compact, cut, fit, rounds, size
+from mailhub.agent.history import BUDGET, LEAST, RESULT_CHARS, compact, cut, fit, rounds, size
 from mailhub.agent.models import Thread
 from mailhub.agent.policy import Mode, block_reason, check_may_chat, proposes
 from tools.catalog.calls import call_tool, mailbox_of, tools_for, unknown_tool
@@ -45,6 +45,9 @@ from tools.mail.text.redaction import redact
 log = structlog.get_logger(__name__)
 
 CHARS_A_TOKEN = 4
+FURTHER_CHARS = (
+    30_000  # of all tools of further servers together; BUDGET holds the conversation too
+)
 # The parameters that say what a tool looks for.
 LOOKED_FOR = ("command", "query", "from", "to", "subject", "text", "since", "before", "folder")
 LOOKED_FOR_CHARS = 80
@@ -107,7 +110,20 @@ def offered_tools(turn: Turn) -> list[Tool]:
         if not block_reason(tool, turn.mode, allowed=settings.AGENT_WRITE_ALLOW)
         and (tool.effect != "command" or _commands_run_here(tool))
     ]
-    return [tool for tool in offered if tool is not None]
+    return _within_budget([tool for tool in offered if tool is not None])
+
+
+def _within_budget(offered: list[Tool]) -> list[Tool]:
+    """Return the tools without those of further servers that would take the conversation's room."""
+    left, kept = FURTHER_CHARS, []
+    for tool in offered:
+        chars = len(json.dumps(_schema(tool))) if isinstance(tool, ServerTool) else 0
+        if chars > left:
+            log.warning("agent_tool_left_out", tool=tool.name)
+            continue
+        left -= chars
+        kept.append(tool)
+    return kept
 
 
 def superstep_limit() -> int:
@@ -156,7 +172,7 @@ class Guard(AgentMiddleware[AgentState[Any], Any]):  # type: ignore[misc]  # see
         limit = settings.AGENT_RECURSION_LIMIT
         last = rounds(request.messages) >= limit
         system = request.system_message.text if request.system_message else ""
-        shown = fit(request.messages, BUDGET - len(system) - self._tools_chars)
+        shown = fit(request.messages, max(LEAST, BUDGET - len(system) - self._tools_chars))
         if settings.AGENT_LOG_STEPS:
             chars = size(shown) + len(system) + self._tools_chars
             log.info(

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
 BUDGET = 60_000  # with the system message and the tools' schemas, some 20,000 tokens
+LEAST = 10_000  # for the conversation, however long the tools' schemas are
 RESULT_CHARS = 8_000  # of one result, in its own turn
 KEPT_RESULT_CHARS = 500  # of one result, in later turns
 KEPT_TURNS = 8

@@ -8,6 +8,7 @@ import pytest
 from accounts.models import Mailbox, Membership, Role, User
 from approvals.core.states import Status
 from approvals.models import AuditEvent, PendingAction
+from mailhub.agent import graph
 from mailhub.agent.models import ToolCall
 from tests.conftest import Api, Reviewer, make_mailbox
 from tests.mailhub.agent.conftest import Chat
@@ -279,6 +280,7 @@ def nested(levels: int) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "schema",
     [
+        doubling(12),
         doubling(60),
         nested(60),
         {"type": "object", "$ref": "#/nowhere"},
@@ -317,3 +319,26 @@ def test_references_become_the_definitions(chat: Chat, model: ModelServer, wiki:
     assert members["same"] == with_members(title={"type": "string"}, parts={"items": {}})
     assert members["page"].items() >= members["same"].items()
     assert "$defs" not in found["wiki__find"]["parameters"]
+
+
+@pytest.mark.parametrize("together", [graph.FURTHER_CHARS, 70_000])
+def test_long_tools_leave_room_for_the_question(
+    chat: Chat,
+    model: ModelServer,
+    wiki: Wiki,
+    settings: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    together: int,
+) -> None:
+    monkeypatch.setattr(graph, "FURTHER_CHARS", together)
+    names = [f"t{n}" for n in range(30)]
+    settings.AGENT_MCP_SERVERS = [wiki.configured(read=[*names, "find"], write=[])]
+    long = with_members(a={"type": "string", "description": "y" * 7000})
+    wiki.listed = [listed(name, long, "x" * 1000) for name in names]
+    wiki.listed.append(listed("find", with_members(query={"type": "string"})))
+    ask(chat, model, ("wiki__find", {"query": "x"}))
+    offered = [name for name in model.tools() if "wiki" in name]
+    many = together // 8_000
+    assert offered == [*(f"wiki__t{n}" for n in range(many)), "wiki__find"]
+    assert "Look in the wiki" in str(model.shown(0))
+    assert "The page says hello." in str(model.shown())
