@@ -288,10 +288,6 @@ def nested(levels: int) -> dict[str, Any]:
         with_members(a={"$ref": "#/$defs/a"}),
         with_members(a={"$ref": "https://else.example/schema"}),
         with_members(a={"type": 5}),
-        with_members(a=5),
-        {**with_members(), "required": "a"},
-        {"type": "array"},
-        None,
     ],
     ids=lambda schema: str(schema)[:60],
 )
@@ -299,7 +295,7 @@ def test_unreadable_tool_leaves_the_others(
     chat: Chat, model: ModelServer, wiki: Wiki, schema: Any
 ) -> None:
     query = with_members(query={"type": "string"})
-    wiki.listed = [{"description": 5}, "no tool", listed("save", schema), listed("find", query)]
+    wiki.listed = [listed("save", schema), listed("find", query)]
     answer = ask(chat, model, ("wiki__find", {"query": "x"}))
     assert answer.text == "Done."
     assert [name for name in model.tools() if "wiki" in name] == ["wiki__find"]
