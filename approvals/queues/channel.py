@@ -14,8 +14,6 @@ from uuid import UUID
 from django.conf import settings
 from django.db import connection
 
-from approvals.core.notifications import NotifyChannel
-
 CHANNEL = "mailhub_due"
 ID_BYTES = 16
 
@@ -54,6 +52,7 @@ def listen() -> Channel:
     if connection.vendor != "postgresql":
         return FifoChannel()
     # Imported only if needed: the library takes a tenth of a second, and SQLite does not use it.
+    from approvals.queues.notify import DueChannel
 
     return DueChannel(CHANNEL)
 
@@ -108,11 +107,3 @@ class FifoChannel:
 
     def close(self) -> None:
         os.close(self._fifo)
-
-
-class DueChannel(NotifyChannel):
-    """Notifications whose payload is the id of an action."""
-
-    def read(self, at_most: int) -> list[UUID]:
-        """Return all notifications: every worker receives each of them, and the claim decides."""
-        return [UUID(payload) for payload in self.payloads()]
