@@ -300,7 +300,7 @@ def test_next_answer_is_noticed_whatever_its_date(
     next_one = letter(
         In_Reply_To=ASKED, id="<next@alps.example>", date=date, sender="jo@alps.example"
     )
-    server.deliver(ALICE, next_one)
+    server.deliver(ALICE, next_one, folder="archive")  # by a filter
 
     action = come_due()
 
