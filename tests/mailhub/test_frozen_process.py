@@ -29,7 +29,7 @@ from tests.support.servers.memory import MemoryServer
 
 __all__ = ["approved", "script"]
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.postgres_only]
-LIMITS = {"lock_timeout": "15s", "idle_in_transaction_session_timeout": "30s"}
+LOCK_TIMEOUT = "-c lock_timeout=15s"
 
 
 @contextmanager
@@ -50,12 +50,11 @@ def _reconnect(options: dict[str, Any]) -> None:
 
 
 @contextmanager
-def shortened(name: str) -> Iterator[None]:
-    """Shorten a limit of the server to 0.1 s, which must be among those that mailhub asks for."""
-    asked = f"-c {name}={LIMITS[name]}"
+def impatient() -> Iterator[None]:
+    """Shorten the wait for a locked row to 0.1 s."""
     given = connection.settings_dict["OPTIONS"]["options"]
-    assert asked in given
-    with changed(options=given.replace(asked, f"-c {name}=100ms")):
+    assert LOCK_TIMEOUT in given
+    with changed(options=given.replace(LOCK_TIMEOUT, "-c lock_timeout=100ms")):
         yield
 
 
@@ -81,14 +80,18 @@ def test_server_ends_a_session_idle_in_a_transaction(api: Api, mailbox: Mailbox)
 
     @transaction.atomic
     def freeze() -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("SHOW idle_in_transaction_session_timeout")
+            assert cursor.fetchone() == ("30s",)
+            # Only for this session: the other one may be slow, but is not frozen.
+            cursor.execute("SET LOCAL idle_in_transaction_session_timeout = '100ms'")
         chain.lock_end(mailbox.pk)
         all_at_once([propose])  # it waits for this thread, which waits for it
         Mailbox.objects.count()
 
-    with shortened("idle_in_transaction_session_timeout"):
-        with pytest.raises(Error) as ended:
-            freeze()
-        connection.close()
+    with pytest.raises(Error) as ended:
+        freeze()
+    connection.close()
     assert answers == [202]
     assert is_away(ended.value)
 
@@ -107,7 +110,7 @@ def test_locked_mailbox_is_refused_and_others_go_on(
     reviewer.look(action_id)
     reviewer.client.raise_request_exception = False
     hold(frozen, mailbox)
-    with shortened("lock_timeout"):
+    with impatient():
         refused = api.tool("send_email", **HELLO, confirm=True)
         page = reviewer.decide(action_id, "approve")
         taken = beside.tool("send_email", **HELLO, mailbox=other.address, confirm=True)
@@ -129,7 +132,7 @@ def test_claim_of_a_locked_mailbox_is_tried_again(
 ) -> None:
     action = approved()
     hold(frozen, mailbox)
-    with shortened("lock_timeout"):
+    with impatient():
         assert not carry_out(action.pk, settle=False)
         frozen.rollback()
         assert (PendingAction.objects.get(pk=action.pk).status, server.ledger) == ("approved", [])
@@ -156,7 +159,7 @@ def test_outcome_waits_for_a_locked_mailbox(
             raise
 
     script.later = lambda approved: hold(frozen, mailbox)
-    with shortened("lock_timeout"), connection.execute_wrapper(release_after_a_failure):
+    with impatient(), connection.execute_wrapper(release_after_a_failure):
         assert carry_out(action.pk, settle=False)
     action.refresh_from_db()
     assert (len(waited), action.status, len(server.ledger)) == (1, "succeeded", 1)
@@ -175,7 +178,7 @@ def test_sweep_goes_on_beside_a_locked_mailbox(
     late = make_api(alice, other, name="beside").propose(mailbox=other.address)
     PendingAction.objects.filter(pk=late).update(expires_at=timezone.now() - timedelta(seconds=1))
     hold(frozen, mailbox)
-    with shortened("lock_timeout"):
+    with impatient():
         maintenance.sweep()
         states = PendingAction.objects.values_list("pk", "status")
         assert dict(states) == {void.pk: "approved", UUID(late): "expired"}
