@@ -66,12 +66,13 @@ def visible_to(person: User) -> QuerySet[CommandRun]:
     """Return the reads of this person and of their tokens, and the runs of actions that they may
     see.
 
-    Staff see all of them, because they all use the sign-in of this server.
+    Staff see the reads of all, because they use the sign-in of this server. The run of an action may
+    hold mail, so only the people of its mailbox see it.
     """
-    runs = CommandRun.objects.select_related("user")
+    mine = Q(user=person) | Q(action_id__in=find.visible_to(person).values("pk"))
     if person.is_staff:
-        return runs
-    return runs.filter(Q(user=person) | Q(action_id__in=find.visible_to(person).values("pk")))
+        mine |= Q(action_id=None)
+    return CommandRun.objects.select_related("user").filter(mine)
 
 
 def purge() -> None:

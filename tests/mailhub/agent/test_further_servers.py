@@ -122,6 +122,9 @@ def test_held_call_is_shown_whole_and_runs_once(
     assert "Grüße\\u202eevil\\u0007" in told["result"]["command"]
     assert "\u202e" not in reviewer.page(str(action.pk)).content.decode()
     assert AuditEvent.objects.filter(action_id=action.pk, event="approved").exists()
+    assert "Plan" in browser(reviewer.user).get("/commands/").content.decode()
+    staff = User.objects.create_user(email="staff@lovelace.example", is_staff=True)
+    assert "Plan" not in browser(staff).get("/commands/").content.decode()
 
 
 def test_rejected_call_never_runs(
