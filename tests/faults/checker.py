@@ -54,8 +54,11 @@ from tests.faults.worlds import (
 )
 
 ENDED = ("succeeded", "failed", "rejected", "cancelled", "expired", "superseded")
-# Each of these makes the earlier approvals void.
-VOIDED = ("undone", "edited", "changes_requested", "noticed", "returned", "approvals_void")
+# Each of these makes the earlier approvals void: by the next round, or by another revision.
+NEXT_ROUND = ("undone", "edited", "changes_requested", "returned", "approvals_void")
+NEXT_REVISION = ("edited", "noticed")
+VOIDED = {*NEXT_ROUND, *NEXT_REVISION}
+AFTER_A_RESTORE = "may_have_been_sent"  # the one notice with a round of its own
 # Two writers may race here and the database decides which one was first; the second takes it for an
 # answer.
 EXPECTED = (
@@ -180,26 +183,34 @@ def _claimed(action: Action, at: datetime, world: World) -> datetime:
 def _approvals(
     action: Action, revision: Revision, at: datetime, world: World
 ) -> Iterator[Decision]:
-    """Yield the approvals in the round that was in force at that time."""
+    """Yield the approvals of the revision and in the round that were in force at that time."""
     tables = world.tables
     made_void = [
         event
         for event in tables.events
         if event.action == action.id and event.event in VOIDED and event.at < at
     ]
-    ruled = [
+    rounds = [
+        event.at
+        for event in made_void
+        if event.event in NEXT_ROUND or event.code == AFTER_A_RESTORE
+    ]
+    rounds += [
         attempt.ruled_at
         for attempt in tables.attempts
-        if attempt.action == action.id and attempt.ruled_at
+        if attempt.action == action.id and attempt.ruled_at and attempt.ruled_at < at
     ]
+    newer = sum(event.event in NEXT_REVISION for event in made_void)
+    void_at = max((event.at for event in made_void), default=None)
     forgotten_at = world.forgotten_at.get(action.id)
     for decision in tables.decisions:
         if (
             (decision.action, decision.verdict) == (action.id, "approved")
             and (decision.revision, decision.digest) == (revision.number, revision.digest)
-            and decision.approval_round
-            == 1 + len(made_void) + sum(ordered < at for ordered in ruled)
+            and decision.revision > newer
+            and decision.approval_round == 1 + len(rounds)
             and decision.at < at
+            and (void_at is None or decision.at > void_at)
             and (forgotten_at is None or decision.at > forgotten_at)
             and (action.approvals_needed == 1 or decision.person != action.proposer)
         ):

@@ -119,6 +119,10 @@ class World:
     def entry(self, **changes: Any) -> "World":
         return self.but(ledger=(replace(self.ledger[0], **changes),))
 
+    def second_revision(self) -> "World":
+        """Return the mail with another revision of the same content, which the person approved."""
+        return self.decision(revision=2).but(revision=replace(self.revision, number=2))
+
     def decision(self, **changes: Any) -> "World":
         return self.but(decisions=(replace(self.decisions[0], **changes),))
 

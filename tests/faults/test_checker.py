@@ -15,6 +15,7 @@ from tests.mutants.places import find
 from tests.support.processes.programs import PROJECT
 
 pytestmark = pytest.mark.static
+REVOKED = Event(action="a", event="noticed", at=at(0.5), code="token_revoked")
 
 
 @pytest.mark.parametrize(
@@ -89,6 +90,10 @@ pytestmark = pytest.mark.static
         pytest.param(WELL.withdrawn(1.4, 1.7), id="claimed while the token was revoked"),
         pytest.param(WELL.withdrawn(1.2, 1.4, "other"), id="another token was revoked"),
         pytest.param(WELL.journaled(a=1), id="in the send journal"),
+        pytest.param(
+            WELL.second_revision().but(events=(REVOKED,)),
+            id="approved after the news about its token",
+        ),
     ],
 )
 def test_kept_promise_has_no_findings(world: World) -> None:
@@ -118,6 +123,17 @@ def test_kept_promise_has_no_findings(world: World) -> None:
         pytest.param(
             WELL.but(events=(Event(action="a", event="returned", at=at(1.5)),)),
             1, "sent_without_approval", id="it had been sent back to a person",
+        ),
+        pytest.param(
+            WELL.but(events=(REVOKED,)), 1, "sent_without_approval", id="approved on a page without the news",
+        ),
+        pytest.param(
+            WELL.second_revision().but(events=(replace(REVOKED, at=at(1.5)),)),
+            1, "sent_without_approval", id="approved before the news",
+        ),
+        pytest.param(
+            WELL.second_revision().but(events=(replace(REVOKED, code="may_have_been_sent"),)),
+            1, "sent_without_approval", id="approved in the round before a restore",
         ),
         pytest.param(WELL.two_needed(1), 1, "sent_without_approval", id="one of two"),
         pytest.param(WELL.two_needed(1, 1), 1, "sent_without_approval", id="one person twice"),
