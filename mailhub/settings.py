@@ -181,6 +181,7 @@ MIDDLEWARE = [
     *(["corsheaders.middleware.CorsMiddleware"] if ENV.MAILHUB_CORS_ORIGINS else []),
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
+    "mailhub.static_files.CompressPages",
     "mailhub.middleware.no_store.forbid_caching",
     "django_structlog.middlewares.RequestMiddleware",
     "tools.surfaces.api_answers.answer_with_problems",
@@ -372,8 +373,11 @@ LOCALE_PATHS = [BASE_DIR / "mailhub" / "locale"]
 TIME_ZONE = "UTC"
 USE_TZ = True
 STATIC_URL = "static/"
+STATIC_ROOT = ENV.MAILHUB_STATIC_ROOT or None
+if STATIC_ROOT:
+    STORAGES = {"staticfiles": {"BACKEND": "mailhub.static_files.HashedFiles"}}
 WHITENOISE_MIMETYPES = {".webmanifest": "application/manifest+json"}
-WHITENOISE_USE_FINDERS = True  # no collectstatic step between a clone and a running server
+WHITENOISE_USE_FINDERS = not STATIC_ROOT  # no step between a clone and a running server
 
 _https = _public.scheme == "https"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = _https

@@ -116,6 +116,10 @@ class Environment(AgentEnvironment, PeopleEnvironment):
     MAILHUB_RETENTION_DAYS: int = Field(
         90, ge=1, description="How long the content of a finished action is kept"
     )
+    MAILHUB_STATIC_ROOT: str = Field(
+        "",
+        description="The folder that collectstatic fills with compressed files and hashed names; empty: plain files",
+    )
     MAILHUB_AUDIT_ANCHORS_COPY: str = Field(
         "",
         description="A folder on another disk or machine that gets a copy of the audit's anchors; empty: none",

@@ -1,0 +1,27 @@
+"""What a browser loads: compressed, and files with a hash in their names are never asked for again."""
+
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from django.middleware.gzip import GZipMiddleware
+from whitenoise.storage import CompressedManifestStaticFilesStorage
+
+
+class HashedFiles(CompressedManifestStaticFilesStorage):
+    """Where our modules import each other, the names have hashes, too. Libraries import nothing."""
+
+    patterns = (
+        *CompressedManifestStaticFilesStorage.patterns,
+        ("mailhub/*.js", ((r'(?P<matched>from "(?P<url>\./\w+\.js)")', 'from "%(url)s"'),)),
+    )
+
+
+class CompressPages(GZipMiddleware):
+    """Compression of pages. What streams is sent piece by piece, and programs keep strong ETags."""
+
+    def process_response(
+        self, request: HttpRequest, response: HttpResponseBase
+    ) -> HttpResponseBase:
+        is_page = response.get("Content-Type", "").startswith("text/html")
+        if not is_page or response.streaming:
+            return response
+        return super().process_response(request, response)
