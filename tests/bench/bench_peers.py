@@ -1,8 +1,8 @@
 """mailhub beside another mail server for agents: the same calls on the same Dovecot mailbox, through
 the same client over stdio.
 
-`bin/bench peers` prints it and writes its section. The other server is installed from PyPI into a
-virtual environment in the user's cache, so this takes no part in `make bench`.
+The other server is installed from PyPI into a virtual environment in the user's cache; without PyPI
+nothing is measured.
 
 BENCH_QUICK=1 runs a few rounds and writes nothing. Collected only by name: a test must not measure
 time.
@@ -17,17 +17,15 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from accounts.models import ApiToken
-from tests.bench import goals
 from tests.bench.bench_reading import filled
-from tests.bench.page import QUICK, write_section
-from tests.bench.served import cpu_of, pss_of
+from tests.bench.page import QUICK, Measured, report
+from tests.bench.served import cpu_of
 from tests.support.people.office import Office, office
 from tests.support.processes.programs import MANAGE, environment, this_test
 from tests.support.servers.dovecot import Dovecot
@@ -39,7 +37,6 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(900)]
 MAILS, ROUNDS = (300, 3) if QUICK else (3_000, 40)
 PEER = "mcp-email-server"
 PINS = (PEER, "mcp<2")
-TITLE = "Beside another mail server for agents"
 INSTALL_SECONDS = 300
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mailhub-bench"
 HELLO = {
@@ -63,7 +60,6 @@ class Stdio:
     times: dict[str, list[float]] = field(default_factory=dict)
     cpu: dict[str, float] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
-    start: float = 0.0
 
     def ask(self, message: dict[str, Any]) -> bytes:
         """Send a request, and return the line that answers it."""
@@ -74,9 +70,8 @@ class Stdio:
                 return line
         raise AssertionError("the server ended")
 
-    def initialize(self, began: float) -> None:
+    def initialize(self) -> None:
         self.ask(HELLO)
-        self.start = time.perf_counter() - began
         self._send(INITIALIZED)
 
     def call(self, what: str, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -101,7 +96,6 @@ class Stdio:
 @contextmanager
 def started(command: list[str], home: Path, settings: dict[str, object]) -> Iterator[Stdio]:
     home.mkdir(parents=True, exist_ok=True)
-    began = time.perf_counter()
     process = subprocess.Popen(
         command,
         env=environment(home, {"HOME": home, **settings}),
@@ -112,7 +106,7 @@ def started(command: list[str], home: Path, settings: dict[str, object]) -> Iter
     )
     try:
         server = Stdio(process=process)
-        server.initialize(began)
+        server.initialize()
         yield server
     finally:
         process.kill()
@@ -175,6 +169,7 @@ def rounds_of(ours: Stdio, peer: Stdio) -> list[Callable[[], object]]:
     ]
 
 
+@pytest.mark.goal("P1")
 def test_same_calls_on_the_same_mailbox(office: Office, tmp_path: Path) -> None:
     try:
         program, version = installed()
@@ -199,34 +194,19 @@ def test_same_calls_on_the_same_mailbox(office: Office, tmp_path: Path) -> None:
         for _ in range(ROUNDS):
             for call in calls:
                 call()
-        memory = [pss_of(each.process.pid) / 1e6 for each in (ours, peer)]
-    lines = table(ours, peer, version, memory)
-    goals.collected.extend(lines)
-    if not QUICK:
-        write_section(TITLE, lines)
+    report("P1", *(row(what, ours, peer, version) for what in ours.times))
 
 
-def table(ours: Stdio, peer: Stdio, version: str, memory: list[float]) -> list[str]:
-    """Return the section: each call of mailhub and of the peer."""
-    rows = [
-        "| call over MCP, stdio | server | p50 | p95 | CPU of its process | answer |",
-        "| --- | --- | --- | --- | --- | --- |",
-    ]
-    for what in ours.times:
-        for name, server in (("mailhub", ours), (PEER, peer)):
-            taken = server.times[what]
-            rows.append(
-                f"| {what} | {name} | {statistics.median(taken):.1f} ms"
-                f" | {statistics.quantiles(taken, n=20)[-1]:.1f} ms"
-                f" | {server.cpu[what] / len(taken):.1f} ms | {server.sizes[what]:,} bytes |"
-            )
-    return [
-        f"{PEER} {version} on the same Dovecot mailbox of {MAILS:,} mails, through the same client, in turn,"
-        f" {ROUNDS} rounds.",
-        f"Measured {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, load average {os.getloadavg()[0]:.1f}. From the start to the"
-        f" first answer: mailhub {ours.start:.2f} s, {PEER} {peer.start:.2f} s.",
-        f"Memory (PSS) after the calls: mailhub {memory[0]:.0f} MB, {PEER} {memory[1]:.0f} MB. mailhub also checks"
-        " the token and its rights in the database at each call.",
-        "",
-        *rows,
-    ]
+def row(what: str, ours: Stdio, peer: Stdio, version: str) -> Measured:
+    """Return how much of the peer's time, CPU and bytes a call takes."""
+    here, there = (
+        (statistics.median(each.times[what]), each.cpu[what] / ROUNDS, each.sizes[what])
+        for each in (ours, peer)
+    )
+    return Measured(
+        what=f"{what} over MCP: median time, CPU and bytes, mailhub / {PEER} {version}, {MAILS:,} mails",
+        measured=f"{here[0] / there[0]:.2f} ({here[0]:.0f} / {there[0]:.0f} ms),"
+        f" {here[1] / there[1]:.2f} ({here[1]:.0f} / {there[1]:.0f} ms), {here[2] / there[2]:.2f}",
+        limit="below 1 each",
+        met=all(one < other for one, other in zip(here, there, strict=True)),
+    )

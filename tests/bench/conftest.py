@@ -5,9 +5,10 @@ import os
 import pytest
 
 from tests.approvals.queues.conftest import broker, redis, redis_server, site
-from tests.bench import goals
+from tests.bench import page
+from tests.support.people.chromium import browser, chromium
 
-__all__ = ["broker", "redis", "redis_server", "site"]
+__all__ = ["broker", "browser", "chromium", "redis", "redis_server", "site"]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -23,5 +24,5 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    for row in goals.collected:
+    for row in page.collected:
         terminalreporter.write_line(row)

@@ -1,4 +1,4 @@
-"""Web servers of the benchmark: mailhub under WSGI and ASGI."""
+"""The web server of the benchmarks, started as docker-compose.yml does."""
 
 import http.client
 import json
@@ -12,37 +12,23 @@ from urllib.parse import urlencode
 
 from tests.approvals.queues.conftest import Site, Worker
 from tests.support.processes.proc import proc
-from tests.support.processes.programs import PROJECT, SECONDS, session_of, until
+from tests.support.processes.programs import PROJECT, SECONDS, until
 from tests.support.servers.services import free_port
 
-# gunicorn as in docker-compose.yml but by default with one process, and uvicorn as `manage.py run` starts it.
-SERVERS = {
-    "wsgi": [
-        "gunicorn",
-        "--config=python:mailhub.gunicorn_settings",
-        "--workers={workers}",
-        "--keep-alive=60",
-        "--bind=127.0.0.1:{port}",
-    ],
-    "asgi": [
-        "uvicorn",
-        "--host=127.0.0.1",
-        "--no-access-log",
-        "--timeout-keep-alive=60",
-        "--port={port}",
-    ],
-}
+COMMAND = (
+    "gunicorn --config=python:mailhub.gunicorn_settings --workers={workers} --keep-alive=60"
+    " --bind=127.0.0.1:{port} mailhub.wsgi:application"
+)
 
 
 class Web(Worker):
     """One web server of mailhub on its own port."""
 
-    def __init__(self, home: Path, door: str, *, workers: int = 1, **changes: object) -> None:
+    def __init__(self, home: Path, *, workers: int, **changes: object) -> None:
         self.port = free_port()
         self._kept: list[http.client.HTTPConnection] = []
         home.mkdir(parents=True, exist_ok=True)
-        options = [each.format(port=self.port, workers=workers) for each in SERVERS[door]]
-        command = [sys.executable, "-m", *options, f"mailhub.{door}:application"]
+        command = [sys.executable, "-m", *COMMAND.format(workers=workers, port=self.port).split()]
         super().__init__(home, command, PYTHONPATH=PROJECT, **changes)
 
     def client(self, path: str, token: str = "") -> Callable[[Any], bytes]:
@@ -87,12 +73,6 @@ class Web(Worker):
             kept.close()
         super().kill()
 
-    def memory(self) -> int:
-        """Return the bytes of its one worker: the private ones, and its share of the shared
-        ones.
-        """
-        return pss_of(max(session_of(self.pid)))
-
 
 def _exchange(
     kept: http.client.HTTPConnection, method: str, path: str, body: str, headers: dict[str, str]
@@ -112,12 +92,6 @@ def cpu_of(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def pss_of(pid: int) -> int:
-    """Return the bytes of a process: its private ones, and its share of the shared ones."""
-    lines = proc(pid, "smaps_rollup").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("Pss:")) * 1024
-
-
 @contextmanager
 def ours(site: Site, *, workers: int, **changes: object) -> Iterator[Web]:
     """Serve mailhub on the database of the site, without limits for its clients."""
@@ -125,6 +99,6 @@ def ours(site: Site, *, workers: int, **changes: object) -> Iterator[Web]:
     settings |= {"ALLOWED_HOSTS": "127.0.0.1", "MAILHUB_PROPOSALS_PER_MINUTE": 1_000_000}
     settings |= {"MAILHUB_REQUESTS_PER_MINUTE": 1_000_000, "MAILHUB_PENDING_PROPOSALS": 100_000}
     settings |= {"MAILHUB_SECOND_FACTOR": "optional"}
-    with Web(site.home / "web", "wsgi", workers=workers, **(settings | changes)) as web:
+    with Web(site.home / "web", workers=workers, **(settings | changes)) as web:
         until(lambda: web.answers("/api/v1/tools/list_mailboxes"), say=web.log)
         yield web
