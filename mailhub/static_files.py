@@ -1,4 +1,4 @@
-"""What a browser loads: compressed, and files with a hash in their names are never asked for again."""
+"""The files and pages that a browser loads: compressed, and hashed files are asked for once."""
 
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
@@ -16,7 +16,7 @@ class HashedFiles(CompressedManifestStaticFilesStorage):
 
 
 class CompressPages(GZipMiddleware):
-    """Compression of pages. What streams is sent piece by piece, and programs keep strong ETags."""
+    """Compression of pages. Streams go piece by piece, and answers to programs keep strong ETags."""
 
     def process_response(
         self, request: HttpRequest, response: HttpResponseBase

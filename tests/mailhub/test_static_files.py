@@ -1,4 +1,4 @@
-"""What a browser loads for a page: compressed, and not again."""
+"""The files that a browser loads for a page: compressed, and not again."""
 
 import re
 from pathlib import Path
