@@ -52,10 +52,6 @@ app.conf.update(
     worker_cancel_long_running_tasks_on_connection_loss=False,
     worker_hijack_root_logger=False,
     worker_redirect_stdouts=False,
-    beat_scheduler="celery.beat:Scheduler",  # it writes no file
-    beat_schedule={
-        "sweep": {"task": "approvals.sweep", "schedule": 5.0, "options": {"expires": 5}}
-    },
     # Celery's name for the number of tasks before a database connection is closed. Connections are
     # kept, and checked when used.
     CELERY_DB_REUSE_MAX=2**31,
@@ -85,4 +81,3 @@ def _refuse_wrong_keys(**_: object) -> None:
 signals.setup_logging.connect(_logs_are_ours)
 signals.worker_init.connect(_refuse_another_queue)
 signals.worker_init.connect(_refuse_wrong_keys)
-signals.beat_init.connect(_refuse_another_queue)

@@ -10,7 +10,6 @@ from django.utils.module_loading import import_string
 
 from approvals.queues import workers
 from approvals.queues.sweeper import SweeperProcess
-from approvals.worker import maintenance
 
 log = structlog.get_logger(__name__)
 
@@ -52,19 +51,13 @@ def carry_out(action_id: str) -> None:
     workers.carry_out(UUID(action_id))
 
 
-@shared_task(name="approvals.sweep", ignore_result=True)  # type: ignore[untyped-decorator]
-def sweep() -> None:
-    """Run one sweep, in addition to the workers' own; for servers that run beat."""
-    maintenance.sweep()
-
-
-def _keep_only(*names: str) -> None:
+def _keep_only(kept: str) -> None:
     """Unregister all other tasks.
 
     Celery brings some of its own that call others, and the broker may name any.
     """
     tasks = current_app.tasks
-    for name in set(tasks) - set(names):
+    for name in set(tasks) - {kept}:
         tasks.unregister(name)
 
 
@@ -75,7 +68,7 @@ class _Beside:
 
 
 def _start(**_: Any) -> None:
-    _keep_only(carry_out.name, sweep.name)
+    _keep_only(carry_out.name)
     workers.prepare()
     _Beside.sweeper = SweeperProcess(worker=workers.worker_name())
     _Beside.sweeper.keep()

@@ -1,8 +1,8 @@
 """The resident sweeper: it sweeps every few seconds, notifies when actions become due, and beats.
 
 It is in every worker, so that no external scheduler is needed. Of several with one home, the first
-whose time has come sweeps, and the others leave out that round. RQ's cron and Celery's beat send
-their orders through the broker. The sweeper has to find exactly the work that was lost there.
+whose time has come sweeps, and the others leave out that round. RQ's cron and Celery's beat would send
+their orders through the broker, and the sweeper has to find exactly the work that was lost there.
 rq/cron.py also writes pickle, and ends when Redis goes away. Any number may run at once.
 """
 

@@ -1,16 +1,15 @@
-"""Features of the Celery queue only: RabbitMQ as its broker, and an optional beat."""
+"""Features of the Celery queue only: RabbitMQ as its broker, and a worker of another queue."""
 
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from approvals.core.queue import queue
-from tests.approvals.queues.conftest import Site, Worker, asked_to_end, use
-from tests.support.processes.programs import PROJECT, this_test, until
-from tests.support.servers.services import RabbitMQ, Redis
+from tests.approvals.queues.conftest import Site, Worker, asked_to_end
+from tests.support.processes.programs import PROJECT, this_test
+from tests.support.servers.services import RabbitMQ
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.process, pytest.mark.sqlite_only]
 
@@ -43,20 +42,6 @@ class TestOnRabbitMQ:
 
         assert site.sent() == [first.message_id, unheard.message_id]
         assert asked_to_end(worker) == 0
-
-
-@pytest.mark.long  # the sweeper in every worker needs no beat
-def test_beat_can_order_the_sweeps(redis: Redis, keys: Any, tmp_path: Path, settings: Any) -> None:
-    environment = use(settings, "celery", redis.url) | this_test()
-    try:
-        with Worker(
-            tmp_path, [sys.executable, "-m", "celery", "-A", "mailhub", "beat"], **environment
-        ) as beat:
-            until(lambda: keys.llen("mailhub"), say=beat.log)
-            asked_to_end(beat)
-    finally:
-        queue.cache_clear()
-    assert '"approvals.sweep"' in keys.lindex("mailhub", 0)
 
 
 def test_worker_of_another_queue_does_not_start(tmp_path: Path) -> None:
