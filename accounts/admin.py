@@ -13,12 +13,13 @@ from allauth.socialaccount.models import SocialAccount, SocialApp, SocialToken
 from allauth.usersessions.models import UserSession
 from django.contrib import admin
 from django.contrib.auth.models import Group
-from django.db import transaction
+from django.db import models, transaction
 from django.db.models import QuerySet
 from django.forms import ModelForm
 from django.http import HttpRequest
 
 from accounts.audit_hook import record_event
+from accounts.infra.fields import Encrypted
 from accounts.models import ApiToken, Mailbox, Membership, User
 from accounts.people.browsers import end_sessions
 from accounts.people.recovery import mail_rights
@@ -41,9 +42,24 @@ class ListedAdmin(admin.ModelAdmin):
 
 
 class ReadOnlyAdmin(ListedAdmin):
-    """An admin page that only shows rows, because other pages and commands change them."""
+    """An admin page that only shows rows, because other pages and commands change them.
+
+    Fields that can hold words of a mail or a secret are left out, except the `harmless` ones.
+    """
 
     show_full_result_count = False
+    harmless: tuple[str, ...] = ()
+
+    def get_exclude(self, request: HttpRequest, obj: Any = None) -> list[str]:
+        return [
+            *(self.exclude or ()),
+            *(
+                field.name
+                for field in self.opts.fields
+                if isinstance(field, Encrypted | models.JSONField | models.BinaryField)
+                and field.name not in self.harmless
+            ),
+        ]
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
@@ -149,7 +165,7 @@ class UserSessionAdmin(ReadOnlyAdmin):
 @admin.register(Mailbox)
 class MailboxAdmin(ReadOnlyAdmin):
     list_display = ["address", "provider", "status", "checked_at"]
-    exclude = ["credentials"]
+    harmless = ("scopes",)
 
 
 @admin.register(Membership)
@@ -165,6 +181,7 @@ class ApiTokenAdmin(ReadOnlyAdmin):
     list_display = ["name", "hint", "client", "user", "expires_at", "last_used_at", "revoked_at"]
     list_select_related = ["client", "user"]
     exclude = ["digest"]
+    harmless = ("scopes",)
 
 
 @admin.register(Client)

@@ -60,6 +60,7 @@ class ApprovalPolicyAdmin(ReadOnlyAdmin):
 
 @admin.register(AuditEvent)
 class AuditEventAdmin(ReadOnlyAdmin):
+    harmless = ("data",)
     list_display = ["sequence", "mailbox", "event", "action_id", "actor", "at"]
 
 

@@ -5,7 +5,7 @@ from django.contrib import admin
 from django.test import Client
 
 from accounts.models import User
-from approvals.models import PendingAction
+from approvals.models import Decision, PendingAction
 from tests.conftest import Api, Reviewer
 from tests.support.work import work
 
@@ -58,6 +58,23 @@ def test_no_secret_is_shown(api: Api, operator: Client) -> None:
     assert api.secret.encode() not in shown
     assert b"redentials:" not in shown
     assert b"igest:" not in shown
+
+
+def test_no_words_of_a_mail_are_shown(api: Api, reviewer: Reviewer, operator: Client) -> None:
+    """An operator is not a member of each mailbox."""
+    action_id = api.propose(body="The marten sleeps.")
+    reviewer.decide(action_id, "ask_back", note="Say weasel.", passage="The marten sleeps.")
+    PendingAction.objects.filter(pk=action_id).update(
+        error={"code": "x", "detail": "marten"}, returned={"warnings": [{"text": "marten"}]}
+    )
+    decision = Decision.objects.get()
+    assert (decision.note, decision.passage) == ("Say weasel.", "The marten sleeps.")
+
+    for address in (f"pendingaction/{action_id}", f"decision/{decision.pk}"):
+        page = operator.get(f"/admin/approvals/{address}/change/")
+        assert page.status_code == 200
+        assert b"marten" not in page.content
+        assert b"weasel" not in page.content
 
 
 def test_admin_cannot_decide_a_pending_action(api: Api, operator: Client) -> None:
