@@ -19,9 +19,9 @@ _running: list[Hashable] = []
 
 
 @contextmanager
-def limit_waiting(person_id: int, mailbox: Hashable = None) -> Iterator[None]:
+def limit_waiting(person: Hashable, mailbox: Hashable = None) -> Iterator[None]:
     """Count a call while it runs; raise `transient` if the person or the mailbox has too many."""
-    counted: list[Hashable] = [("person", person_id)]
+    counted: list[Hashable] = [("person", person)]
     if mailbox is not None:
         counted.append(("mailbox", mailbox))
     with _lock:

@@ -18,7 +18,7 @@ from django.db.models.functions import Now
 from accounts.connect import mailbox_status
 from accounts.infra import credentials
 from accounts.infra.credentials import Secrets
-from accounts.infra.database import database_now
+from accounts.infra.database import database_now, give_back_connection
 from accounts.models import Mailbox, TokenRefresh
 
 EARLY_SECONDS = (
@@ -85,6 +85,7 @@ def access_token(
         _check_last_failure(mailbox)
         if time.monotonic() > give_up_at:
             raise NoToken
+        give_back_connection()
         time.sleep(POLL_SECONDS)
 
 
@@ -131,6 +132,7 @@ def _refresh(mailbox: Mailbox, read_before: Secrets, number: int, refresh: Refre
     if secrets.get("access_token") != read_before.get("access_token"):
         _end(mailbox, number)  # another worker refreshed between the read and the lease
         return str(secrets["access_token"])
+    give_back_connection()
     try:
         renewed = Secrets(refresh(secrets))
     except GrantEnded:

@@ -2,23 +2,28 @@
 and encrypt the library's secrets.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from allauth.account.adapter import DefaultAccountAdapter
 from allauth.core import context
-from allauth.core.exceptions import ReauthenticationRequired
+from allauth.core.exceptions import ImmediateHttpResponse, ReauthenticationRequired
 from allauth.mfa.adapter import DefaultMFAAdapter
 from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
 from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest
+from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
+from accounts.access.provider_calls import limit_waiting
 from accounts.access.signed_in import take_landing
 from accounts.audit_hook import record_event
+from accounts.infra.database import give_back_connection
+from accounts.infra.problems import Problem
 from accounts.models import User
 from accounts.people import factor_secrets
 from accounts.people.address_proof import is_untouched, prove_account
@@ -145,6 +150,28 @@ class SingleSignOn(DefaultSocialAccountAdapter):
 
     def is_open_for_signup(self, request: HttpRequest, sociallogin: Any) -> bool:
         return False
+
+    def get_requests_session(self) -> Any:
+        """Return a session of which few requests wait at once, without a database connection:
+        strangers begin a sign-in, and the provider may say nothing.
+        """
+        session = super().get_requests_session()  # type: ignore[no-untyped-call]
+        session.request = partial(self._ask, session.request)
+        return session
+
+    def _ask(self, request: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        give_back_connection()
+        try:
+            with limit_waiting("single sign-on"):
+                response = request(*args, **options)
+            response.raise_for_status()
+        except (OSError, Problem) as error:
+            reason = _(
+                "The single sign-on of your organisation gives no answer. Try again in a minute."
+            )
+            page = render(self.request, "refused.html", {"reason": reason}, status=503)
+            raise ImmediateHttpResponse(page) from error
+        return response
 
     def can_authenticate_by_email(self, login: Any, email: str) -> bool:
         if not super().can_authenticate_by_email(login, email):

@@ -7,6 +7,7 @@ import pytest
 from django.test import Client
 from pytest_httpserver import HTTPServer
 
+from accounts.access import provider_calls
 from accounts.models import User
 from accounts.people.address_proof import prove_account
 from approvals.models import AuditEvent
@@ -65,6 +66,19 @@ def test_page_has_a_button_that_leads_to_the_provider(provider: HTTPServer) -> N
 def test_person_with_a_verified_address_signs_in(provider: HTTPServer, alice: User) -> None:
     assert signed_in(come_in(provider, email=alice.email, email_verified=True))
     assert User.objects.count() == 1
+
+
+def test_error_of_the_provider_is_said_on_a_page(provider: HTTPServer) -> None:
+    provider.clear()
+    assert Client().post(DOOR).status_code == 503
+
+
+def test_few_sign_ins_wait_for_the_provider(
+    provider: HTTPServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(provider_calls, "AT_ONCE", 0)
+    assert Client().post(DOOR).status_code == 503
+    assert provider.log == []
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,8 @@ from django.conf import settings
 
 from accounts.access import roles
 from accounts.access.caller import Caller
+from accounts.access.provider_calls import limit_waiting
+from accounts.infra.database import give_back_connection
 from accounts.infra.problems import Problem
 from accounts.infra.texts import translatable
 from accounts.models import Mailbox, Role
@@ -105,8 +107,10 @@ def _read(caller: Caller, command: Command) -> CommandOutput:
     from tools.m365.client import m365_client
 
     started = time.monotonic()
+    give_back_connection()
     try:
-        reply = m365_client().run(server_line(command))
+        with limit_waiting(caller.user.pk):
+            reply = m365_client().run(server_line(command))
     except Unreachable:
         raise Problem(
             "transient",
