@@ -58,9 +58,13 @@ class Program:
 
 def find(client_id: object) -> Client | None:
     """Return the program with this id; None also for a text that cannot be an id."""
-    if not isinstance(client_id, str) or not client_id.isprintable():
+    if not isinstance(client_id, str) or not _is_plain(client_id):
         return None
     return Client.objects.filter(pk=client_id, type=Client.Type.PUBLIC).first()
+
+
+def _is_plain(client_id: str) -> bool:
+    return client_id.isascii() and client_id.isprintable()
 
 
 def describe(client: Client, redirect_uri: str = "", *, proven: bool = True) -> Program:
@@ -172,6 +176,8 @@ def refresh(client_id: str, *, subject: str) -> None:
     if known is not None and not cimd.is_outdated(known):
         return
     try:
+        if not _is_plain(client_id):
+            raise ValueError("A person cannot tell the letters of its address apart.")
         parsed = cimd.validate_client_id(client_id)
         take(FETCHES, subject)
         client = _read_document(client_id, parsed)

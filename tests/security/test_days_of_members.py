@@ -110,6 +110,19 @@ def test_last_day_takes_an_approval_of_waiting_mail(
     assert state_of(action_id) == "pending"
 
 
+def test_new_days_do_not_wake_old_tokens(
+    by_pat: Api, alice: User, bob: User, mailbox: Mailbox
+) -> None:
+    pat = PendingAction.objects.get(pk=by_pat.propose()).proposer
+    limit(pat, ends=-DAY)
+
+    set_days(alice, pat, mailbox)
+
+    assert Membership.objects.filter(user=pat).exists()
+    assert by_pat.tool("list_mailboxes").json()["mailboxes"] == []
+    assert AuditEvent.objects.filter(event="token_narrowed", mailbox=mailbox.pk).exists()
+
+
 def test_manager_sets_and_clears_the_days(alice: User, bob: User, mailbox: Mailbox) -> None:
     first, last = timezone.localdate(), timezone.localdate() + 3 * DAY
     days = {"first_day": str(first), "last_day": str(last)}

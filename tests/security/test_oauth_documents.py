@@ -112,6 +112,13 @@ def test_document_on_an_inner_host_is_never_read(
     assert not ApiToken.objects.exists()
 
 
+def test_address_with_letters_that_look_alike_is_refused(alice: User, mailbox: Mailbox) -> None:
+    address = "https://ex\u0430mple.com/program.json"  # a Cyrillic letter
+    Registered.objects.create(id=address, name="Known", type=Registered.Type.PUBLIC)
+    program = Program(client_id=address)
+    assert browser(alice).get(program.address()).status_code == 400
+
+
 def test_reading_documents_is_limited(documents: HTTPServer, alice: User, mailbox: Mailbox) -> None:
     documents.expect_request(PATH).respond_with_data(status=404)
     program = Program(client_id=address_of(documents))

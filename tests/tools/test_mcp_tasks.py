@@ -200,6 +200,9 @@ def test_request_for_changes_completes_the_task_for_good(program: Program, alice
     assert outcome(program.about("get", task_id))["review"]["note"] == "Shorter"
     edit(task_id, alice, subject="Better")
     assert program.about("get", task_id).status == "completed"
+    program.about("cancel", task_id)
+    assert PendingAction.objects.get().status == "cancelled"
+    assert program.about("get", task_id).status == "completed"
 
 
 def test_cancelled_task_is_withdrawn(program: Program, reviewer: Reviewer) -> None:

@@ -88,11 +88,11 @@ def get_task(
         **_handle(action["id"], action["created_at"], updated),
     }
     state = Status(action["state"])
-    if state == Status.CANCELLED:
-        return {**task, "status": "cancelled"}
     # A person who asks for changes has answered the proposal. A task never leaves its last status,
     # whatever they do afterwards.
     asked_back = any(step.name == "action.changes_requested" for step in steps)
+    if state == Status.CANCELLED and not asked_back:
+        return {**task, "status": "cancelled"}
     if state not in WORKING or asked_back:
         result = result_of(action, is_error=state == Status.FAILED)
         shown = result.model_dump(mode="json", by_alias=True, exclude_none=True)

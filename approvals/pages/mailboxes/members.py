@@ -247,6 +247,7 @@ def change_role(
         _another_manages(mailbox, member)
     may_approve = Membership.objects.filter(pk=member.pk, role__in=Role.at_least(Role.APPROVER))
     had = may_approve.exists()
+    is_over = not Membership.objects.filter(pk=member.pk).exists()
     held: dict[str, Any] = {"role": role, "starts_at": starts_at, "ends_at": ends_at}
     Membership.on_any_day.filter(pk=member.pk).update(**held)
     if not role.covers(before) or not (had and may_approve.exists()):
@@ -267,6 +268,8 @@ def change_role(
     )
     anchors.append_after_commit(link)
     record_lost(mailbox, user_id, lost)
+    if is_over:
+        take_mailbox(member.user, mailbox, by=person)
 
 
 @retry_if_rolled_back
