@@ -125,7 +125,7 @@ def execute(action_id: UUID, *, worker: str) -> bool:
     if not PendingAction.objects.filter(may_execute_now(), pk=action_id).exists():
         return_if_void(action_id)
         return False
-    if not (_is_still_right(read) and _is_still_unsent(read, worker)):
+    if not (_is_still_unsent(read, worker) and _is_still_right(read)):
         return False
     approved = read.action
     claim = take_claim(approved, worker)
@@ -191,8 +191,9 @@ def _is_still_unsent(read: Read, worker: str) -> bool:
     """Look up in Sent an action that this process has neither seen proposed nor attempted.
 
     If it is found there, everything pauses, because only an older copy of the database can have
-    lost that attempt. If `after_restore` went through the action, a person approved it despite the
-    warning: then it is closed as sent, and nothing else has to pause. If Sent cannot be searched,
+    lost that attempt. If the database knows how it may have left, it is closed as sent, and nothing
+    else has to pause: by an attempt in doubt, by a prepared draft that its owner sent, or before a
+    restore that a person was warned of. If Sent cannot be searched,
     the mail is held back for ten minutes after the start: a mailbox without Sent would wait for
     ever.
     """
@@ -211,7 +212,7 @@ def _is_still_unsent(read: Read, worker: str) -> bool:
         return False
     if found is None:
         return True
-    if action.restored_at:
+    if may_have_left(action) is not None or read.has_preparation:
         _close_found(action, found, worker)
     elif PendingAction.objects.filter(
         pk=action.pk, status=Status.APPROVED, fence=action.fence

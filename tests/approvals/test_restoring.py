@@ -12,15 +12,17 @@ from django.core.management import CommandError, call_command
 from django.db import IntegrityError, transaction
 from django.db.models import F
 
+from accounts.infra.database import database_now
 from accounts.infra.problems import Problem
 from accounts.models import Mailbox, User
 from approvals.audit import proof
+from approvals.core.types import AnsweredFirst
 from approvals.gate import revise, rulings
 from approvals.gate.execute import execute
 from approvals.gate.outcome import record_outcome
 from approvals.gate.pauses import restored
 from approvals.gate.restore import reconcile_after_restore
-from approvals.models import PendingAction
+from approvals.models import PendingAction, Preparation
 from tests.approvals.kinds import NOT_NOW, Script, handed_over
 from tests.approvals.revisions import ask_back
 from tests.approvals.test_restored import home, lose
@@ -346,3 +348,65 @@ def test_mail_approved_despite_the_warning_is_closed_as_sent(
     waiting.refresh_from_db()
     assert (waiting.status, server.ledger) == ("succeeded", [])
     assert restored.reason() == ""
+
+
+def in_doubt(approved: Callable[..., PendingAction], reviewer: Reviewer, script: Script) -> Any:
+    """Return a mail whose answer was lost, and that a person ordered again."""
+    script.instead = handed_over
+    action = approved()
+    execute(action.pk, worker="test")
+    reviewer.decide(str(action.pk), "resolve", ruling="not_sent", fence="1")
+    reviewer.decide(str(action.pk), "approve")
+    script.instead = None
+    return action
+
+
+def with_a_draft(approved: Callable[..., PendingAction], *_: object) -> PendingAction:
+    """Return a mail of which a draft is in the mailbox: its owner may send it."""
+    action = approved()
+    Preparation.objects.create(action=action, digest=action.digest, notes={"draft": "1"})
+    return action
+
+
+@pytest.mark.parametrize("prepare", [in_doubt, with_a_draft])
+def test_known_way_out_pauses_nothing(
+    approved: Callable[..., PendingAction],
+    reviewer: Reviewer,
+    script: Script,
+    server: MemoryServer,
+    began_now: Callable[[], None],
+    prepare: Callable[..., PendingAction],
+) -> None:
+    action = prepare(approved, reviewer, script)
+    began_now()
+    put_in_sent(server, action)
+    script.look = SendMail().reconcile
+
+    execute(action.pk, worker="test")
+
+    action.refresh_from_db()
+    assert (action.status, server.ledger) == ("succeeded", [])
+    assert restored.reason() == ""
+
+
+def test_sent_mail_is_not_withdrawn_for_its_answer(
+    approved: Callable[..., PendingAction],
+    script: Script,
+    server: MemoryServer,
+    began_now: Callable[[], None],
+) -> None:
+    """Sent is searched before the conversation: an answer to a sent mail withdraws nothing."""
+    action = approved()
+    began_now()
+    put_in_sent(server, action)
+    script.look = SendMail().reconcile
+    answer = AnsweredFirst(
+        code="thread_moved", title="Answered", text="x", by="mira@x.example", at=database_now()
+    )
+    script.seen = lambda _: (answer,)
+
+    execute(action.pk, worker="test")
+
+    action.refresh_from_db()
+    assert action.status == "approved"
+    assert restored.reason() == restored.REASONS["sent"]

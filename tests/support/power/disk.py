@@ -34,7 +34,7 @@ class Disk:
     def begin(self) -> None:
         """Treat the current folder as synced; no process may use it at that time."""
         shutil.rmtree(self._kept, ignore_errors=True)
-        shutil.copytree(self._folder, self._kept)
+        shutil.copytree(self._folder, self._kept, ignore=_pipes)
         self._kept.chmod(0o700)
 
     def keep(self, path: Path) -> None:
@@ -52,3 +52,8 @@ class Disk:
         for unfinished in [*self._kept.rglob("*.part"), *self._kept.rglob("*.lock")]:
             unfinished.unlink()  # the process was killed while it synced
         shutil.copytree(self._kept, self._folder, dirs_exist_ok=True)
+
+
+def _pipes(folder: str, names: list[str]) -> list[str]:
+    """Return the names of FIFOs, which hold nothing after a power cut."""
+    return [name for name in names if Path(folder, name).is_fifo()]
