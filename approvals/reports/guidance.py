@@ -53,6 +53,10 @@ SENTENCES = {
     "superseded": "Another proposal took its place. Follow the action in superseded_by.",
 }
 IN_DOUBT = "An earlier attempt may have done it already: ask the user to look before anything is proposed again."
+FAILED_COMMAND = (
+    "It was refused, or ended with an error, and may have changed something. Read error, and ask the"
+    " user before you propose it again."
+)
 # For a state whose last step is not in the audit: a database of an older version.
 FIRST_OF_STATE = {
     Status.PENDING: "proposed",
@@ -78,8 +82,10 @@ def advise(
     address that has answered, if the reader may see it.
     """
     situation = situation_of(state, steps)
-    done = "carried out" if get_kind(action.kind).words else "sent"
-    sentence = SENTENCES[situation] % {"done": done, "by": by or "Somebody"}
+    is_mail = not get_kind(action.kind).words
+    done = "sent" if is_mail else "carried out"
+    told = FAILED_COMMAND if situation == "failed" and not is_mail else SENTENCES[situation]
+    sentence = told % {"done": done, "by": by or "Somebody"}
     return f"{sentence} {IN_DOUBT}" if in_doubt and state not in CERTAIN else sentence
 
 

@@ -241,7 +241,9 @@ def test_strict_mode_after_the_approval_refuses_a_write(
     reviewer.decide(action_id, "approve")
     settings.MCP_M365_STRICT_READONLY = True
     work()
-    assert runner.get(f"/actions/{action_id}").json()["state"] == "failed"
+    told = runner.get(f"/actions/{action_id}").json()
+    assert told["state"] == "failed"
+    assert "may have changed something" in told["next"]
     assert m365.calls == []
     assert "Command did not run" in reviewer.page(action_id).content.decode()
 
