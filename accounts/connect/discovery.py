@@ -16,6 +16,7 @@ from xml.etree.ElementTree import Element
 import defusedxml.ElementTree
 from django.conf import settings
 
+from accounts.infra.database import give_back_connection
 from accounts.infra.foreign_text import parse_number
 from accounts.infra.safe_hosts import Endpoint, HostError
 from accounts.infra.safe_http import exchange
@@ -131,6 +132,7 @@ def _dns(name: str, kind: str) -> Sequence[str]:
     import dns.exception
     import dns.resolver
 
+    give_back_connection()
     try:
         return [record.to_text() for record in dns.resolver.resolve(name, kind, lifetime=SECONDS)]
     except (dns.exception.DNSException, ValueError):

@@ -19,6 +19,7 @@ from django.conf import settings
 
 from accounts.connect.refreshing import GrantEnded, NoToken
 from accounts.infra.credentials import Secrets
+from accounts.infra.database import give_back_connection
 from accounts.infra.foreign_text import load_json
 from accounts.infra.safe_hosts import tls_context
 from accounts.infra.texts import join, translatable
@@ -243,6 +244,7 @@ def address_of(grant: Grant) -> str:
     """Return the address of the grant's mailbox, as Gmail names it. Raises CannotConnect."""
     url = f"{settings.GMAIL_BASE_URL.rstrip('/')}/gmail/v1/users/me/profile"
     try:
+        give_back_connection()
         answer = httpx2.get(
             url,
             headers={"authorization": f"Bearer {grant.secrets['access_token']}"},
@@ -307,6 +309,7 @@ def _post_token_request(form: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
     Raises CannotConnect if Google cannot be reached.
     """
     try:
+        give_back_connection()
         answer = httpx2.post(
             settings.GOOGLE_TOKEN_URI,
             data=dict(form),

@@ -26,6 +26,7 @@ from django.conf import settings
 from accounts.connect.refreshing import GrantEnded, NoToken
 from accounts.connect.tenants import EVERY_TENANT, lets_every_tenant_in
 from accounts.infra.credentials import Secrets
+from accounts.infra.database import give_back_connection
 from accounts.infra.foreign_text import parse_url
 from accounts.infra.texts import translatable
 
@@ -206,6 +207,7 @@ def prove_application(address: str, access_token: str) -> None:
 
 def _ask_graph(path: str, access_token: str) -> dict[str, Any]:
     try:
+        give_back_connection()
         answer = httpx2.get(
             f"{settings.GRAPH_BASE_URL}{path}",
             headers={"Authorization": f"Bearer {access_token}"},
@@ -241,6 +243,7 @@ def _application(*, confidential: bool = False, public: bool = False) -> Iterato
     import msal  # brings requests: only for a sign-in or a refresh
 
     authority = settings.MICROSOFT_AUTHORITY or "https://login.microsoftonline.com"
+    give_back_connection()
     with httpx2.Client(timeout=TIMEOUT) as http:
         options = {
             "client_id": settings.MICROSOFT_CLIENT_ID,

@@ -7,6 +7,7 @@ from typing import Literal
 from django.core.mail import EmailMessage, get_connection
 from django.core.mail.backends.smtp import EmailBackend
 
+from accounts.infra.database import give_back_connection
 from accounts.people.own_mail import HEADER, new_mark
 
 # taken; refused for good; certainly not sent, so a retry makes sense; or the answer was lost.
@@ -16,6 +17,10 @@ PERMANENT = 500
 
 class OwnMailBackend(EmailBackend):
     """Django's SMTP backend. All own mail passes here, so no code can forget the mark."""
+
+    def open(self) -> bool | None:
+        give_back_connection()
+        return super().open()
 
     def send_messages(self, email_messages: Sequence[EmailMessage]) -> int:
         for message in email_messages:

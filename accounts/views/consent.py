@@ -14,11 +14,13 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.debug import sensitive_variables
 
+from accounts.access.provider_calls import limit_waiting
 from accounts.access.signed_in import AuthenticatedRequest, signed_in_form, signed_in_page
 from accounts.connect import microsoft
 from accounts.connect.connecting import ANOTHER_ACCOUNT, AnotherAccount, connect_mailbox
 from accounts.connect.consent import Consent, Refused, is_set_up, ways
 from accounts.infra.foreign_text import parse_url
+from accounts.infra.problems import Problem
 from accounts.people.address_proof import is_proven
 from accounts.views.connect import TAKEN, AddressForm, proof_url
 
@@ -42,11 +44,12 @@ def begin(request: AuthenticatedRequest, provider: str) -> HttpResponse:
         return redirect("connect")
     address = form.cleaned_data["address"].lower()
     try:
-        consent = way.begin(
-            settings.MAILHUB_PUBLIC_URL + reverse("oauth_answer", args=[provider]), address
-        )
-    except Refused as error:
-        return page(request, address=address, provider=provider, refused=str(error))
+        with limit_waiting(request.user.pk):
+            consent = way.begin(
+                settings.MAILHUB_PUBLIC_URL + reverse("oauth_answer", args=[provider]), address
+            )
+    except (Refused, Problem) as error:
+        return page(request, address=address, provider=provider, refused=_sentence(error))
     request.session[ASKED] = {"provider": provider, "address": address, **asdict(consent)}
     return redirect(consent.url)
 
@@ -61,14 +64,15 @@ def answer(request: AuthenticatedRequest, provider: str) -> HttpResponse:
         return page(request, address="", provider=provider, refused=said)
     address = asked["address"]
     try:
-        granted = ways()[provider].finish(
-            Consent(url=asked["url"], kept=asked["kept"]),
-            request.GET.dict(),
-            request.build_absolute_uri(),
-            address,
-        )
-    except Refused as error:
-        return page(request, address=address, provider=provider, refused=str(error))
+        with limit_waiting(request.user.pk):
+            granted = ways()[provider].finish(
+                Consent(url=asked["url"], kept=asked["kept"]),
+                request.GET.dict(),
+                request.build_absolute_uri(),
+                address,
+            )
+    except (Refused, Problem) as error:
+        return page(request, address=address, provider=provider, refused=_sentence(error))
     person = request.user
     if not (granted.proven or is_proven(person, address)):
         return page(
@@ -96,6 +100,10 @@ def answer(request: AuthenticatedRequest, provider: str) -> HttpResponse:
             ),
         )
     return redirect(f"{reverse('mailboxes')}?connected={mailbox.pk}")
+
+
+def _sentence(error: Refused | Problem) -> str:
+    return str(error.detail if isinstance(error, Problem) else error)
 
 
 def page(

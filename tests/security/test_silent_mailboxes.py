@@ -1,9 +1,12 @@
 """A mail server that says nothing keeps few threads, no database connection, and nobody else."""
 
+import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, cast
 
+import dns.resolver
 import pytest
 from django.db import connection
 
@@ -14,7 +17,7 @@ from approvals.models import PendingAction
 from tests.conftest import HELLO, Api, Reviewer, make_api, make_mailbox, problem_of
 from tests.support.people.browser import browser
 from tests.support.processes.programs import until
-from tests.support.servers.hostile import HostileImap
+from tests.support.servers.hostile import Hostile, HostileImap
 from tests.support.servers.memory import MemoryServer
 from tools.providers.imap.sessions import POOL
 
@@ -106,3 +109,82 @@ def test_doors_of_people_are_counted(
     assert "Too many calls wait" in changed.content.decode()
     reviewer.decide(action, "approve")  # the worker looks again before it leaves
     assert PendingAction.objects.get(pk=action).status == "approved"
+
+
+class SilentWeb(Hostile):
+    def serve(self, sock: socket.socket) -> None:
+        self.do_harm(sock, line=b"x")
+
+
+@contextmanager
+def silent_name_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
+    """Ask a name server that says nothing; yield a call after which it answers with an error."""
+    ended = threading.Event()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
+        server.bind(("127.0.0.1", 0))
+        resolver = dns.resolver.Resolver(configure=False)
+        resolver.nameservers, resolver.port = ["127.0.0.1"], server.getsockname()[1]
+        monkeypatch.setattr(dns.resolver, "default_resolver", resolver)
+
+        def fail() -> None:
+            ended.wait()
+            query, client = server.recvfrom(512)
+            while query != b"end":
+                server.sendto(query[:2] + b"\x81\x82" + query[4:], client)
+                query, client = server.recvfrom(512)
+
+        thread = threading.Thread(target=fail)
+        thread.start()
+        try:
+            yield ended.set
+        finally:
+            ended.set()
+            server.sendto(b"end", server.getsockname())
+            thread.join()
+
+
+@contextmanager
+def waiting(call: Callable[[], object]) -> Iterator[None]:
+    """Run a call on four threads, and yield when all of them wait for a foreign server."""
+
+    def run() -> None:
+        try:
+            call()
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=run) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    until(lambda: len(provider_calls._running) >= len(threads))
+    yield
+    for thread in threads:
+        thread.join()
+
+
+def test_silent_name_server_holds_no_connection(
+    alice: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    window = browser(alice)
+    form = {"address": "a@silent.example"}
+    before = count_borrowed()
+    with (
+        silent_name_server(monkeypatch) as answer,
+        waiting(lambda: window.post("/mailboxes/connect/", form)),
+    ):
+        until(lambda: count_borrowed() <= before)
+        answer()
+
+
+def test_silent_token_endpoint_holds_no_connection(alice: User, settings: Any) -> None:
+    with SilentWeb("silent") as google:
+        settings.GOOGLE_TOKEN_URI = settings.GMAIL_BASE_URL = f"http://127.0.0.1:{google.port}"
+        quiet = connect_mailbox(
+            owner=alice, address="quiet@lovelace.example", provider="gmail", scopes=["read"],
+            secrets={"refresh_token": "r", "access_token": "a", "expires_at": 0.0},
+        )  # fmt: skip
+        api = make_api(alice, quiet)
+        before = count_borrowed()
+        with waiting(lambda: Api(secret=api.secret).tool("list_emails")):
+            until(lambda: count_borrowed() <= before)
+            google.cut()
