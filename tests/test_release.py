@@ -82,6 +82,8 @@ def test_release_builds_what_the_tag_names(tree: Path) -> None:
     assert git(tree, "status", "--porcelain") == ""
     assert len(git(tree, "worktree", "list").splitlines()) == 1
     assert tomllib.loads((tree / "pyproject.toml").read_text())["project"]["version"] == NEXT
+    kubernetes = (tree / "deploy/kubernetes/kustomization.yaml").read_text()
+    assert kubernetes.count(f'newTag: "{NEXT}"') == 2
 
     dist = tree / "dist"
     assert {each.name for each in dist.iterdir()} == {
