@@ -71,6 +71,10 @@ def test_accepted_message_is_in_the_ledger_with_its_envelope(smtp: FaultySmtp) -
         pytest.param(reply("535 5.7.8 no", "auth"), NotAuthorized, "auth_error", 0, id="535-at-auth"),
         pytest.param(reply("553 5.7.1 not you", "mail"), Refused, "send_as_denied", 0, id="553-at-mail"),
         pytest.param(reply("550 5.7.1 not you", "mail"), Refused, "send_as_denied", 0, id="550-at-mail"),
+        pytest.param(reply("553 5.7.1 not yours", "rcpt"), Refused, "send_as_denied", 0, id="553-of-postfix-at-rcpt"),
+        pytest.param(reply("550 5.1.8 bad sender", "rcpt"), Refused, "send_as_denied", 0, id="sender-at-rcpt"),
+        pytest.param(reply("553 5.1.3 bad syntax", "rcpt"), Refused, "invalid_recipient", 0, id="553-of-recipient"),
+        pytest.param(reply("554 5.7.1 no relay", "rcpt"), Refused, "invalid_recipient", 0, id="554-at-rcpt"),
         pytest.param(reply("552 5.3.4 too big", "mail"), Refused, "too_large", 0, id="552-at-mail"),
         pytest.param(reply("554 5.5.1 no", "data"), Refused, "refused", 1, id="554-before-354"),
     ],
@@ -174,6 +178,12 @@ def test_interrupted_answer_is_no_refusal(smtp: FaultySmtp, beginning: bytes) ->
         ),
         pytest.param(reply("554 5.6.0 no", "dot"), Refused, "refused", id="554-after-the-dot"),
         pytest.param(reply("550 5.7.1 spam", "dot"), Refused, "refused", id="550-after-the-dot"),
+        pytest.param(
+            reply("550 5.7.60 not yours", "dot"),
+            Refused,
+            "send_as_denied",
+            id="sender-after-the-dot",
+        ),
         pytest.param(
             reply("552 5.3.4 too big", "dot"), Refused, "too_large", id="552-after-the-dot"
         ),

@@ -22,6 +22,10 @@ from tools.providers.errors import OutcomeUnknown, Refused, Unavailable
 DATA_SECONDS = 120.0
 BLOCK_SECONDS = 180.0
 BLOCK_BYTES = 64 * 1024
+# Enhanced codes (RFC 3463) for a sender, the last two of Exchange. The rest of an answer is never used.
+OF_SENDER = re.compile(rb"5\.(?:1\.[78]|7\.60|2\.252)(?![\d.])")
+# Postfix refuses a sender only at each recipient, so at the first one too (smtpd_delay_reject).
+SENDER_AT_RECIPIENT = (553, b"5.7.1 ")
 MESSAGE_REFUSED = {550: "refused", 552: "too_large", 553: "send_as_denied", 554: "refused"}
 # A server that accepts a bare line end would see a final dot inside the text, and commands after
 # it.
@@ -51,10 +55,10 @@ def hand_over(
     except BaseException:
         smtp.close()  # without the dot the server drops the message
         raise
-    code = _end_content(smtp, answer_seconds)
+    code, text = _end_content(smtp, answer_seconds)
     if code // 100 != 2:
         leave(smtp)
-    return _judge(code)
+    return _judge(code, text)
 
 
 def _transmit(smtp: PinnedSmtp, envelope: Envelope, answer_seconds: float) -> None:
@@ -62,9 +66,9 @@ def _transmit(smtp: PinnedSmtp, envelope: Envelope, answer_seconds: float) -> No
     try:
         _envelope(smtp, envelope)
         smtp.wait_for(DATA_SECONDS)
-        code, _ = smtp.docmd("DATA")
+        code, text = smtp.docmd("DATA")
         if code != 354:
-            raise _refusal(code)
+            raise _refusal(code, text)
         smtp.wait_for(BLOCK_SECONDS)
         content = memoryview(_stuff_dots(envelope.source))
         for start in range(0, len(content), BLOCK_BYTES):
@@ -75,25 +79,24 @@ def _transmit(smtp: PinnedSmtp, envelope: Envelope, answer_seconds: float) -> No
         raise Unavailable("connection_lost") from None
 
 
-def _end_content(smtp: PinnedSmtp, answer_seconds: float) -> int:
-    """Send the final dot and return the number of the answer; raise OutcomeUnknown without one."""
+def _end_content(smtp: PinnedSmtp, answer_seconds: float) -> tuple[int, bytes]:
+    """Send the final dot and return the answer; raise OutcomeUnknown without one."""
     try:
         smtp.wait_for(answer_seconds)
         smtp.send(b".\r\n")
-        code, _ = smtp.getreply()
+        return smtp.getreply()
     except (smtplib.SMTPException, OSError):
         smtp.close()
         raise OutcomeUnknown("no_answer") from None
-    return code
 
 
-def _judge(code: int) -> Receipt:
+def _judge(code: int, text: bytes) -> Receipt:
     """Return the receipt for the answer to the final dot, or raise its error."""
     match code // 100:
         case 2:
             return Receipt(at=datetime.now(UTC))
         case 4 | 5:
-            error = _refusal(code)
+            error = _refusal(code, text)
             error.proof = Proof(kind="answer")
             raise error
     raise OutcomeUnknown("no_verdict")  # smtplib also reads a number from half a line
@@ -108,18 +111,18 @@ def _envelope(smtp: PinnedSmtp, envelope: Envelope) -> None:
         raise Refused(
             "too_large", translatable("The server takes at most %(limit)s bytes.", limit=most)
         )
-    code, _ = smtp.mail(envelope.sender, [f"size={len(envelope.source)}"] if limit else [])
+    code, text = smtp.mail(envelope.sender, [f"size={len(envelope.source)}"] if limit else [])
     if code != 250:
-        raise _refusal(code, "send_as_denied")
+        raise _refusal(code, text, "send_as_denied")
     refused = []
     for recipient in envelope.recipients:
-        code, _ = smtp.rcpt(recipient)
-        if code == 421:
-            raise _refusal(code)
+        code, text = smtp.rcpt(recipient)
         if code in (250, 251):
             continue
-        if code // 100 not in (4, 5):
-            raise _refusal(code)
+        if recipient == envelope.recipients[0] and (code, text[:6]) == SENDER_AT_RECIPIENT:
+            raise _refusal(code, text, "send_as_denied")
+        if code == 421 or code // 100 not in (4, 5) or OF_SENDER.match(text):
+            raise _refusal(code, text)
         refused.append((recipient, code))
     if refused:
         with suppress(smtplib.SMTPException, OSError):  # the refusal is valid even if RSET fails
@@ -135,8 +138,8 @@ def _envelope(smtp: PinnedSmtp, envelope: Envelope) -> None:
         )
 
 
-def _refusal(code: int, permanent: str = "") -> Refused | Unavailable:
-    """Return the error for the server's number; its text is never used."""
+def _refusal(code: int, text: bytes, permanent: str = "") -> Refused | Unavailable:
+    """Return the error for the server's number, and for its enhanced code if that names the sender."""
     if 400 <= code < 500:
         # 421 is about the service, not this message.
         return Unavailable(f"smtp_{code}", pauses=code == 421)
@@ -144,6 +147,8 @@ def _refusal(code: int, permanent: str = "") -> Refused | Unavailable:
         return Unavailable(
             "smtp_protocol", "The mail server gave an answer that mailhub cannot read."
         )
+    if OF_SENDER.match(text):
+        permanent = "send_as_denied"
     named = "too_large" if code == 552 else permanent or MESSAGE_REFUSED.get(code, "refused")
     return Refused(
         named, translatable("The server refused the request with code %(code)s.", code=code)
