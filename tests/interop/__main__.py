@@ -8,6 +8,6 @@ import django
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.settings")
 django.setup()
 
-from tests.interop.matrix import render  # noqa: E402  (after the setup)
+from tests.interop.page import render  # noqa: E402  (after the setup)
 
 sys.stdout.write(render())

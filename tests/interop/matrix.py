@@ -1,7 +1,4 @@
-"""The operations of a mailbox, from a program's call to the folders of a server that others wrote.
-
-python -m tests.interop > docs/dev/interop.md
-"""
+"""The operations of a mailbox, from a program's call to the folders of a server that others wrote."""
 
 import contextlib
 from collections.abc import Callable
@@ -25,8 +22,6 @@ SERVERS = {
     "cyrus": "Cyrus 3.6, folders under `INBOX/`, with an inbox only",
     "courier": "Courier 5.0, folders under `INBOX.`, with an inbox only",
 }
-# Results other than "ok", by server and operation, each with its reason.
-REMARKS: dict[tuple[str, str], str] = {}
 
 
 @dataclass(frozen=True)
@@ -177,32 +172,3 @@ OPERATIONS = {
     "marks": Operation("`\\Answered`, `$Forwarded`", marks),
     "folders": Operation("missing folders are created", folders),
 }
-
-
-HEAD = """# Interoperability
-
-Each line is an operation, from a program's call over REST to the folders of an IMAP server, and each
-column a server. `make test-all PART=matrices` runs all of them (`tests/interop/`). A cell other than
-*ok* names its reason. The contract of providers (`tests/contract/`) runs on the same servers, and on
-folders with German, Chinese and French names. This page is written by `python -m tests.interop`.
-"""
-TAIL = """
-Known differences: Cyrus stores `X` for each raw 8-bit byte in a header. Courier refuses to add a message
-to a folder that is open for reading only, so mailhub closes it first.
-"""
-
-
-def render() -> str:
-    """Return the page."""
-    lines = [
-        HEAD,
-        *(f"- `{name}`: {words}" for name, words in SERVERS.items()),
-        "",
-        "| operation | " + " | ".join(SERVERS) + " |",
-        "| --- |" + " --- |" * len(SERVERS),
-    ]
-    for name, operation in OPERATIONS.items():
-        cells = [REMARKS.get((server, name), "ok") for server in SERVERS]
-        lines.append(f"| {operation.title} | " + " | ".join(cells) + " |")
-    lines.append(TAIL)
-    return "\n".join(lines)

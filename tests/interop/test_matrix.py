@@ -2,14 +2,24 @@
 
 import pytest
 
-from tests.interop.matrix import OPERATIONS, REMARKS, SERVERS, render
+from tests.accounts.scripted_servers import trusted
+from tests.interop import matrix, sending
+from tests.interop.page import REMARKS, render
 from tests.support.people.office import Office, opened
 from tests.support.processes.programs import PROJECT
+from tests.support.servers.certificates import Authority, authority
+from tests.support.servers.dovecot import Dovecot
+from tests.support.servers.exim import Exim
+from tests.support.servers.postfix import Postfix
+from tests.support.servers.smtp_service import skip_without_senders
+
+__all__ = ["authority", "trusted"]
+SENDERS = {"postfix": Postfix, "exim": Exim}
 
 
 @pytest.mark.long
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("name", SERVERS)
+@pytest.mark.parametrize("name", matrix.SERVERS)
 def test_every_operation_has_the_result_of_the_page(
     name: str, request: pytest.FixtureRequest
 ) -> None:
@@ -17,11 +27,35 @@ def test_every_operation_has_the_result_of_the_page(
     failed = {}
     with opened(server) as office:
         # The folders come last: the other operations create them.
-        for operation, each in OPERATIONS.items():
+        for operation, each in matrix.OPERATIONS.items():
             try:
                 each.run(office)
             except AssertionError as error:
                 failed[operation] = str(error)[:300]
+            office.smtp.ledger.clear()
+            clear(office)
+    expected = {operation for on, operation in REMARKS if on == name}
+    assert set(failed) == expected, failed
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("name", sending.SERVERS)
+def test_every_sending_server_has_the_result_of_the_page(
+    name: str, dovecot: Dovecot, trusted: Authority
+) -> None:
+    skip_without_senders()
+    failed = {}
+    passwords = dovecot.folder / "passwords"
+    with opened(dovecot, lambda port: SENDERS[name](port, trusted, passwords)) as office:
+        assert office.sender
+        for operation, each in sending.OPERATIONS.items():
+            try:
+                each.run(office)
+            except AssertionError as error:
+                failed[operation] = str(error)[:300]
+            office.sender.heal()
             office.smtp.ledger.clear()
             clear(office)
     expected = {operation for on, operation in REMARKS if on == name}

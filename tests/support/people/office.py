@@ -3,9 +3,9 @@ server.
 """
 
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from email import message_from_bytes, policy
 from email.message import EmailMessage
 from typing import Any
@@ -19,8 +19,10 @@ from tests.conftest import Api, Reviewer
 from tests.support.servers.dovecot import Dovecot
 from tests.support.servers.imap_service import ImapService
 from tests.support.servers.smtp import Accepted, FaultySmtp
+from tests.support.servers.smtp_service import SmtpService
 from tests.support.work import work
 from tools.providers.imap.sessions import POOL
+from tools.providers.imap.smtp_sessions import SESSIONS
 
 SENT = "Sent Messages"
 
@@ -36,6 +38,7 @@ class Office:
     reviewer: Reviewer
     imap: ImapService
     smtp: FaultySmtp
+    sender: SmtpService | None = None
 
     def tool(self, name: str, **arguments: Any) -> dict[str, Any]:
         """Call a tool that must succeed, and return its result."""
@@ -110,7 +113,10 @@ def plain_office(db: None) -> Iterator[Office]:
 
 
 @contextmanager
-def opened(server: ImapService) -> Iterator[Office]:
+def opened(
+    server: ImapService, between: Callable[[int], SmtpService] | None = None
+) -> Iterator[Office]:
+    """Yield an office; with `between`, its mail passes a server that relays to the port it gets."""
     tag = uuid.uuid4().hex[:8]
     ada, mira = f"ada.{tag}@lovelace.example", f"mira.{tag}@northwind.example"
 
@@ -118,10 +124,13 @@ def opened(server: ImapService) -> Iterator[Office]:
         for recipient in accepted.recipients:
             server.deliver(recipient, accepted.content)
 
-    with FaultySmtp(on_accept=deliver) as smtp:
+    with FaultySmtp(on_accept=deliver) as smtp, ExitStack() as stack:
+        sender = stack.enter_context(between(smtp.port)) if between else None
         user = User.objects.create_user(ada, first_name="Ada")
         mailbox_id = uuid.uuid4()
         access = server.access(ada, smtp_port=smtp.port)
+        if sender:
+            access = replace(access, smtp=sender.endpoint)
         mailbox = Mailbox.objects.create(
             id=mailbox_id,
             address=ada,
@@ -143,5 +152,7 @@ def opened(server: ImapService) -> Iterator[Office]:
             reviewer=Reviewer.signed_in(user),
             imap=server,
             smtp=smtp,
+            sender=sender,
         )
+        SESSIONS.close_all()
         POOL.close_all()

@@ -54,6 +54,12 @@ class Authority:
 
     def server_context(self, *hosts: str, self_signed: bool = False) -> ssl.SSLContext:
         """Return a server context whose certificate is valid for the hosts, names or addresses."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.server_file(*hosts, self_signed=self_signed))
+        return context
+
+    def server_file(self, *hosts: str, self_signed: bool = False) -> Path:
+        """Return a file in PEM with a key and its certificate for the hosts."""
         key = ec.generate_private_key(ec.SECP256R1())
         signer = key if self_signed else self.key
         subject = _name("Server of the tests")
@@ -80,9 +86,7 @@ class Authority:
             )
             + certificate.public_bytes(serialization.Encoding.PEM)
         )
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(file)
-        return context
+        return file
 
 
 @pytest.fixture(scope="module")

@@ -44,6 +44,11 @@ service anvil {{
 service stats {{
   chroot =
 }}
+service auth {{
+  unix_listener {folder}/passwords {{
+    mode = 0666
+  }}
+}}
 passdb {{
   driver = static
   args = password={password}
