@@ -6,6 +6,7 @@ from allauth.account.models import EmailAddress
 from allauth.mfa.models import Authenticator
 from allauth.socialaccount.models import SocialAccount
 from allauth.usersessions.models import UserSession
+from django.contrib.admin.models import LogEntry
 from django.db import transaction
 
 from accounts.audit_hook import record_event
@@ -145,6 +146,7 @@ def _erase_account(person: User) -> list[str]:
     RequestRecord.objects.filter(token__in=tokens).delete()
     for model, name in OWN_ROWS:
         model._default_manager.filter(**{name: person}).delete()
+    LogEntry.objects.filter(content_type__model="user", object_id=str(person.pk)).delete()
     waits = personal_data.erase_person(person)
     person.email = f"erased-{person.pk}@erased.invalid"
     person.first_name = person.last_name = person.language = ""
