@@ -30,7 +30,10 @@ def when_ready(server: object) -> None:
 
 
 def _require_keys() -> None:
-    """End here if the database has other keys, and leave no connection for the workers to share."""
+    """End here if the database has other keys, and leave no connection for the workers to share.
+
+    A pool would go along too: each worker would use its connections, and none its threads.
+    """
     from django.db import connections
 
     from approvals.audit import key_check
@@ -41,3 +44,6 @@ def _require_keys() -> None:
         raise SystemExit(f"mailhub cannot start: {error}") from None
     finally:
         connections.close_all()
+        for connection in connections.all():
+            if connection.vendor == "postgresql":
+                connection.close_pool()  # type: ignore[attr-defined]
