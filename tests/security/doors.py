@@ -3,7 +3,6 @@ the compose file.
 """
 
 import contextlib
-import re
 import socket
 import subprocess
 import sys
@@ -20,6 +19,7 @@ from tests.support.processes.mailhub import Mailhub
 from tests.support.processes.person import Answer, request
 from tests.support.processes.proc import proc
 from tests.support.processes.programs import PROJECT, SECONDS, environment, session_of, until
+from tests.support.servers.caddy import Caddy
 from tests.support.servers.services import free_port
 
 TOKEN_PATH = "/api/v1/tools/list_mailboxes"
@@ -148,34 +148,10 @@ def both_doors(home: Path) -> Iterator[dict[str, Door]]:
 
 
 @contextmanager
-def proxied(doors: dict[str, Door], home: Path) -> Iterator[Door]:
+def proxied(doors: dict[str, Door]) -> Iterator[Door]:
     """Yield the gunicorn behind Caddy, with the configuration of the compose file."""
-    port = free_port()
-    file: dict[str, Any] = yaml.safe_load((PROJECT / "docker-compose.yml").read_text())
-    text = str(file["configs"]["caddyfile"]["content"]).replace(
-        "{$$MAILHUB_PUBLIC_URL}", f"http://127.0.0.1:{port}"
-    )
-    text = text.replace("web:8000", f"127.0.0.1:{doors['gunicorn'].port}")
-    text = text.replace("stream:8000", f"127.0.0.1:{doors['uvicorn'].port}")
-    # Debian's Caddy 2.6.2 knows the option by its old name.
-    text = re.sub(r"request_buffers (\w+)", r"buffer_requests\n max_buffer_size \1", text)
-    path = home / "Caddyfile"
-    path.write_text("{\n admin off\n" + text.lstrip().removeprefix("{"))
-    process = subprocess.Popen(
-        ["caddy", "run", "--config", path, "--adapter", "caddyfile"],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        cwd=home,
-        start_new_session=True,
-        env=environment(home, {"XDG_DATA_HOME": home, "XDG_CONFIG_HOME": home}),
-    )
-    try:
-        until(lambda: listens(port))
-        yield replace(doors["gunicorn"], port=port)
-    finally:
-        process.terminate()
-        process.wait(20)
+    with Caddy(web=doors["gunicorn"].port, stream=doors["uvicorn"].port) as proxy:
+        yield replace(doors["gunicorn"], port=proxy.port)
 
 
 def listens(port: int) -> bool:

@@ -32,7 +32,7 @@ def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Door]]
     with contextlib.ExitStack() as stack:
         found = stack.enter_context(both_doors(home))
         if shutil.which("caddy"):
-            found["caddy and gunicorn"] = stack.enter_context(proxied(found, home))
+            found["caddy and gunicorn"] = stack.enter_context(proxied(found))
         yield found
 
 
