@@ -5,6 +5,8 @@ neither size nor time.
 """
 
 import asyncio
+import os
+import socket
 from typing import Any
 
 import h11
@@ -12,6 +14,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEAD_BYTES = 64 * 1024
 HEAD_SECONDS = 10.0
+FIRST_GIVEN = 3  # the number of the first socket that systemd passes: sd_listen_fds(3)
 STREAMS_END_SECONDS = 2  # without a limit, an open stream prevents the end of the server
 
 
@@ -54,3 +57,10 @@ OPTIONS: dict[str, Any] = {
     "server_header": False,
     "timeout_graceful_shutdown": STREAMS_END_SECONDS,
 }
+
+
+def find_given_sockets() -> list[socket.socket]:
+    """Return the socket that systemd keeps open while the server is replaced; none without it."""
+    if os.environ.get("LISTEN_PID") != str(os.getpid()):
+        return []
+    return [socket.socket(fileno=FIRST_GIVEN)]

@@ -2,7 +2,9 @@
 
 import os
 import re
+import shlex
 import shutil
+import socket
 import subprocess
 import sys
 from configparser import ConfigParser
@@ -12,7 +14,8 @@ import pytest
 from django.core.management import get_commands, load_command_class
 
 from mailhub.environment import Environment
-from tests.support.processes.programs import PROJECT
+from tests.support.processes.programs import ACTIVATE, PROJECT, SECONDS, environment
+from tests.support.processes.template import KEYS, begin_migrated
 
 pytestmark = pytest.mark.static
 UNITS = PROJECT / "deploy" / "systemd"
@@ -50,6 +53,35 @@ def test_secrets_are_files_and_settings_exist() -> None:
         if variable != "PYTHONUNBUFFERED":
             assert variable.removesuffix("_FILE") in Environment.model_fields
     assert {"SECRET_KEY_FILE", "MAILHUB_ENCRYPTION_KEYS_FILE"} <= {name for name, _ in given}
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("service", ["web", "stream"])
+def test_request_waits_at_the_socket_of_a_service(tmp_path: Path, service: str) -> None:
+    """Send a request before the server is there, as while an update replaces it."""
+    unit = UNITS / f"mailhub-{service}.service"
+    assert f"Requires=mailhub-migrate.service mailhub-{service}.socket\n" in unit.read_text()
+    command = command_of(unit).replace("/opt/mailhub/.venv/bin", str(Path(sys.executable).parent))
+    begin_migrated(tmp_path)
+    with (
+        socket.create_server(("127.0.0.1", 0)) as port,
+        socket.create_connection(port.getsockname(), SECONDS) as client,
+    ):
+        client.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+        activate = [sys.executable, "-c", ACTIVATE, str(port.fileno())]
+        process = subprocess.Popen(
+            [*activate, *shlex.split(command)],
+            env=environment(tmp_path, KEYS),
+            cwd=PROJECT,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            pass_fds=[port.fileno()],
+        )
+        try:
+            assert client.recv(100).startswith(b"HTTP/1.1 200 OK")
+        finally:
+            process.terminate()
+            process.wait(SECONDS)
 
 
 @pytest.mark.long

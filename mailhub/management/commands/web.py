@@ -1,11 +1,12 @@
 from argparse import ArgumentParser
+from contextlib import suppress
 from typing import Any
 
 import uvicorn
 from django.core.management.base import BaseCommand
 
 from approvals.audit import key_check
-from mailhub.web_server import OPTIONS
+from mailhub.web_server import OPTIONS, find_given_sockets
 
 
 class Command(BaseCommand):
@@ -17,4 +18,6 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, host: str, port: int, **options: Any) -> None:
         key_check.require()
-        uvicorn.run("mailhub.asgi:application", host=host, port=port, **OPTIONS)
+        config = uvicorn.Config("mailhub.asgi:application", host=host, port=port, **OPTIONS)
+        with suppress(KeyboardInterrupt):  # it has ended in order
+            uvicorn.Server(config).run(sockets=find_given_sockets() or None)

@@ -24,6 +24,13 @@ MANAGE = [sys.executable, str(PROJECT / "manage.py")]
 SECONDS = 120.0  # limits every wait; generous, because a busy machine is no error
 END_SECONDS = 15.0  # the maximum time of a Ctrl-C
 POLL_SECONDS = 0.03
+# Hands over a socket as systemd does: as number 3, with the id of the process.
+ACTIVATE = """
+import os, sys
+os.dup2(int(sys.argv[1]), 3)
+os.environ |= {"LISTEN_FDS": "1", "LISTEN_PID": str(os.getpid())}
+os.execv(sys.argv[2], sys.argv[2:])
+"""
 T = TypeVar("T")
 KEPT = ("PATH", "HOME", "LANG", "TMPDIR", "SSL_CERT_FILE", "COVERAGE_PROCESS_START")
 
@@ -84,8 +91,15 @@ def manage(
     """Run one command on a home to its end; not for `run`, because it could not end its
     children.
     """
+    return run([*MANAGE, *arguments], home, changes, stdin)
+
+
+def run(
+    command: Sequence[str], home: Path, changes: Mapping[str, object], stdin: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """Run a command, of another release for example, as `manage` does."""
     return subprocess.run(
-        [*MANAGE, *arguments],
+        command,
         env=environment(home, changes),
         cwd=home,
         input=stdin,
@@ -114,6 +128,8 @@ def session_of(leader: int) -> dict[int, list[str]]:
 class Program:
     """A process in its own session, with its output in files of the home."""
 
+    program: Sequence[str] = MANAGE  # the manage.py of another release, for example
+
     def __init__(self, home: Path, *arguments: str, **changes: object) -> None:
         self.home = home
         self._arguments = arguments
@@ -126,7 +142,7 @@ class Program:
         return self.process.pid
 
     def command(self) -> Sequence[str]:
-        return [*MANAGE, *self._arguments]
+        return [*self.program, *self._arguments]
 
     def start(self) -> None:
         with (self.home / "stdout").open("ab") as out, (self.home / "stderr").open("ab") as err:
