@@ -9,6 +9,7 @@ with Installation(tmp_path, smtp, sandbox) as installation:
 import json
 import os
 import signal
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -16,7 +17,7 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 from tests.support.processes.person import Answer, Person, request
-from tests.support.processes.programs import Program, manage, session_of, until
+from tests.support.processes.programs import MANAGE, Program, run, session_of, until
 from tests.support.processes.template import KEYS, begin_migrated
 from tests.support.servers.dovecot import Dovecot
 from tests.support.servers.sandbox import ADA, SandboxServer
@@ -40,13 +41,15 @@ print(json.dumps(outputs))
 class Installation:
     """An installation; `changes` are settings of all its processes.
 
-    `prepare()` creates the database, the owner and the mailbox.
+    `program` is the manage.py with which processes and commands begin; it may change, as in an
+    update. `prepare()` creates the database, the owner and the mailbox.
     """
 
     def __init__(
         self, home: Path, smtp: FaultySmtp, sandbox: SandboxServer | Dovecot, **changes: object
     ) -> None:
         self.home = home
+        self.program: Sequence[str] = MANAGE
         imap = sandbox.access(ADA).imap.port
         self.changes: dict[str, object] = {
             **KEYS,
@@ -63,7 +66,7 @@ class Installation:
 
     def prepare(self) -> None:
         access = self._sandbox.access(ADA)
-        if self.changes.get("DATABASE_URL"):
+        if self.changes.get("DATABASE_URL") or self.program is not MANAGE:
             self.command("migrate", "--verbosity=0")
         else:
             begin_migrated(self.home)
@@ -93,7 +96,8 @@ class Installation:
 
     def command(self, *arguments: str, stdin: str = "", **changes: object) -> str:
         """Run a command on this installation, and return its output. Fail if the command fails."""
-        done = manage(self.home, *arguments, stdin=stdin, **{**self.changes, **changes})
+        given = {**self.changes, **changes}
+        done = run([*self.program, *arguments], self.home, given, stdin)
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 
@@ -102,7 +106,7 @@ class Installation:
         port = free_port()
         self.url = f"http://127.0.0.1:{port}"
         given = {**self.changes, "MAILHUB_PUBLIC_URL": self.url, **changes}
-        web = self._running.enter_context(Program(self.home, "web", "--port", str(port), **given))
+        web = self._started("web", "--port", str(port), **given)
 
         def answers() -> bool:
             try:
@@ -115,9 +119,12 @@ class Installation:
 
     def worker(self, **changes: object) -> Program:
         """Start one more worker; it ends with the installation."""
-        return self._running.enter_context(
-            Program(self.home, "worker", **{**self.changes, **changes})
-        )
+        return self._started("worker", **{**self.changes, **changes})
+
+    def _started(self, *arguments: str, **changes: object) -> Program:
+        program = Program(self.home, *arguments, **changes)
+        program.program = self.program
+        return self._running.enter_context(program)
 
     def rest(self, method: str, path: str, body: object = None) -> Answer:
         content = None if body is None else json.dumps(body).encode()

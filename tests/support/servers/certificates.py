@@ -58,8 +58,8 @@ class Authority:
         context.load_cert_chain(self.server_file(*hosts, self_signed=self_signed))
         return context
 
-    def server_file(self, *hosts: str, self_signed: bool = False) -> Path:
-        """Return a file in PEM with a key and its certificate for the hosts."""
+    def server_file(self, *hosts: str, self_signed: bool = False, expired: bool = False) -> Path:
+        """Return a file with a fresh key and its certificate for the hosts, names or addresses."""
         key = ec.generate_private_key(ec.SECP256R1())
         signer = key if self_signed else self.key
         subject = _name("Server of the tests")
@@ -71,6 +71,7 @@ class Authority:
                 subject=subject,
                 issuer=subject if self_signed else self.certificate.subject,
                 key=key,
+                until=timedelta(minutes=-1) if expired else timedelta(days=1),
             )
             .add_extension(x509.SubjectAlternativeName(names), critical=False)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
@@ -106,7 +107,11 @@ def _alternative(host: str) -> x509.GeneralName:
 
 
 def _builder(
-    *, subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey
+    *,
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: ec.EllipticCurvePrivateKey,
+    until: timedelta = timedelta(days=1),
 ) -> x509.CertificateBuilder:
     now = datetime.now(UTC)
     return (
@@ -116,7 +121,7 @@ def _builder(
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - timedelta(hours=1))
-        .not_valid_after(now + timedelta(days=1))
+        .not_valid_after(now + until)
     )
 
 
