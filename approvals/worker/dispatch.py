@@ -19,6 +19,7 @@ from approvals.models import ApprovalPolicy, PendingAction, Rest
 
 HEADS = 1000
 A_MINUTE = timedelta(minutes=1)
+A_SLOW_SEND = timedelta(seconds=5)  # as approvals.queues.slots says
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,14 +113,18 @@ def measure_standstill() -> Standstill:
     It is too long if nothing was accepted or refused anywhere for a minute, or by one mailbox for
     MAILHUB_READY_WAIT_SECONDS. Retries do not count: a server without room retries for ever. Mail
     that a cool-down or a send window held back within that time does not count, nor mail whose
-    owner has other mail under way: a worker lets an owner's slow servers wait for each other.
+    owner has a slow send under way: a worker lets an owner's slow servers wait for each other.
+    An attempt that fails at once is no excuse, because one of them is under way at most moments.
     """
     patience = timedelta(seconds=settings.MAILHUB_READY_WAIT_SECONDS)
     now = database_now()
     waiting = list(_find_overdue(now)[:HEADS])
     late = [each for each in waiting if each.since < now - A_MINUTE]
-    executing = {owner for _, _, owner in _rows(_executing_actions())} if late else set()
-    late = [each for each in late if each.owner not in executing]
+    slow = _executing_actions().filter(
+        attempts__verdict=None, attempts__started_at__lt=now - A_SLOW_SEND
+    )
+    excused = {owner for _, _, owner in _rows(slow)} if late else set()
+    late = [each for each in late if each.owner not in excused]
     stuck = bool(late) and not _find_ended_since(now - A_MINUTE).exists()
     if late and not stuck:
         mailboxes = {each.mailbox_id for each in late if each.since < now - patience}

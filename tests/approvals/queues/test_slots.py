@@ -175,3 +175,34 @@ def test_retries_are_no_progress_and_the_disk_is_named(
     page = browser(alice).get(f"/actions/{action.pk}/").content.decode()
     assert "ENOSPC: No space left on device" in page
     assert "somebody" not in page
+
+
+@pytest.mark.django_db(transaction=True)
+def test_only_a_slow_send_excuses_waiting_mail_of_its_owner(
+    alice: User,
+    mailbox: Mailbox,
+    server: MemoryServer,
+    script: Script,
+    client: Client,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Look during an attempt of another mailbox: just begun, as each retry is for a moment, and slow."""
+    heartbeats.beat("a worker")
+    other = make_mailbox("second@lovelace.example", server, alice)
+    waiting = approve(make_api(alice, mailbox).propose(), alice)
+    leaving = approve(make_api(alice, other, name="second").propose(), alice)
+    ago = timezone.now() - timedelta(seconds=70)
+    PendingAction.objects.filter(pk=waiting.pk).update(
+        approved_at=ago, undo_until=ago, not_before=ago
+    )
+    seen = []
+
+    def look_twice(approved: ApprovedAction) -> None:
+        for slow in (dispatch.A_SLOW_SEND, timedelta()):
+            monkeypatch.setattr(dispatch, "A_SLOW_SEND", slow)
+            seen.append(client.get("/statusz").json()["missing"])
+
+    script.before = look_twice
+    assert execute(leaving.pk, worker="test")
+
+    assert seen == [["sending"], []]
