@@ -393,13 +393,15 @@ class Day:
         """Let Redis forget everything."""
         with Load(self) as load:
             self.run_in()
+            before = self.prometheus.firing()  # an alarm of the step before may still be on
             began = time.monotonic()
             with socket.create_connection((HERE, self.redis.port)) as client:
                 client.sendall(b"FLUSHALL\r\n")
                 assert client.recv(16).startswith(b"+OK")
             self.well(began)
             self.run_in()
-            self.say(f"alarms: {self.prometheus.firing() or 'none'}, missing: {self.missing()}")
+            new = self.prometheus.firing() - before
+            self.say(f"new alarms: {new or 'none'}, missing: {self.missing()}")
         self.say(load)
 
     def expired(self) -> None:
@@ -409,11 +411,11 @@ class Day:
             self.certificate.load_cert_chain(self.authority.server_file(HERE, expired=True))
             began = time.monotonic()
             self.alarm("sending", "MailhubNothingLeaves", began)
-            newest = reversed(load.actions.values())
-            waiting = [each for each in newest if self.state(each).get("error")]
-            self.say(f"the page of a waiting mail said {self.state(waiting[0])['error']}")
-            story = self.machine.manage("explain", waiting[0]).splitlines()
-            self.say(f"explain said {[line for line in story if 'unreachable' in line][:2]}")
+            newest = reversed([*load.actions.values()])
+            waiting = next(each for each in newest if self.state(each).get("error"))
+            self.say(f"a program reads {self.state(waiting)['error']}")
+            story = self.machine.manage("explain", waiting).splitlines()
+            self.say(f"explain says {[line for line in story if 'unreachable' in line][:2]}")
             self.certificate.load_cert_chain(self.authority.server_file(HERE))
             self.say("renewed")
             self.well(time.monotonic())
