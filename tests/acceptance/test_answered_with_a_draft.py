@@ -116,3 +116,22 @@ def test_next_answer_withdraws_it_whatever_its_sender(
 
     assert api.get(f"/actions/{action_id}").json()["state"] == "cancelled"
     assert server.ledger == []
+
+
+@pytest.mark.parametrize("ahead", [timedelta(minutes=5), timedelta(days=1)])
+def test_clock_ahead_at_the_proposal_hides_no_answer(
+    server: GraphServer | GmailServer, api: Api, reviewer: Reviewer, ahead: timedelta
+) -> None:
+    arrive(server, letter(id=ASKED, date="Mon, 02 Nov 2026 10:00:00 +0000"))
+    asked = api.tool("list_emails").json()["emails"][0]["id"]
+    action_id = propose(api, message_id=asked, unless_answered=True).json()["action"]["id"]
+    PendingAction.objects.update(created_at=timezone.now() + ahead)
+    assert reviewer.decide(action_id, "approve").status_code == 302
+
+    answer = letter(sender="jo@alps.example", subject="Offer", id="<n@a>", In_Reply_To=ASKED)
+    arrive(server, answer)
+    now_it_is_time()
+    work()
+
+    assert api.get(f"/actions/{action_id}").json()["state"] == "cancelled"
+    assert server.ledger == []

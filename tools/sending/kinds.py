@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any, ClassVar, Literal
 from uuid import UUID
@@ -39,7 +39,7 @@ from tools.mail.message.compose import add_date
 from tools.mail.message.markup import compare_texts
 from tools.models import Draft, DraftInTransit
 from tools.providers import provider_for
-from tools.providers.base import Envelope, Handover, MailProvider
+from tools.providers.base import Envelope, Handover, MailProvider, Message
 from tools.providers.errors import (
     Busy,
     NotAuthorized,
@@ -59,7 +59,7 @@ from tools.sending.copies import keep_copy
 from tools.sending.payload import Kind, MailPayload
 from tools.sending.purpose import explain_mail
 from tools.sending.responses import find_answer, find_arrived_answers, find_responses
-from tools.sending.surroundings import add_answers, find_later, remember_acquaintances
+from tools.sending.surroundings import add_answers, look_at_thread, remember_acquaintances
 from tools.stored import Unreadable
 from tools.warnings.course import build_thread_moved, build_thread_unread
 
@@ -86,6 +86,7 @@ WITHOUT_QUOTE = Outcome(
     ),
 )
 UNREADABLE = "unreadable"
+CLOCK_AHEAD = timedelta(days=2)  # by which our clock may have been wrong at the proposal
 
 
 class SendMail(ActionKind):
@@ -288,9 +289,11 @@ class ReplyMail(SendMail):
         is_whole = True
         with _noting_refusal(mailbox):
             provider = provider_for(mailbox)
-            later = find_later(provider, payload.original, answered, payload.references, own=own)
+            named, later = look_at_thread(
+                provider, payload.original, answered, payload.references, own=own
+            )
             if payload.unless_answered and answered:
-                since = approved.proposed_at - CLOCKS_DIFFER
+                since = _search_from(named, approved.proposed_at)
                 answers, is_whole = find_arrived_answers(provider, since, answered, own=own)
                 later = add_answers(later, answers)
         found: list[PreviewWarning] = []
@@ -435,6 +438,18 @@ def _not_accepted(
         retry_after=said.retry_after,
         pauses_mailbox=said.pauses,
     )
+
+
+def _search_from(answered: Sequence[Message], proposed_at: datetime) -> datetime:
+    """Return the time from which an answer to the answered mail may have arrived.
+
+    The mail server stamped the answered mail, and no answer to it is older. The bound by our own
+    clock keeps the search short if that mail is old.
+    """
+    earliest = proposed_at - CLOCK_AHEAD
+    arrived = min((each.arrived for each in answered if each.arrived), default=earliest)
+    # Everybody can send a copy with the same Message-ID: one that came later hides no answer.
+    return min(max(arrived, earliest), proposed_at - CLOCKS_DIFFER)
 
 
 def _accepted_outcome(
