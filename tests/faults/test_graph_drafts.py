@@ -3,6 +3,7 @@
 import pytest
 from django.db.models.functions import Now
 
+from accounts.infra import credentials
 from accounts.models import Mailbox
 from approvals.models import AuditEvent, PendingAction
 from approvals.worker import maintenance
@@ -14,6 +15,7 @@ from tests.faults.graph_road import (
     created,
     now_it_is_time,
     probe,
+    secrets_of,
     throttled_with_a_draft,
 )
 from tests.support.people.outlook import api, graph, letter, mailbox, state
@@ -67,6 +69,42 @@ def test_draft_sent_by_owner_is_found_in_sent(approved: PendingAction, graph: Gr
     graph.accept(ADA, throttled_with_a_draft(graph), "by hand", save=True)
     work()
     probe()
+    assert state(approved) == ("succeeded", None)
+    assert (len(graph.sends()), len(graph.ledger)) == (1, 1)
+
+
+def narrow(graph: GraphServer, mailbox: Mailbox, *rights: str) -> None:
+    """Leave the mailbox only these permissions."""
+    secrets = {**secrets_of(mailbox), "access_token": graph.token(ADA, *rights)}
+    record = credentials.encrypt(secrets, mailbox_id=mailbox.pk)
+    Mailbox.objects.update(scopes=rights, credentials=record)
+
+
+@pytest.mark.fault(37)
+def test_prepared_draft_without_the_right_to_look_is_unknown(
+    approved: PendingAction, graph: GraphServer, mailbox: Mailbox
+) -> None:
+    graph.accept(ADA, throttled_with_a_draft(graph), "by hand", save=True)
+    narrow(graph, mailbox, "Mail.Send")
+
+    for _ in range(3):
+        now_it_is_time()
+        work()
+
+    assert state(approved) == ("unknown", "draft_gone")
+    assert (len(graph.sends()), len(graph.ledger)) == (1, 1)
+
+
+@pytest.mark.fault(37)
+def test_draft_sent_by_owner_is_no_second_mail_without_drafts(
+    approved: PendingAction, graph: GraphServer, mailbox: Mailbox
+) -> None:
+    graph.accept(ADA, throttled_with_a_draft(graph), "by hand", save=True)
+    narrow(graph, mailbox, "Mail.Read", "Mail.Send")
+
+    work()
+    probe()
+
     assert state(approved) == ("succeeded", None)
     assert (len(graph.sends()), len(graph.ledger)) == (1, 1)
 

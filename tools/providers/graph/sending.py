@@ -7,7 +7,7 @@ nothing on any of these ways.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -19,7 +19,7 @@ from accounts.connect.microsoft import DRAFT
 from accounts.infra.texts import translatable
 from approvals.core.types import Proof
 from tools.providers.base import Envelope, Handover, Receipt, always_held
-from tools.providers.errors import NotFound, NotSent, OutcomeUnknown, Refused
+from tools.providers.errors import NotFound, NotPermitted, NotSent, OutcomeUnknown, Refused
 from tools.providers.graph.answers import REQUEST_LIMIT, refuse_too_large
 from tools.providers.graph.attachments import GraphAttachments
 from tools.providers.graph.client import WRITE, GraphClient
@@ -73,6 +73,7 @@ class GraphSender:
         outgoing = parse_outgoing(envelope.source, recipients=envelope.recipients)
         call = self._choose(envelope, outgoing)
         if call is not None:
+            self._refuse_if_sent(outgoing.message_id, handover)
             try:
                 _hand_over(self._client, "/sendMail", handover.start_wire, *call)
             except NotSent as error:  # it names no object: the answer is about this order only
@@ -99,6 +100,21 @@ class GraphSender:
     def mark(self, message_id: str, flag: Literal["answered", "forwarded"]) -> None:
         body = {"singleValueExtendedProperties": [{"id": LAST_VERB, "value": VERBS[flag]}]}
         self._client.call("PATCH", self._mailbox.find_message(message_id), scope=WRITE, json=body)
+
+    def _refuse_if_sent(self, message_id: str, handover: Handover) -> None:
+        """Raise OutcomeUnknown if the mailbox owner may have sent the draft of an earlier attempt.
+
+        Without a permission to look, nobody knows.
+        """
+        prepared = handover.prepared
+        if prepared.is_empty:
+            return
+        with suppress(NotPermitted):
+            if self._mailbox.can_read and not self._evidence.was_sent(message_id, prepared):
+                return
+        handover.order = prepared
+        handover.start_wire()  # not by this attempt, but the mail may have gone out
+        raise OutcomeUnknown("draft_gone", NO_DRAFT)
 
     def _choose(self, envelope: Envelope, outgoing: Outgoing) -> Call | None:
         """Return the body of the call to `sendMail`, or None if the mail is sent as a draft.
