@@ -193,9 +193,8 @@ def _is_still_unsent(read: Read, worker: str) -> bool:
     If it is found there, everything pauses, because only an older copy of the database can have
     lost that attempt. If the database knows how it may have left, it is closed as sent, and nothing
     else has to pause: by an attempt in doubt, by a prepared draft that its owner sent, or before a
-    restore that a person was warned of. If Sent cannot be searched,
-    the mail is held back for ten minutes after the start: a mailbox without Sent would wait for
-    ever.
+    restore that a person was warned of. If Sent cannot be searched, the mail is held back for ten
+    minutes after the start: a mailbox without Sent would wait for ever.
     """
     action = read.action
     since = action.created_at
