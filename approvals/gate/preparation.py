@@ -16,9 +16,16 @@ from django.db.models.functions import Now
 
 from accounts.models import Mailbox
 from approvals.core.states import FINAL, Status
-from approvals.core.types import ActionKind, ApprovedAction, LeaseLost, get_kind
+from approvals.core.types import ActionKind, ApprovedAction, LeaseLost, NotLookedAt, get_kind
 from approvals.gate.load import Read, load_approved
-from approvals.gate.reconcile import destroy_order, doubtful_attempts, is_named_by, is_unproven
+from approvals.gate.outcome import record_outcome
+from approvals.gate.reconcile import (
+    destroy_order,
+    doubtful_attempts,
+    find_in_sent,
+    is_named_by,
+    is_unproven,
+)
 from approvals.gate.rules import conditions
 from approvals.models import Attempt, PendingAction, Preparation
 
@@ -76,7 +83,8 @@ def tidy(action_id: UUID) -> None:
 
     An object that an unproven order names is destroyed for good, which proves that the order sent
     nothing. A draft in a bin could still be sent by it. If an object is gone and the action waits,
-    the preparation stays: the next attempt then does not make another one.
+    the preparation stays: the next attempt then does not make another one. If the action has ended,
+    a mail that is found in Sent is recorded as a late acceptance.
 
     The digest of the preparation is cleared first. A worker that begins now then does not reuse it,
     but discards it before it goes on.
@@ -96,10 +104,21 @@ def tidy(action_id: UUID) -> None:
             waiting = Preparation.objects.filter(pk=action_id, digest="")
             if waiting.filter(action__status=Status.PENDING).update(tidy_at=Now() + GONE_AGAIN):
                 return
+            _record_if_sent(kind, approved)
+    except NotLookedAt:
+        return
     except Exception:  # it is kept a little longer; that sends nothing
         log.exception("tidy_failed", action=str(action_id))
         return
     Preparation.objects.filter(pk=action_id, digest="").delete()
+
+
+def _record_if_sent(kind: ActionKind, approved: ApprovedAction) -> None:
+    """Look in Sent for a draft that is gone: its owner may have sent it before the action ended."""
+    found = find_in_sent(kind, approved)
+    last = Attempt.objects.filter(action=approved.id).order_by("-fence").first()
+    if found is not None and last is not None:
+        record_outcome(approved.id, last.fence, found, evidence="probe")
 
 
 def forget(read: Read) -> None:

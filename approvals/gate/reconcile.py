@@ -9,7 +9,7 @@ from uuid import UUID
 import structlog
 from django.db import transaction
 from django.db.models import Q, QuerySet
-from django.db.models.functions import Now
+from django.db.models.functions import Coalesce, Now
 
 from approvals.audit import chain
 from approvals.core.states import Status
@@ -98,7 +98,9 @@ def find_unshown_send(action: PendingAction) -> datetime | None:
     if not action.fence:
         return None
     accepted = action.attempts.filter(verdict=Attempt.Verdict.ACCEPTED).order_by("fence")
-    times = list(accepted.values_list("wire_started_at", flat=True))
+    # A draft that its owner sent was never handed over by mailhub.
+    at = Coalesce("wire_started_at", "ended_at")
+    times = list(accepted.values_list(at, flat=True))
     return next(iter(times[action.status == Status.SUCCEEDED :]), None)
 
 

@@ -1,0 +1,68 @@
+"""A prepared draft that its owner sends, whatever becomes of the action."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from approvals.models import AuditEvent, PendingAction, Preparation
+from approvals.worker import maintenance
+from tests.acceptance.test_answered_with_a_draft import api, arrive, drafts, server, throttle
+from tests.acceptance.test_answers_to_waiting_mail import ASKED, letter
+from tests.conftest import Api, Reviewer
+from tests.faults.gmail_road import now_it_is_time
+from tests.support.people.gmail import gmail
+from tests.support.people.outlook import graph
+from tests.support.servers.gmail import GmailServer
+from tests.support.servers.sandbox import ADA
+from tests.support.work import work
+
+__all__ = ["api", "gmail", "graph", "server"]
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def send_by_hand(server: Any) -> None:
+    """Send the draft as the mailbox owner does."""
+    if isinstance(server, GmailServer):
+        (draft,) = server.box(ADA).drafts
+        server._send(server.box(ADA), draft)
+    else:
+        server.accept(ADA, server.drafts(ADA)[0], "by hand", save=True)
+
+
+@pytest.mark.parametrize("how", ["withdrawn by its program", "withdrawn by an answer"])
+def test_sent_draft_of_an_ended_mail_is_told(
+    server: Any, api: Api, reviewer: Reviewer, how: str
+) -> None:
+    arrive(server, letter(id=ASKED, date="Mon, 02 Nov 2026 10:00:00 +0000"))
+    by_answer = how == "withdrawn by an answer"
+    later = (timezone.now() + timedelta(days=3)).isoformat()
+    more: dict[str, Any] = {"unless_answered": True, "send_at": later} if by_answer else {}
+    answered = api.tool("list_emails").json()["emails"][0]["id"]
+    proposed = api.tool(
+        "reply_email", message_id=answered, comment="On Thursday.", confirm=True, **more
+    )
+    action = PendingAction.objects.get(pk=proposed.json()["action"]["id"])
+    reviewer.decide(str(action.pk), "approve")
+    throttle(server)
+    now_it_is_time()
+    work()
+    assert drafts(server) == 1
+    send_by_hand(server)
+
+    if by_answer:
+        arrive(server, letter(In_Reply_To=ASKED))
+        now_it_is_time()
+        work()
+    else:
+        api.post(f"/actions/{action.pk}/cancel")
+    maintenance.sweep()
+
+    told = api.get(f"/actions/{action.pk}").json()
+    assert told["state"] == "cancelled"
+    assert "An earlier attempt may have done it already" in told["next"]
+    page = reviewer.page(str(action.pk)).content.decode()
+    assert "It was sent all the same." in page
+    assert AuditEvent.objects.filter(event="late_outcome").exists()
+    assert not Preparation.objects.exists()
