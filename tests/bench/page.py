@@ -17,8 +17,8 @@ QUICK = bool(os.environ.get("BENCH_QUICK"))
 GOALS = ("P1", "P2", "P3", "N6", "N8", "N9")
 HEAD = """# What it costs
 
-Written by `make bench`, which begins only on an idle machine. `bin/bench N6` measures one goal. A goal that can be counted is
-a test of the suite instead: the [goals](faults.md#performance-goals) name it.
+Written by `make bench`, which begins only on an idle machine. `bin/bench N6` measures one goal. A goal that can be
+counted is a test of the suite instead: the [goals](faults.md#performance-goals) name it.
 
 Last run: {date:%Y-%m-%d}, on {processor}, {cores} cores, load average {load} at the start.
 Python {python}, Django {django}, PostgreSQL {postgres}, SQLite {sqlite}, psycopg {psycopg}.
