@@ -1,6 +1,9 @@
 """Storing a mailbox once its access is proven, and removing that access again."""
 
+import hashlib
+import json
 import uuid
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from django.db import transaction
@@ -96,10 +99,7 @@ def _refuse_another(owner: User, mailbox: Mailbox, secrets: dict[str, Any]) -> N
 def _replace_access(
     mailbox: Mailbox, provider: str, secrets: dict[str, Any], scopes: list[str]
 ) -> None:
-    before = load_access(mailbox)
-    if mailbox.provider != provider or any(
-        before.get(name) != secrets.get(name) for name in OF_ACCOUNT
-    ):
+    if account_of(mailbox) != _fingerprint(provider, secrets):
         mailbox.generation += 1
         mailbox.sent_folder = mailbox.drafts_folder = ""
         mailbox.sent_copies, mailbox.provider_files_copies = Mailbox.SentCopies.AUTOMATIC, None
@@ -134,6 +134,27 @@ def load_access(mailbox: Mailbox) -> credentials.Secrets:
         return credentials.decrypt(bytes(mailbox.credentials), mailbox_id=mailbox.pk)
     except credentials.CannotDecrypt:
         return credentials.Secrets()
+
+
+def account_of(mailbox: Mailbox) -> str:
+    """Return a fingerprint of the account that the stored access opens; empty if there is no access
+    or its key is not configured.
+    """
+    access = load_access(mailbox)
+    return _fingerprint(mailbox.provider, access) if access else ""
+
+
+def is_of_account(mailbox: Mailbox, account: str) -> bool:
+    """Return False if the mailbox is connected to another account than the one with this
+    fingerprint. Older versions noted none: an empty one fits.
+    """
+    now = account_of(mailbox)
+    return now == account or not (now and account)
+
+
+def _fingerprint(provider: str, access: Mapping[str, Any]) -> str:
+    named = [provider, *(access.get(name) for name in OF_ACCOUNT)]
+    return hashlib.sha256(json.dumps(named, sort_keys=True).encode()).hexdigest()
 
 
 @retry_if_rolled_back

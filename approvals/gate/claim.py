@@ -10,6 +10,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
+from accounts.connect.connecting import account_of
 from accounts.models import Mailbox
 from approvals.audit import anchors, chain
 from approvals.core.signatures import verify_order
@@ -103,7 +104,11 @@ def take_claim(action: PendingAction, worker: str) -> Claim | None:
                 raise _Older
             fence = action.fence + 1
             Attempt.objects.create(
-                action_id=action.pk, fence=fence, worker=worker, started_at=Now()
+                action_id=action.pk,
+                fence=fence,
+                worker=worker,
+                started_at=Now(),
+                account=account_of(action.mailbox),
             )
             chain.record(
                 mailbox=action.mailbox_id,

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from django.db.models import OuterRef, Subquery
 
+from accounts.connect.connecting import is_of_account
 from accounts.infra.credentials import CannotDecrypt
 from approvals.core.at_rest import open_part
 from approvals.core.signatures import digest_of
@@ -29,7 +30,8 @@ def _refuse_notes(notes: Mapping[str, Any]) -> None:
 class Read:
     """A row, the payload and digest of its current revision, and its preparation.
 
-    `outdated` is the preparation for an earlier revision, `has_preparation` is True for either.
+    `outdated` is the preparation for an earlier revision. One in another account than the one that
+    is connected now is neither. `has_preparation` is True for each.
     """
 
     action: PendingAction
@@ -98,13 +100,16 @@ def read_action(action_id: UUID) -> Read | None:
         except CannotDecrypt:  # its digest is not one that was approved
             payload = {}
     preparation = getattr(action, "preparation", None)
-    is_current = preparation is not None and preparation.digest == action.digest
+    here = preparation
+    if preparation and not is_of_account(action.mailbox, preparation.account):
+        here = None
+    is_current = here is not None and here.digest == action.digest
     return Read(
         action=action,
         payload=payload,
         digest=action.stored_digest,
-        prepared=preparation.notes if preparation and is_current else {},
-        outdated=preparation.notes if preparation and not is_current else None,
+        prepared=here.notes if here and is_current else {},
+        outdated=here.notes if here and not is_current else None,
         has_preparation=preparation is not None,
     )
 

@@ -8,6 +8,8 @@ import structlog
 from django.db.models import DurationField, ExpressionWrapper, F, Q, QuerySet
 from django.db.models.functions import Now
 
+from accounts.connect.connecting import is_of_account
+from accounts.infra.texts import dump_texts, join, load_texts, translatable
 from approvals.core.states import Status
 from approvals.core.types import get_kind
 from approvals.gate import preparation
@@ -19,6 +21,10 @@ from approvals.gate.rules.conditions import is_in_mailbox_that_may_look
 from approvals.models import PendingAction
 
 log = structlog.get_logger(__name__)
+
+ANOTHER_ACCOUNT = translatable(
+    "The mailbox has been connected to another account since then, and mailhub does not look there."
+)
 
 
 def find_due() -> QuerySet[PendingAction]:
@@ -35,7 +41,8 @@ def look_up(action_id: UUID) -> None:
     1. Take the action: move the time of the next lookup on, as if this one had failed. After a
        crash the lookups go on.
     2. Look it up.
-    3. Evidence moves the action; a lookup that found nothing may have been the last.
+    3. Evidence moves the action; a lookup that found nothing may have been the last. In another
+       account than the one that sent it there is no evidence, so nobody looks there.
     """
     action = PendingAction.objects.get(pk=action_id)
     if action.status != Status.UNKNOWN:
@@ -45,19 +52,22 @@ def look_up(action_id: UUID) -> None:
         pk=action.pk, status=Status.UNKNOWN, probes=action.probes, fence=action.fence
     )
     lost_for = ExpressionWrapper(Now() - F("ended_at"), DurationField())
-    since_lost = action.attempts.filter(fence=action.fence).values_list(lost_for, flat=True).get()
+    attempt = action.attempts.annotate(lost_for=lost_for).get(fence=action.fence)
+    since_lost = attempt.lost_for
     again = lookup_wait(made, since_lost=since_lost, failed=True)
     if not mine.filter(next_probe_at__lte=Now()).update(
         probes=min(made, len(PROBES)), next_probe_at=Now() + again
     ):
         return
+    still_unknown = Q(status=Status.UNKNOWN, fence=action.fence)
     try:
-        still_unknown = Q(status=Status.UNKNOWN, fence=action.fence)
         approved = load_approved(
             action.pk, keep=partial(preparation.keep, action, held=still_unknown)
         )
-        order = action.attempts.values_list("notes", flat=True).get(fence=action.fence)
-        if not is_named_by(order, approved.prepared):  # it proves nothing about this attempt
+        if not is_of_account(approved.mailbox, attempt.account):
+            _stop_looking(still_unknown, action)
+            return
+        if not is_named_by(attempt.notes, approved.prepared):  # it proves nothing about this attempt
             approved = replace(approved, prepared={})
         outcome = get_kind(action.kind).reconcile(approved)
     except Exception:  # a failed lookup is no evidence; the next one follows
@@ -66,7 +76,12 @@ def look_up(action_id: UUID) -> None:
     if outcome is not None:
         record_outcome(action.pk, action.fence, outcome, evidence="probe")
     elif lookup_wait(made, since_lost=since_lost) is None:
-        mine_now = PendingAction.objects.filter(
-            pk=action.pk, status=Status.UNKNOWN, fence=action.fence
-        )
-        mine_now.update(next_probe_at=None)
+        PendingAction.objects.filter(still_unknown, pk=action.pk).update(next_probe_at=None)
+
+
+def _stop_looking(still_unknown: Q, action: PendingAction) -> None:
+    before = load_texts(action.error or {})
+    detail = join(before.get("detail", ""), ANOTHER_ACCOUNT)
+    PendingAction.objects.filter(still_unknown, pk=action.pk).update(
+        next_probe_at=None, probes=action.probes, error={**before, **dump_texts(detail=detail)}
+    )

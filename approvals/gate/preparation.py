@@ -14,6 +14,7 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
+from accounts.connect.connecting import account_of, is_of_account
 from accounts.models import Mailbox
 from approvals.core.states import FINAL, Status
 from approvals.core.types import ActionKind, ApprovedAction, LeaseLost, NotLookedAt, get_kind
@@ -46,7 +47,12 @@ def keep(action: PendingAction, notes: Mapping[str, Any], *, held: Q) -> None:
     ):
         raise LeaseLost
     Preparation.objects.update_or_create(
-        action=action, defaults={"digest": action.digest, "notes": dict(notes)}
+        action=action,
+        defaults={
+            "digest": action.digest,
+            "notes": dict(notes),
+            "account": account_of(action.mailbox),
+        },
     )
 
 
@@ -84,17 +90,22 @@ def tidy(action_id: UUID) -> None:
     An object that an unproven order names is destroyed for good, which proves that the order sent
     nothing. A draft in a bin could still be sent by it. If an object is gone and the action waits,
     the preparation stays: the next attempt then does not make another one. If the action has ended,
-    a mail that is found in Sent is recorded as a late acceptance.
+    a mail that is found in Sent is recorded as a late acceptance. Objects in another account than
+    the one that is connected now are only forgotten.
 
     The digest of the preparation is cleared first. A worker that begins now then does not reuse it,
     but discards it before it goes on.
     """
     mine = Preparation.objects.filter(pk=action_id, action__status__in=UNSENT, tidy_at__lte=Now())
-    notes = mine.values_list("notes", flat=True).first()
-    if notes is None or not mine.update(digest="", tidy_at=Now() + TIDY_AGAIN):
+    prepared = mine.first()
+    if prepared is None or not mine.update(digest="", tidy_at=Now() + TIDY_AGAIN):
         return
+    notes = prepared.notes
     try:
         approved = load_approved(action_id)
+        if not is_of_account(approved.mailbox, prepared.account):
+            prepared.delete()
+            return
         kind = get_kind(approved.kind)
         proven = [
             destroy_order(kind, approved, attempt.fence, attempt.notes)

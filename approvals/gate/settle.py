@@ -13,6 +13,7 @@ from django.db import transaction
 from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Now
 
+from accounts.connect.connecting import is_of_account
 from accounts.infra.database import commit_soon
 from approvals.audit import chain
 from approvals.core.states import Status
@@ -21,7 +22,7 @@ from approvals.gate import preparation, watches
 from approvals.gate.backoff import retry_wait
 from approvals.gate.load import read_action
 from approvals.gate.rules.conditions import is_in_mailbox_that_may_look
-from approvals.models import PendingAction
+from approvals.models import Attempt, PendingAction
 
 log = structlog.get_logger(__name__)
 
@@ -74,6 +75,10 @@ def settle_one(action_id: UUID) -> None:
         read = read_action(action_id)
     assert read is not None, "an action is never deleted"
     tries = read.action.settle_tries
+    accepted = read.action.attempts.filter(verdict=Attempt.Verdict.ACCEPTED)
+    if not is_of_account(read.action.mailbox, accepted.latest("fence").account):
+        _give_up(read.action)  # a copy there would show its Bcc to another account
+        return
     kind = get_kind(read.action.kind)
     approved = read.to_approved(wire_started=partial(_check_lease, began))
     approved = replace(approved, blob=cache(approved.blob))  # for both steps
@@ -85,14 +90,14 @@ def settle_one(action_id: UUID) -> None:
         kind.settle(approved)
         differs = kind.compare_effect(approved)
     except NotYet as later:
-        _end_try(read.action, tries, wait=later.wait)
+        _end_try(read.action, wait=later.wait)
         return
     except Exception:  # the mail was sent; only the work after it failed
         log.exception("settle_failed", action=str(action_id), count=tries)
-        _end_try(read.action, tries)
+        _end_try(read.action)
         return
     if differs is None and tries < LOOKS:
-        _end_try(read.action, tries)
+        _end_try(read.action)
         return
     if differs:
         _record_difference(read.action, differs)
@@ -118,13 +123,22 @@ def _record_difference(action: PendingAction, differs: Sequence[str]) -> None:
         )
 
 
-@transaction.atomic
-def _end_try(action: PendingAction, tries: int, *, wait: timedelta | None = None) -> None:
+def _end_try(action: PendingAction, *, wait: timedelta | None = None) -> None:
+    tries = action.settle_tries
+    if tries >= TRIES:
+        _give_up(action)
+        return
     mine = PendingAction.objects.filter(pk=action.pk, settle_tries=tries, unsettled_at=None)
-    if tries < TRIES:
-        wait = wait or max(retry_wait(tries), SHORTEST_WAIT)
-        mine.update(settle_at=Now() + wait, settling_until=None)
-    elif mine.update(settle_at=None, settling_until=None, unsettled_at=Now()):
+    wait = wait or max(retry_wait(tries), SHORTEST_WAIT)
+    mine.update(settle_at=Now() + wait, settling_until=None)
+
+
+@transaction.atomic
+def _give_up(action: PendingAction) -> None:
+    mine = PendingAction.objects.filter(
+        pk=action.pk, settle_tries=action.settle_tries, unsettled_at=None
+    )
+    if mine.update(settle_at=None, settling_until=None, unsettled_at=Now()):
         chain.record(
             mailbox=action.mailbox_id,
             event="settling_given_up",

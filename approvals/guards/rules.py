@@ -342,7 +342,7 @@ RULES = (
         name="attempt_forward",
         table="approvals_attempt",
         event="UPDATE",
-        refused_when=is_changed("id", "action_id", "fence", "worker", "started_at")
+        refused_when=is_changed("id", "action_id", "fence", "worker", "started_at", "account")
         + " OR (OLD.phase = 'wire_started' AND NEW.phase <> 'wire_started')"
         + f" OR (NEW.phase <> OLD.phase AND NEW.verdict IS NULL AND {_child('NEW', _CLAIMED)})"
         + " OR (OLD.verdict IS NOT NULL AND NEW.verdict IS NULL)"

@@ -15,7 +15,8 @@ class Attempt(models.Model):
     `proof` is the kind of the proof that it sent nothing; empty if nothing proves that.
     `notes` name the objects at the provider that the send uses, such as the id of a draft. They are
     those of the Preparation at the moment when the wire started. `ruled_at` is the time of a
-    person's ruling that it was not sent.
+    person's ruling that it was not sent. `account` is the fingerprint of the provider account to
+    which the mailbox was connected; empty for attempts of older versions.
     """
 
     class Phase(models.TextChoices):
@@ -42,6 +43,7 @@ class Attempt(models.Model):
     wire_started_at = models.DateTimeField(null=True)
     proof = models.CharField(max_length=12, default="", db_default="")
     notes = models.JSONField(null=True)
+    account = models.CharField(max_length=64, default="", db_default="")
     ruled_at = models.DateTimeField(null=True)
     ended_at = models.DateTimeField(null=True)
 
@@ -79,7 +81,7 @@ class Preparation(models.Model):
     """The objects that a kind left at the provider for an unsent mail: ids and hashes.
 
     It holds no content, and belongs to the revision with this digest: another one needs a new
-    preparation.
+    preparation. So does another `account`, as in an attempt.
     """
 
     action = models.OneToOneField(
@@ -87,6 +89,7 @@ class Preparation(models.Model):
     )
     digest = models.CharField(max_length=64)
     notes = models.JSONField()
+    account = models.CharField(max_length=64, default="", db_default="")
     tidy_at = models.DateTimeField(auto_now_add=True)
 
     def __str__(self) -> str:

@@ -90,8 +90,9 @@ def _sign_in(person: User, mailboxes: list[Mailbox], number: int) -> dict[str, s
 def rule(action_ids: list[str]) -> dict[str, int]:
     """Rule, as a person who has looked, that these were not sent: they are sent again.
 
-    Where two people must approve, the other one does so too. Return the attempt of each that was
-    ruled about.
+    Where two people must approve, the other one does so too. A ruling whose mail has other news is
+    no approval, so the same person then approves as well. Return the attempt of each that was ruled
+    about.
     """
     fences = {}
     ada, bob = (User.objects.get(email=f"{name}@proof.example") for name in ("ada", "bob"))
@@ -105,10 +106,13 @@ def rule(action_ids: list[str]) -> dict[str, int]:
             fence=action.fence,
             restored=rulings.mark_of_restore(action),
         )
-        if ruled.status == Status.PENDING:
-            decide.approve(
-                action_id=ruled.pk, person=bob, digest=ruled.digest, revision=ruled.revision
-            )
+        given = ruled.decisions.filter(approval_round=ruled.approval_round).values_list("person")
+        for person in User.objects.filter(pk__in=(ada.pk, bob.pk)).exclude(pk__in=given):
+            ruled.refresh_from_db()
+            if ruled.status == Status.PENDING:
+                decide.approve(
+                    action_id=ruled.pk, person=person, digest=ruled.digest, revision=ruled.revision
+                )
     return fences
 
 

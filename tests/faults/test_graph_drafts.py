@@ -3,9 +3,10 @@
 import pytest
 from django.db.models.functions import Now
 
+from accounts.connect.connecting import connect_mailbox, disconnect
 from accounts.infra import credentials
-from accounts.models import Mailbox
-from approvals.models import AuditEvent, PendingAction
+from accounts.models import Mailbox, User
+from approvals.models import AuditEvent, PendingAction, Preparation
 from approvals.worker import maintenance
 from tests.conftest import Api, Reviewer
 from tests.faults.graph_road import (
@@ -242,6 +243,40 @@ def test_unconfirmed_draft_is_removed_if_nothing_leaves(
     now_it_is_time()
     maintenance.tidy()
     assert (graph.drafts(ADA), graph.ledger) == ([own], [])
+
+
+def move(mailbox: Mailbox, graph: GraphServer, person: User, *, account: str) -> None:
+    """Connect the mailbox to an account with nothing in it, as after a move to another tenant."""
+    secrets = {**secrets_of(mailbox), "identity": {"oid": account, "tid": account}}
+    disconnect(mailbox, person=person)
+    connect_mailbox(
+        owner=person, address=ADA, provider="microsoft", secrets=secrets, scopes=mailbox.scopes
+    )
+
+
+def test_draft_in_an_earlier_account_raises_no_doubt(
+    approved: PendingAction, graph: GraphServer, mailbox: Mailbox, alice: User, reviewer: Reviewer
+) -> None:
+    draft = throttled_with_a_draft(graph)
+    move(mailbox, graph, alice, account="new")
+    graph.store.of(ADA).pop(draft.id)
+    assert reviewer.decide(str(approved.pk), "approve").status_code == 302
+    now_it_is_time()
+    work()
+    assert state(approved) == ("succeeded", None)
+    assert (len(graph.ledger), created(graph)) == (1, 2)
+
+
+def test_draft_in_an_earlier_account_is_only_forgotten(
+    approved: PendingAction, graph: GraphServer, mailbox: Mailbox, alice: User, reviewer: Reviewer
+) -> None:
+    throttled_with_a_draft(graph)
+    move(mailbox, graph, alice, account="new")
+    assert reviewer.decide(str(approved.pk), "reject").status_code == 302
+    now_it_is_time()
+    hits = len(graph.hits)
+    maintenance.tidy()
+    assert (Preparation.objects.count(), graph.hits[hits:]) == (0, [])
 
 
 def one_more_bcc(item: Item) -> None:

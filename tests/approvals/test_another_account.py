@@ -1,0 +1,97 @@
+"""A mailbox that moves to another account while mail is in doubt, or half done."""
+
+import uuid
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from accounts.connect.connecting import connect_mailbox, disconnect
+from accounts.models import Mailbox, User
+from approvals.gate.execute import execute
+from approvals.models import PendingAction
+from approvals.worker import maintenance
+from tests.approvals.conftest import approve
+from tests.approvals.lost_answers import text_of
+from tests.conftest import Api, Reviewer
+from tests.support.servers.memory import SERVERS, MemoryServer
+from tests.support.work import work
+
+pytestmark = pytest.mark.django_db
+NOT_THERE = "connected to another account since then"
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[MemoryServer]:
+    name = uuid.uuid4().hex
+    SERVERS[name] = MemoryServer(name=name)
+    yield SERVERS[name]
+    del SERVERS[name]
+
+
+def move(alice: User, server: MemoryServer) -> None:
+    mailbox = Mailbox.objects.get()
+    disconnect(mailbox, person=alice)
+    connect_mailbox(
+        owner=alice,
+        address=mailbox.address,
+        provider="memory",
+        secrets={"server": server.name, "username": server.name},
+        scopes=["read", "send"],
+    )
+
+
+def look_up(action: PendingAction) -> None:
+    past = timezone.now() - timedelta(seconds=1)
+    PendingAction.objects.filter(status="unknown").update(next_probe_at=past)
+    maintenance.reconcile()
+    action.refresh_from_db()
+
+
+@pytest.fixture
+def unknown(api: Api, alice: User, server: MemoryServer) -> PendingAction:
+    """Return a mail that was sent and filed in Sent, but whose answer was lost."""
+    move(alice, server)
+    action = approve(api.propose(bcc=["secret@copy.example"]), alice)
+    server.loses_answers = True
+    work()
+    server.loses_answers = False
+    server.deliver(action.mailbox.address, server.ledger[0].source, folder="sent")
+    action.refresh_from_db()
+    assert action.status == "unknown"
+    return action
+
+
+def test_nobody_looks_in_another_account(
+    unknown: PendingAction, alice: User, elsewhere: MemoryServer, reviewer: Reviewer
+) -> None:
+    move(alice, elsewhere)
+    look_up(unknown)
+    assert (unknown.status, unknown.next_probe_at, unknown.probes) == ("unknown", None, 0)
+    shown = text_of(reviewer.page(str(unknown.pk)))
+    assert NOT_THERE in shown
+    assert "Check the Sent folder" in shown
+    assert "has tried" not in shown
+
+
+def test_the_same_account_connected_again_is_looked_in(
+    unknown: PendingAction, alice: User, server: MemoryServer
+) -> None:
+    move(alice, server)
+    look_up(unknown)
+    assert unknown.status == "succeeded"
+
+
+def test_copy_goes_to_no_other_account(
+    api: Api, alice: User, server: MemoryServer, elsewhere: MemoryServer
+) -> None:
+    move(alice, server)
+    action = approve(api.propose(bcc=["secret@copy.example"]), alice)
+    assert execute(action.pk, worker="ends before the copy")
+    move(alice, elsewhere)
+    PendingAction.objects.update(settle_at=timezone.now() - timedelta(seconds=1))
+    maintenance.settle()
+    action.refresh_from_db()
+    assert elsewhere.folder(action.mailbox.address, "sent") == []
+    assert (action.settle_at, action.unsettled_at is None) == (None, False)
