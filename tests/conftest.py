@@ -12,14 +12,16 @@ import hypothesis
 import pytest
 from django.conf import settings
 from django.core.cache import cache
+from django.core.signals import setting_changed
 from django.db import connection
+from django.dispatch import receiver
 from django.http.response import HttpResponseBase
 from django.test import Client
 from django.utils import translation
 from django.utils.crypto import get_random_string
 
 from accounts.access import quotas
-from accounts.infra import credentials
+from accounts.infra import credentials, first_rows
 from accounts.models import SCOPES, ApiToken, Mailbox, Membership, Role, User
 from approvals.audit import anchors
 from approvals.gate.pauses import journal, restored
@@ -148,6 +150,13 @@ class Reviewer:
         return self.client.post(
             f"/actions/{action_id}/{verdict}/", {**shown, "csrfmiddlewaretoken": token, **fields}
         )
+
+
+@receiver(setting_changed)
+def _compile_again(setting: str, **_: Any) -> None:
+    """Forget the statements that name a setting."""
+    if setting == "MAILHUB_STAFF_KINDS":
+        first_rows.forget_compiled()
 
 
 @pytest.fixture(autouse=True)

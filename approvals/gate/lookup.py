@@ -67,7 +67,8 @@ def look_up(action_id: UUID) -> None:
         if not is_of_account(approved.mailbox, attempt.account):
             _stop_looking(still_unknown, action)
             return
-        if not is_named_by(attempt.notes, approved.prepared):  # it proves nothing about this attempt
+        # Otherwise it proves nothing about this attempt.
+        if not is_named_by(attempt.notes, approved.prepared):
             approved = replace(approved, prepared={})
         outcome = get_kind(action.kind).reconcile(approved)
     except Exception:  # a failed lookup is no evidence; the next one follows

@@ -8,7 +8,7 @@ where it stopped. A list never reads a payload.
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -17,7 +17,7 @@ from django.db.models import CharField, Exists, F, OuterRef, Q, QuerySet, Subque
 from django.db.models.functions import Coalesce, Greatest, NullIf
 
 from accounts.access.roles import held_mailboxes
-from accounts.infra.first_rows import count_first, first_rows
+from accounts.infra.first_rows import Rows, count_first, first_rows
 from accounts.models import Mailbox, User
 from approvals.core.cursors import foreign_cursor
 from approvals.core.states import Status
@@ -37,8 +37,34 @@ from approvals.pages.orders import BY_MAILBOX, OLDEST, Order, value_of
 
 WINDOW = 2000
 COUNTED = 100  # of each mailbox and state
-ALL = Q()
 TERM = re.compile(r'(?:(from|to|warning|for):)?(?:"([^"]*)"|(\S+))')
+
+
+def _build_all(person: Any) -> QuerySet[PendingAction]:
+    return PendingAction.objects.all()
+
+
+def _build_mine(person: Any) -> QuerySet[PendingAction]:
+    return PendingAction.objects.filter(~Q(status=Status.PENDING) | ~waits_for_others(person))
+
+
+def _build_others(person: Any) -> QuerySet[PendingAction]:
+    return PendingAction.objects.filter(waits_for_others(person))
+
+
+ALL = Rows(build=_build_all)
+
+
+def mine(person: User) -> Rows:
+    """Return the actions without the pending ones that wait for nobody but others. Those are in a
+    list of their own; all else is in the list of this person.
+    """
+    return Rows(build=_build_mine, value=person.pk)
+
+
+def others(person: User) -> Rows:
+    """Return the pending actions that wait for others than this person."""
+    return Rows(build=_build_others, value=person.pk)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,9 +132,9 @@ def page(
     limit: int,
     order: Order,
     what: Wanted | None = None,
-    where: Q = ALL,
+    where: Rows = ALL,
 ) -> Listed:
-    """Return one page, with `shown` on each row. `where` is a condition beside the states.
+    """Return one page, with `shown` on each row, of those of `where` in these states.
 
     Raises `invalid_input` for a cursor that no list has given.
     """
@@ -142,15 +168,8 @@ def find_by_ids(
     return sorted(rows, key=lambda row: value_of(row, OLDEST))
 
 
-def mine(person: User) -> Q:
-    """Return the condition of actions that wait for nobody but others. Those are in a list of their
-    own; all else is in the list of this person.
-    """
-    return ~waits_for_others(person.pk)
-
-
 def count_by_status(
-    mailboxes: Sequence[Mailbox], statuses: Sequence[Status], where: Q = ALL
+    mailboxes: Sequence[Mailbox], statuses: Sequence[Status], where: Rows = ALL
 ) -> Counter[str]:
     """Return the number of actions in each state, counted up to `COUNTED` in each mailbox.
 
@@ -158,7 +177,7 @@ def count_by_status(
     """
     keys = _by_mailbox(mailboxes, statuses)
     return count_first(
-        PendingAction.objects.filter(where),
+        where,
         keys=keys,
         order=("created_at", "id"),
         take=COUNTED,
@@ -171,13 +190,13 @@ def count_waiting(person: User) -> int:
     return count_pending(mailboxes_of(person), mine(person))
 
 
-def count_pending(mailboxes: Sequence[Mailbox], where: Q) -> int:
-    """Return the number of pending actions with this condition, up to `COUNTED` in each mailbox."""
+def count_pending(mailboxes: Sequence[Mailbox], where: Rows) -> int:
+    """Return the number of pending actions among these, up to `COUNTED` in each mailbox."""
     return count_by_status(mailboxes, (Status.PENDING,), where).total()
 
 
 def next_after(
-    mailboxes: Sequence[Mailbox], action: PendingAction, *, order: Order, where: Q
+    mailboxes: Sequence[Mailbox], action: PendingAction, *, order: Order, where: Rows
 ) -> PendingAction | None:
     """Return the next pending action: one after this in the order, else one from before it."""
     for cursor in (order.write_cursor(value_of(action, order)), None):
@@ -195,7 +214,7 @@ def place_of(
     action: PendingAction,
     *,
     order: Order,
-    where: Q,
+    where: Rows,
     at_most: int = 99,
 ) -> int:
     """Return its place among the pending actions, 1 for the first; 0 if it is too far down."""
@@ -249,7 +268,7 @@ def _read_rows(ids: Sequence[UUID], mailboxes: Iterable[Mailbox]) -> list[Pendin
 def _keys(
     mailboxes: Sequence[Mailbox],
     statuses: Sequence[Status],
-    where: Q,
+    where: Rows,
     *,
     after: Sequence[Any] | None,
     order: Order,
@@ -258,20 +277,21 @@ def _keys(
     """Return the values of the order's fields for the first `take` rows after these values."""
     if order is BY_MAILBOX:
         return _keys_by_mailbox(mailboxes, statuses, where, after=after, take=take)
-    actions = PendingAction.objects.filter(where, order.follow(after) if after else ALL)
+    actions = where
     keys = _by_mailbox(mailboxes, statuses)
     if order.fields[0] not in ("created_at", "-created_at"):
         # The indexes of these orders hold the pending actions only.
         (status,) = statuses
-        actions = actions.filter(status=status)
+        actions = replace(where, also=Q(status=status))
         keys.pop("status")
-    return first_rows(actions, keys=keys, order=order.fields, take=take)
+    rows = actions.query().filter(order.follow(after)) if after else actions
+    return first_rows(rows, keys=keys, order=order.fields, take=take)
 
 
 def _keys_by_mailbox(
     mailboxes: Sequence[Mailbox],
     statuses: Sequence[Status],
-    where: Q,
+    where: Rows,
     *,
     after: Sequence[Any] | None,
     take: int,
@@ -281,7 +301,7 @@ def _keys_by_mailbox(
     One statement counts how many mailboxes fill the page. All but the last are read as a whole.
     """
     ids = [each.pk for each in mailboxes]
-    actions = PendingAction.objects.filter(where)
+    actions = where.query()
     if after is not None:
         here, *place = after
         if here not in ids:

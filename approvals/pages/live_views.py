@@ -62,9 +62,10 @@ def changes(request: AuthenticatedRequest) -> JsonResponse:
         what=listing.parse_search(asked.text, warned=asked.warned),
     )
     belonging = set(
-        PendingAction.objects.filter(
-            asked.tab.where(person), pk__in=found.actions, status__in=asked.tab.statuses
-        ).values_list("pk", flat=True)
+        asked.tab.where(person)
+        .query()
+        .filter(pk__in=found.actions, status__in=asked.tab.statuses)
+        .values_list("pk", flat=True)
     )
     for row in rows:
         row.left = row.pk not in belonging  # type: ignore[attr-defined]

@@ -4,17 +4,16 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
-from django.db.models import Q
 from django.http import HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from accounts.access.signed_in import AuthenticatedRequest, signed_in_page
+from accounts.infra.first_rows import Rows
 from accounts.infra.problems import Problem
 from accounts.models import Mailbox, Role, User
 from approvals.core.states import Status
-from approvals.gate.rules.quorum import waits_for_others
 from approvals.live import events as live
 from approvals.pages import listing
 from approvals.pages.frame import find_leaving, keys_are_on, read_frame
@@ -38,11 +37,11 @@ class Tab:
     counted: bool = False
     of_others: bool = False
 
-    def where(self, person: User) -> Q:
-        """Return the condition of its actions, beside the states."""
+    def where(self, person: User) -> Rows:
+        """Return its actions, among those in other states."""
         if self.statuses != (Status.PENDING,):
             return listing.ALL
-        return waits_for_others(person.pk) if self.of_others else listing.mine(person)
+        return listing.others(person) if self.of_others else listing.mine(person)
 
 
 TABS = (
@@ -184,9 +183,9 @@ def tab_counts(mailboxes: list[Mailbox], person: User) -> dict[str, int]:
     found = listing.count_by_status(
         mailboxes,
         [each for tab in counted for each in tab.statuses],
-        ~Q(status=Status.PENDING) | listing.mine(person),
+        listing.mine(person),
     )
-    others = listing.count_pending(mailboxes, waits_for_others(person.pk))
+    others = listing.count_pending(mailboxes, listing.others(person))
     return {"others": others} | {
         tab.key: sum(found[each] for each in tab.statuses) for tab in counted
     }

@@ -3,13 +3,15 @@
 import random
 from collections import Counter
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from uuid import uuid4
 
 import pytest
 from django.db import connection
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.test.utils import CaptureQueriesContext
 
-from accounts.infra.first_rows import Keys, count_first, first_rows
+from accounts.infra.first_rows import Keys, Rows, count_first, first_rows
 from accounts.models import Mailbox, Membership, Role, User
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
@@ -38,6 +40,27 @@ def people() -> list[User]:
         for person in chosen.sample(people, 3)
     )
     return people
+
+
+def _with_person(person: Any) -> QuerySet[Membership]:
+    others = Membership.objects.filter(mailbox=OuterRef("mailbox"), user=person)
+    return Membership.objects.filter(Exists(others)).exclude(user=person)
+
+
+@pytest.mark.parametrize("also", [Q(), Q(role=Role.APPROVER)])
+def test_compiled_rows_are_those_of_the_query(people: list[User], also: Q) -> None:
+    found = set()
+    for person in people:
+        rows = Rows(build=_with_person, value=person.pk, also=also)
+        keys = {"user": [each.pk for each in people]}
+        order = ("-created_at", "-id")
+        compiled = first_rows(rows, keys=keys, order=order, take=30)
+        assert compiled == first_rows(rows.query(), keys=keys, order=order, take=30)
+        assert count_first(rows, keys=keys, order=order, take=30, by="user") == count_first(
+            rows.query(), keys=keys, order=order, take=30, by="user"
+        )
+        found.add(tuple(compiled))
+    assert len(found) == len(people)
 
 
 @pytest.mark.parametrize("order", [("created_at", "id"), ("-created_at", "-id")])

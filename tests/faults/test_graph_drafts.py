@@ -254,6 +254,7 @@ def move(mailbox: Mailbox, graph: GraphServer, person: User, *, account: str) ->
     )
 
 
+@pytest.mark.django_db(transaction=True)  # the mail goes back to a person after the commit
 def test_draft_in_an_earlier_account_raises_no_doubt(
     approved: PendingAction, graph: GraphServer, mailbox: Mailbox, alice: User, reviewer: Reviewer
 ) -> None:
@@ -267,6 +268,7 @@ def test_draft_in_an_earlier_account_raises_no_doubt(
     assert (len(graph.ledger), created(graph)) == (1, 2)
 
 
+@pytest.mark.django_db(transaction=True)  # the mail goes back to a person after the commit
 def test_draft_in_an_earlier_account_is_only_forgotten(
     approved: PendingAction, graph: GraphServer, mailbox: Mailbox, alice: User, reviewer: Reviewer
 ) -> None:
