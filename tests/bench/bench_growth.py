@@ -30,6 +30,7 @@ FEW, MANY = (1_000, 5_000) if QUICK else (1_000, 100_000)
 ROUNDS = 3 if QUICK else 30
 GROWTH, MAILBOXES = 1.5, 3.0
 PEOPLE = (5, 1_000)
+IDLE_QUERIES = len(maintenance.CHORES) + 1  # each asks once; then when the next mail may leave
 SWEEP_SECONDS = 5 if QUICK else 240
 
 
@@ -114,6 +115,6 @@ def _sweep_until_idle() -> None:
         reset_queries()  # the log keeps 9,000
         with CaptureQueriesContext(connection) as queries:
             maintenance.sweep()
-        if len(queries) == 1:
+        if len(queries) <= IDLE_QUERIES:
             return
     raise AssertionError("the sweeper had work until the end")

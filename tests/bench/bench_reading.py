@@ -11,6 +11,7 @@ import statistics
 import time
 from collections.abc import Callable
 from email import message_from_bytes, policy
+from email.utils import formatdate
 from typing import Any
 
 import pytest
@@ -26,12 +27,13 @@ pytestmark = [
     pytest.mark.postgres_only,
 ]
 ROUNDS, MESSAGES = (5, 200) if QUICK else (100, 3_000)
+A_DAY = 20  # mails
 MORE_MS = 10
 
 
 def filled(office: Office, count: int) -> None:
-    """Put `count` messages into Ada's inbox at once: as files, because APPEND would take
-    minutes.
+    """Put `count` messages into Ada's inbox at once, twenty a day until now: as files, because
+    APPEND would take minutes.
     """
     folder = office.imap.folder / "mail" / office.ada / "cur"
     folder.mkdir(parents=True, exist_ok=True)
@@ -43,7 +45,11 @@ def filled(office: Office, count: int) -> None:
             sender=sender,
             text="word " * 400,
         )
-        (folder / f"{1_790_000_000 + number}.M{number}P1.bench:2,S").write_bytes(message.as_bytes())
+        arrived = time.time() - (count - number) * 86_400 / A_DAY
+        message.replace_header("Date", formatdate(arrived))
+        file = folder / f"{arrived:.0f}.M{number}P1.bench:2,S"
+        file.write_bytes(message.as_bytes())
+        os.utime(file, (arrived, arrived))  # the INTERNALDATE
     owner = pwd.getpwnam("nobody") if os.getuid() == 0 else pwd.getpwuid(os.getuid())
     for path in (folder.parent, folder, *folder.iterdir()):
         os.chown(path, owner.pw_uid, owner.pw_gid)
