@@ -29,8 +29,8 @@ PLACE = object()  # of a value among the parameters of a compiled statement
 class Rows:
     """A query that is compiled once in a process, for each `also`, and used with any value.
 
-    `build` is a function of a module. It gets the value, or an expression for it, and builds the
-    same query at each call: no time and nothing that changes may stand in it.
+    `build` is a function of a module. It gets the value, or an expression for it. The query that it
+    builds depends on nothing else: not on the time, and on no setting that may change.
     """
 
     build: Callable[[Any], QuerySet[Any]]
