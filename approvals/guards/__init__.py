@@ -33,7 +33,7 @@ POSTGRESQL = {
     "hex": "encode(",
     "end": ", 'hex')",
 }
-NEWEST = ("approvals_decision", "membership")  # the newest column that a rule names
+NEWEST = ("approvals_attempt", "account")  # the newest column that a rule names
 
 
 def statements(vendor: str) -> list[str]:

@@ -1,8 +1,13 @@
 """The database has every constraint and index that the models name."""
 
+import re
+
 import pytest
 from django.apps import apps
-from django.db import connection
+from django.db import connection, migrations
+from django.db.migrations.loader import MigrationLoader
+
+from approvals import guards
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
@@ -15,3 +20,23 @@ def test_migrations_keep_all_constraints_and_indexes(app: str) -> None:
         with connection.cursor() as cursor:
             found = connection.introspection.get_constraints(cursor, model._meta.db_table)
         assert named - found.keys() == set(), model
+
+
+def test_guards_wait_for_the_newest_column_that_they_name() -> None:
+    """Installed by an earlier migration, they would name a missing column: then SQLite refuses the
+    next rename of a table, and with it every upgrade.
+    """
+    named = {
+        (rule.table, column)
+        for rule in guards.RULES
+        for column in re.findall(r"NEW\.(\w+)", rule.refused_when)
+    }
+    loader = MigrationLoader(None, replace_migrations=False)
+    leaf = max(loader.graph.leaf_nodes("approvals"))
+    added = [
+        (f"{app}_{operation.model_name}", operation.name)
+        for app, name in loader.graph.forwards_plan(leaf)
+        for operation in loader.disk_migrations[app, name].operations
+        if isinstance(operation, migrations.AddField)
+    ]
+    assert [column for column in added if column in named][-1] == guards.NEWEST
