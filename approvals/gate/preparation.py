@@ -34,6 +34,7 @@ log = structlog.get_logger(__name__)
 
 TIDY_AGAIN = timedelta(minutes=5)
 GONE_AGAIN = timedelta(days=1)
+LONGEST_WAY = timedelta(hours=2)  # of a mail to Sent: a rule of Outlook delays it for so long
 UNSENT = (Status.PENDING, *(status for status in FINAL if status is not Status.SUCCEEDED))
 
 
@@ -90,8 +91,9 @@ def tidy(action_id: UUID) -> None:
     An object that an unproven order names is destroyed for good, which proves that the order sent
     nothing. A draft in a bin could still be sent by it. If an object is gone and the action waits,
     the preparation stays: the next attempt then does not make another one. If the action has ended,
-    a mail that is found in Sent is recorded as a late acceptance. Objects in another account than
-    the one that is connected now are only forgotten.
+    a mail that is found in Sent is recorded as a late acceptance; one that is not there may be on
+    its way, and is looked for again. Objects in another account than the one that is connected now
+    are only forgotten.
 
     The digest of the preparation is cleared first. A worker that begins now then does not reuse it,
     but discards it before it goes on.
@@ -115,7 +117,8 @@ def tidy(action_id: UUID) -> None:
             waiting = Preparation.objects.filter(pk=action_id, digest="")
             if waiting.filter(action__status=Status.PENDING).update(tidy_at=Now() + GONE_AGAIN):
                 return
-            _record_if_sent(kind, approved)
+            if not _record_if_sent(kind, approved) and _has_just_ended(action_id):
+                return  # it may be on its way to Sent
     except NotLookedAt:
         return
     except Exception:  # it is kept a little longer; that sends nothing
@@ -124,12 +127,22 @@ def tidy(action_id: UUID) -> None:
     Preparation.objects.filter(pk=action_id, digest="").delete()
 
 
-def _record_if_sent(kind: ActionKind, approved: ApprovedAction) -> None:
-    """Look in Sent for a draft that is gone: its owner may have sent it before the action ended."""
+def _record_if_sent(kind: ActionKind, approved: ApprovedAction) -> bool:
+    """Look in Sent for a draft that is gone: its owner may have sent it before the action ended.
+
+    Return True if it is there.
+    """
     found = find_in_sent(kind, approved)
     last = Attempt.objects.filter(action=approved.id).order_by("-fence").first()
-    if found is not None and last is not None:
-        record_outcome(approved.id, last.fence, found, evidence="probe")
+    if found is None or last is None:
+        return False
+    record_outcome(approved.id, last.fence, found, evidence="probe")
+    return True
+
+
+def _has_just_ended(action_id: UUID) -> bool:
+    since = Now() - LONGEST_WAY
+    return PendingAction.objects.filter(pk=action_id, finished_at__gt=since).exists()
 
 
 def forget(read: Read) -> None:

@@ -52,6 +52,21 @@ def test_draft_deleted_by_the_owner_is_not_sent(
 
 
 @pytest.mark.fault(37)
+@pytest.mark.parametrize("folder", ["sentitems", "outbox"])
+def test_draft_that_its_owner_is_sending_is_unknown(
+    approved: PendingAction, graph: GraphServer, folder: str
+) -> None:
+    draft = throttled_with_a_draft(graph)
+    graph.store.move(ADA, draft, folder)  # in transit: already moved, and still a draft
+    work()
+    assert state(approved) == ("unknown", "draft_gone")
+    graph.accept(ADA, draft, "by hand", save=True)
+    probe()
+    assert state(approved) == ("succeeded", None)
+    assert (len(graph.sends()), len(graph.ledger)) == (1, 1)
+
+
+@pytest.mark.fault(37)
 def test_missing_draft_is_unknown_and_not_remade(
     approved: PendingAction, graph: GraphServer
 ) -> None:
@@ -170,6 +185,22 @@ def test_draft_the_owner_is_sending_survives_a_cancellation(
     now_it_is_time()
     maintenance.tidy()
     assert draft.folder == "sentitems"
+
+
+@pytest.mark.parametrize("folder", ["sentitems", "outbox"])
+def test_draft_the_owner_was_sending_is_told_once_it_is_sent(
+    approved: PendingAction, graph: GraphServer, api: Api, folder: str
+) -> None:
+    draft = throttled_with_a_draft(graph)
+    graph.store.move(ADA, draft, folder)
+    api.post(f"/actions/{approved.pk}/cancel")
+    now_it_is_time()
+    maintenance.tidy()
+    graph.accept(ADA, draft, "by hand", save=True)
+    now_it_is_time()
+    maintenance.tidy()
+    assert "also_sent_at" in api.get(f"/actions/{approved.pk}").json()
+    assert not Preparation.objects.exists()
 
 
 # A draft whose id nobody knows: the worker died, or the answer was lost, right after its creation

@@ -130,6 +130,15 @@ class GraphEvidence:
         is_in_place = prepared.folder in (None, state.get("parentFolderId"))
         return bool(state.get("isDraft")) and is_in_place
 
+    def may_be_on_its_way(self, state: Mapping[str, Any], prepared: DraftNotes) -> bool:
+        """Return True if the draft was moved after it was compared, but not thrown away: its owner
+        may be sending it, and until it has left it is still a draft.
+        """
+        folder = state.get("parentFolderId")
+        if prepared.folder in (None, folder):
+            return False
+        return folder != self._mailbox.find_role("trash")
+
     def was_sent(self, message_id: str, prepared: DraftNotes) -> bool:
         """Return True if it may have left: it is in Sent, on its way or finally, or not where it
         was created.
@@ -139,7 +148,7 @@ class GraphEvidence:
                 state = self.read_state(prepared.draft)
             except NotFound:
                 return True
-            if not state.get("isDraft"):
+            if not state.get("isDraft") or self.may_be_on_its_way(state, prepared):
                 return True
         if not MESSAGE_ID.fullmatch(message_id):
             return False

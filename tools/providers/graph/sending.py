@@ -202,9 +202,12 @@ class _GraphDraft:
     def compare(self, notes: DraftNotes, read: _Found) -> DraftNotes:
         """Return the notes with the version that was compared.
 
-        If another version was compared before, the mailbox owner changed the draft: raise Refused.
+        If another version was compared before, the mailbox owner changed the draft or threw it away:
+        raise Refused.
         """
-        if not read.state.get("isDraft"):  # the mailbox owner may have sent it, even incomplete
+        # The mailbox owner may have sent it, even incomplete, or be sending it.
+        is_draft = bool(read.state.get("isDraft"))
+        if not is_draft or self.evidence.may_be_on_its_way(read.state, notes):
             raise DraftGone(NO_DRAFT if notes.is_compared else WENT_AWAY)
         if notes.is_compared and not is_unchanged(read.state, notes):
             raise Refused(
