@@ -9,6 +9,7 @@ from django.db import transaction
 from django.db.models import F
 from django.db.models.functions import Greatest, Now
 
+from accounts.connect.connecting import account_of
 from accounts.infra.texts import Translatable, dump_texts, join, translatable
 from approvals.audit import chain
 from approvals.core.states import OPEN, Status
@@ -53,7 +54,11 @@ def close_as_sent(action_id: UUID, outcome: Outcome, *, worker: str, actor: str)
         return False
     action.refresh_from_db()
     attempt = Attempt.objects.create(
-        action=action, fence=action.fence, worker=worker, started_at=Now()
+        action=action,
+        fence=action.fence,
+        worker=worker,
+        started_at=Now(),
+        account=account_of(action.mailbox),
     )
     Attempt.objects.filter(pk=attempt.pk).update(
         phase=Attempt.Phase.WIRE_STARTED, wire_started_at=Now()

@@ -106,7 +106,7 @@ def tidy(action_id: UUID) -> None:
     try:
         approved = load_approved(action_id)
         if not is_of_account(approved.mailbox, prepared.account):
-            prepared.delete()
+            Preparation.objects.filter(pk=action_id, digest="").delete()
             return
         kind = get_kind(approved.kind)
         proven = [

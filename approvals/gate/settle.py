@@ -76,10 +76,10 @@ def settle_one(action_id: UUID) -> None:
     assert read is not None, "an action is never deleted"
     tries = read.action.settle_tries
     accepted = read.action.attempts.filter(verdict=Attempt.Verdict.ACCEPTED)
-    if not is_of_account(read.action.mailbox, accepted.latest("fence").account):
-        _give_up(read.action)  # a copy there would show its Bcc to another account
-        return
     kind = get_kind(read.action.kind)
+    is_elsewhere = isinstance(kind, Followed) and not is_of_account(
+        read.action.mailbox, accepted.latest("fence").account
+    )
     approved = read.to_approved(wire_started=partial(_check_lease, began))
     approved = replace(approved, blob=cache(approved.blob))  # for both steps
     try:
@@ -87,6 +87,9 @@ def settle_one(action_id: UUID) -> None:
             with transaction.atomic():
                 commit_soon()
                 watches.begin(read.action, kind.follow_up(approved.payload))
+        if is_elsewhere:
+            _give_up(read.action)  # a copy there would show its Bcc to another account
+            return
         kind.settle(approved)
         differs = kind.compare_effect(approved)
     except NotYet as later:

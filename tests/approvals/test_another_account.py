@@ -3,6 +3,7 @@
 import uuid
 from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from django.utils import timezone
@@ -10,14 +11,18 @@ from django.utils import timezone
 from accounts.connect.connecting import connect_mailbox, disconnect
 from accounts.models import Mailbox, User
 from approvals.gate.execute import execute
-from approvals.models import PendingAction
+from approvals.models import AuditEvent, PendingAction
 from approvals.worker import maintenance
 from tests.approvals.conftest import approve
 from tests.approvals.lost_answers import text_of
+from tests.approvals.test_restored import home
+from tests.approvals.test_restoring import after_restore, put_in_sent
+from tests.approvals.test_watches import look, pass_days
 from tests.conftest import Api, Reviewer
 from tests.support.servers.memory import SERVERS, MemoryServer
 from tests.support.work import work
 
+__all__ = ["home"]
 pytestmark = pytest.mark.django_db
 NOT_THERE = "connected to another account since then"
 
@@ -95,3 +100,32 @@ def test_copy_goes_to_no_other_account(
     action.refresh_from_db()
     assert elsewhere.folder(action.mailbox.address, "sent") == []
     assert (action.settle_at, action.unsettled_at is None) == (None, False)
+
+
+def test_follow_up_of_an_earlier_account_is_told(
+    api: Api, alice: User, server: MemoryServer, elsewhere: MemoryServer
+) -> None:
+    move(alice, server)
+    action = approve(api.propose(follow_up={"after_days": 1}), alice)
+    assert execute(action.pk, worker="ends before the work after it")
+    move(alice, elsewhere)
+    PendingAction.objects.update(settle_at=timezone.now() - timedelta(seconds=1))
+    maintenance.settle()
+    pass_days(2)
+    look()
+    assert AuditEvent.objects.get(event="unanswered").data == {"code": "incomplete"}
+
+
+def test_copy_of_a_mail_found_in_sent_goes_to_no_other_account(
+    api: Api, alice: User, server: MemoryServer, elsewhere: MemoryServer, home: Path
+) -> None:
+    move(alice, server)
+    action = approve(api.propose(bcc=["secret@copy.example"]), alice)
+    put_in_sent(server, action)
+    after_restore()
+    action.refresh_from_db()
+    assert action.status == "succeeded"
+    move(alice, elsewhere)
+    PendingAction.objects.update(settle_at=timezone.now() - timedelta(seconds=1))
+    maintenance.settle()
+    assert elsewhere.folder(action.mailbox.address, "sent") == []
