@@ -58,12 +58,15 @@ def has_recent(mailbox: Mailbox, fingerprint: str, *, besides: UUID | None = Non
 
 
 def has_doubtful(mailbox: Mailbox, fingerprint: str, *, besides: UUID | None = None) -> bool:
-    """Return True if one may have happened although its state may not show it, however old it is."""
+    """Return True if one may have happened, or did, and its state does not show it, however old it
+    is.
+    """
     same = Q(action__fingerprint=fingerprint) | Q(action__edited_fingerprint=fingerprint)
     # A join, not a condition of each twin: PostgreSQL might read all attempts for that one.
-    unproven = Attempt.objects.filter(is_unproven(), same, action__mailbox=mailbox).exclude(
-        action=besides
-    )
+    unshown = Q(verdict=Attempt.Verdict.ACCEPTED) & ~Q(action__status=Status.SUCCEEDED)
+    unproven = Attempt.objects.filter(
+        is_unproven() | unshown, same, action__mailbox=mailbox
+    ).exclude(action=besides)
     came_back = _twins(mailbox, fingerprint, besides).filter(restored_at__isnull=False)
     return came_back.exists() or unproven.exists()
 

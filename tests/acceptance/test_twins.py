@@ -8,10 +8,12 @@ import pytest
 
 from accounts.models import User
 from approvals.models import PendingAction
+from approvals.worker import maintenance
 from tests.conftest import Api, Reviewer, make_api
+from tests.faults.gmail_road import now_it_is_time
 from tests.support.people.gmail import connected, gmail
 from tests.support.servers.gmail import GmailServer
-from tests.support.servers.sandbox import MIRA
+from tests.support.servers.sandbox import ADA, MIRA
 from tests.support.work import work
 
 __all__ = ["gmail"]
@@ -58,6 +60,26 @@ def test_edit_into_a_mail_in_doubt_is_warned(api: Api, reviewer: Reviewer, in_do
     assert reviewer.decide(second, "edit", body=EDITED["body"]).status_code == 302
 
     assert codes(second) >= {"possible_duplicate", "may_have_been_sent"}
+
+
+def test_mail_like_one_that_was_sent_all_the_same_is_warned(
+    api: Api, reviewer: Reviewer, gmail: GmailServer, settings: Any
+) -> None:
+    """Withdraw a mail whose prepared draft its owner has sent."""
+    settings.DUPLICATE_WINDOW_SECONDS = 0
+    action_id = api.propose(**OFFER)
+    reviewer.decide(action_id, "approve")
+    gmail.fail("drafts.send", 429)
+    work()
+    box = gmail.box(ADA)
+    (draft,) = box.drafts
+    gmail._send(box, draft)
+    assert api.post(f"/actions/{action_id}/cancel").status_code == 200
+    now_it_is_time()
+    maintenance.sweep()
+    assert "also_sent_at" in api.get(f"/actions/{action_id}").json()
+
+    assert "may_have_been_sent" in codes(api.propose(**OFFER))
 
 
 def test_repeated_request_during_a_slow_one_is_told(api: Api, gmail: GmailServer) -> None:
