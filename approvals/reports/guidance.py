@@ -39,6 +39,10 @@ SENTENCES = {
     " whole mailbox. Look into the conversation before you do what follow_up_note says.",
     "failed": "The provider refused it, and it was not %(done)s. Correct the cause in error, then"
     " propose a new one.",
+    "failed, draft_changed": "Its draft was changed, sent or removed in the mailbox, so mailhub did not"
+    " send it. Look in Sent before you propose it again.",
+    "failed, draft_was_sent": "Another action may have sent the same draft, so mailhub did not send it"
+    " again. Look in Sent, and ask the user before you propose it again.",
     "unknown": "Nobody knows yet whether it was %(done)s. mailhub looks for it, and a person"
     f" decides. {NOT_AGAIN}",
     "rejected": "A person rejected it, and it is not %(done)s. Read the note, and do not propose the"
@@ -84,7 +88,8 @@ def advise(
     situation = situation_of(state, steps)
     is_mail = not get_kind(action.kind).words
     done = "sent" if is_mail else "carried out"
-    told = FAILED_COMMAND if situation == "failed" and not is_mail else SENTENCES[situation]
+    is_command = not is_mail and state is Status.FAILED
+    told = FAILED_COMMAND if is_command else SENTENCES[situation]
     sentence = told % {"done": done, "by": by or "Somebody"}
     return f"{sentence} {IN_DOUBT}" if in_doubt and state not in CERTAIN else sentence
 
@@ -105,7 +110,7 @@ def _variant(row: str, steps: Sequence[Step]) -> str:
         return "person" if last.link.actor.startswith("user:") else last.withdrawn_code
     if row == "expired" and len(steps) > 1 and steps[-2].state == Status.APPROVED:
         return "approved"
-    if row == "unanswered" and last is not None:
+    if row in ("unanswered", "failed") and last is not None:
         return str(last.link.data.get("code", ""))
     if row == "returned" and last is not None:
         return last.code

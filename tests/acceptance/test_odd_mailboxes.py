@@ -162,6 +162,9 @@ def test_draft_proposed_twice_leaves_once(office: Office, settings: Any) -> None
 
     refused = office.api.get(f"/actions/{second}").json()
     assert (refused["state"], refused["error"]["code"]) == ("failed", "draft_was_sent")
+    assert "Look in Sent" in refused["next"]
+    page = office.reviewer.client.get(f"/actions/{second}/").content.decode()
+    assert "Nobody received it" not in page
     assert len(office.smtp.ledger) == 1
 
 

@@ -328,6 +328,19 @@ def test_draft_changed_after_its_proposal_is_not_sent(office: Office) -> None:
     assert len(office.folder("Drafts")) == 1
 
 
+def test_draft_that_its_owner_sent_is_not_called_unreceived(office: Office) -> None:
+    draft = office.tool("create_draft", to=[office.mira], subject="Offer", body="10 %")
+    proposal = office.tool("send_draft", draft_id=draft["id"], confirm=True)
+    office.tool("delete_draft", draft_id=draft["id"])  # a mail program moves it to Sent
+
+    action = office.approve(proposal)
+
+    assert (action["state"], action["error"]["code"]) == ("failed", "draft_changed")
+    assert "Look in Sent" in action["next"]
+    page = office.reviewer.client.get(f"/actions/{action['id']}/").content.decode()
+    assert "Nobody received it" not in page
+
+
 @pytest.mark.parametrize(
     "source",
     [

@@ -30,6 +30,7 @@ from tests.approvals.kinds import NOT_NOW, Script, handed_over
 from tests.approvals.revisions import ask_back, edit
 from tests.conftest import Api, Reviewer, make_api
 from tests.support.people.browser import set_rules
+from tools.sending.kinds import DRAFT_CHANGED, DRAFT_WAS_SENT
 
 pytestmark = pytest.mark.django_db(transaction=True)
 RECEIPT = {"at": "2026-05-04T12:00:00Z", "recipient_count": 1, "provider": "memory"}
@@ -231,6 +232,18 @@ STEPS: list[tuple[str, Move, str, str]] = [
         "succeeded, edited",
     ),
     ("failed", lambda s: (s.approve(), s.send(refused)), "failed", "failed"),
+    (
+        "draft changed",
+        lambda s: (s.approve(), s.send(lambda approved: DRAFT_CHANGED)),
+        "failed",
+        "failed, draft_changed",
+    ),
+    (
+        "draft sent",
+        lambda s: (s.approve(), s.send(lambda approved: DRAFT_WAS_SENT)),
+        "failed",
+        "failed, draft_was_sent",
+    ),
     ("unknown", lambda s: s.lose(), "unknown", "unknown"),
     ("found", lambda s: (s.lose(), s.find(ACCEPTED)), "succeeded", "succeeded"),
     ("found refused", lambda s: (s.lose(), s.find(REFUSED)), "failed", "failed"),

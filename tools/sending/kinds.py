@@ -67,7 +67,7 @@ DRAFT_CHANGED = Outcome(
     verdict="refused",
     proof=BEFORE_WIRE,
     code="draft_changed",
-    detail=translatable("The draft was changed or removed after it was proposed."),
+    detail=translatable("The draft was changed, sent or removed after it was proposed."),
 )
 DRAFT_WAS_SENT = Outcome(
     verdict="refused",
