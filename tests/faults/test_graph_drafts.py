@@ -20,10 +20,11 @@ from tests.faults.graph_road import (
     throttled_with_a_draft,
 )
 from tests.support.people.outlook import api, graph, letter, mailbox, state
+from tests.support.servers import graph_store
 from tests.support.servers.graph import GraphServer
 from tests.support.servers.graph_data import Accepted, Fault
 from tests.support.servers.graph_store import Item, as_recipient
-from tests.support.servers.sandbox import ADA
+from tests.support.servers.sandbox import ADA, MIRA
 from tests.support.work import work
 
 __all__ = ["api", "approved", "graph", "mailbox"]
@@ -310,6 +311,24 @@ def test_draft_in_an_earlier_account_is_only_forgotten(
     hits = len(graph.hits)
     maintenance.tidy()
     assert (Preparation.objects.count(), graph.hits[hits:]) == (0, [])
+
+
+def test_folders_of_another_account_are_asked_for_again(
+    api: Api,
+    graph: GraphServer,
+    mailbox: Mailbox,
+    alice: User,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def is_saved() -> bool:
+        saved = api.tool("create_draft", to=[MIRA], subject="Offer", body="Ours.")
+        return bool(saved.status_code == 200)
+
+    assert is_saved()
+    before = graph_store.folder_id
+    monkeypatch.setattr(graph_store, "folder_id", lambda *of: before("another tenant", of[1]))
+    move(mailbox, graph, alice, account="new")
+    assert is_saved()
 
 
 def one_more_bcc(item: Item) -> None:

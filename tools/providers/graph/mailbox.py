@@ -31,20 +31,24 @@ NO_FOLDER = translatable("There is no such folder; list_folders names them.")
 NOT_SEEN = translatable(
     "list_folders does not name this folder, and it does not name all folders. Use the id of the folder."
 )
-_FOLDER_IDS: dict[tuple[UUID, str], str] = {}  # by mailbox and role: they never change
-_KNOWN: set[tuple[UUID, str]] = set()  # ids of folders that existed once
+Account = tuple[UUID, int]  # a mailbox, and which of its accounts
+_FOLDER_IDS: dict[tuple[Account, str], str] = {}  # by role: in one account they never change
+_KNOWN: set[tuple[Account, str]] = set()  # ids of folders that existed once
 READS = {microsoft.READ, microsoft.DRAFT}
 
 
 class GraphMailbox:
     """One mailbox in Graph: its client, handles, folders and permissions.
 
-    `scopes` are the permissions that were granted.
+    `scopes` are the permissions that were granted. Another `generation` is another account.
     """
 
-    def __init__(self, client: GraphClient, *, mailbox_id: UUID, scopes: Iterable[str]) -> None:
+    def __init__(
+        self, client: GraphClient, *, mailbox_id: UUID, generation: int, scopes: Iterable[str]
+    ) -> None:
         self.client = client
         self.id = mailbox_id
+        self._account = (mailbox_id, generation)
         self.scopes = frozenset(scopes)
 
     @property
@@ -81,12 +85,12 @@ class GraphMailbox:
 
     def _is_folder(self, folder_id: str) -> bool:
         """Return True if any folder has this id; a positive answer is remembered."""
-        if (self.id, folder_id) not in _KNOWN:
+        if (self._account, folder_id) not in _KNOWN:
             try:
                 self.client.get(f"/mailFolders/{quote(folder_id, safe='')}", {"$select": "id"})
             except NotFound:
                 return False
-            _KNOWN.add((self.id, folder_id))
+            _KNOWN.add((self._account, folder_id))
         return True
 
     def list_folder_rows(self) -> list[dict[str, Any]]:
@@ -113,7 +117,7 @@ class GraphMailbox:
         """Return the id of the folder with a role, in any display language; empty if there is no
         such folder yet.
         """
-        key = (self.id, role)
+        key = (self._account, role)
         if key not in _FOLDER_IDS:
             try:
                 answer = self.client.get(f"/mailFolders/{WELL_KNOWN[role]}", {"$select": "id"})

@@ -29,8 +29,12 @@ class GraphProvider(ComposedProvider):
     send_scope = microsoft.SEND
     always_keeps_copy = False
 
-    def __init__(self, client: GraphClient, *, mailbox_id: UUID, scopes: Iterable[str]) -> None:
-        self.mailbox = GraphMailbox(client, mailbox_id=mailbox_id, scopes=scopes)
+    def __init__(
+        self, client: GraphClient, *, mailbox_id: UUID, generation: int, scopes: Iterable[str]
+    ) -> None:
+        self.mailbox = GraphMailbox(
+            client, mailbox_id=mailbox_id, generation=generation, scopes=scopes
+        )
         attachments = GraphAttachments(client)
         drafts = GraphDrafts(self.mailbox, attachments)
         evidence = GraphEvidence(self.mailbox, attachments)
@@ -60,7 +64,9 @@ class GraphProvider(ComposedProvider):
             transport=_shared_transport(os.getpid()),
             transports=_own_transport,
         )
-        provider = cls(client, mailbox_id=mailbox_id, scopes=mailbox.scopes)
+        provider = cls(
+            client, mailbox_id=mailbox_id, generation=mailbox.generation, scopes=mailbox.scopes
+        )
         return provider
 
     def test(self) -> None:
