@@ -123,6 +123,14 @@ def test_send_only_mailbox_is_never_searched(
     assert graph.hits == []
 
 
+def test_follow_up_needs_the_permission_to_look(api: Api, graph: GraphServer) -> None:
+    Mailbox.objects.update(scopes=["Mail.Send"])
+    wish = {"follow_up": {"after_days": 3}, "confirm": True}
+    refused = api.tool("send_email", to=[MIRA], subject="Hello", body="On Thursday.", **wish)
+    assert (refused.status_code, refused.json()["code"]) == (422, "invalid_input")
+    assert refused.json()["errors"][0]["field"] == "follow_up"
+
+
 def test_restore_claims_no_look_without_permission(
     api: Api, reviewer: Reviewer, graph: GraphServer
 ) -> None:

@@ -98,6 +98,8 @@ NO_QUESTION = "This draft answers no mail, so nobody can answer first."
 NOT_AN_ANSWER = FieldError(
     field="unless_answered", message=translatable("needs a mail that answers another one")
 )
+NOBODY_LOOKS = "mailhub cannot read this mailbox, so it would not see an answer."
+UNREAD = FieldError(field="follow_up", message=translatable("needs the permission to read mail"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -395,6 +397,8 @@ def _payload(
             raise Problem("invalid_input", NO_QUESTION, errors=(NOT_AN_ANSWER,))
         asked["unless_answered"] = True
     if parameters.follow_up is not None:
+        if not provider_for(mailbox).can_find_sent:
+            raise Problem("invalid_input", NOBODY_LOOKS, errors=(UNREAD,))
         asked["follow_up"] = StoredFollowUp(**dict(parameters.follow_up))
     return MailPayload(
         version=VERSION,
