@@ -23,7 +23,7 @@ from approvals.models import PendingAction
 log = structlog.get_logger(__name__)
 
 ANOTHER_ACCOUNT = translatable(
-    "The mailbox has been connected to another account since then, and mailhub does not look there."
+    "The mailbox has been connected to another account or server since then, and mailhub does not look there."
 )
 
 

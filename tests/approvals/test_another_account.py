@@ -24,7 +24,7 @@ from tests.support.work import work
 
 __all__ = ["home"]
 pytestmark = pytest.mark.django_db
-NOT_THERE = "connected to another account since then"
+NOT_THERE = "connected to another account or server since then"
 
 
 @pytest.fixture
