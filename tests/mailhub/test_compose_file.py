@@ -4,6 +4,7 @@ No container engine is needed: the structure is checked, and the commands of the
 plain processes.
 """
 
+import json
 import re
 import socket
 import subprocess
@@ -15,6 +16,7 @@ from typing import Any
 
 import pytest
 import yaml
+from django.contrib.staticfiles.finders import get_finders
 from django.core.management import get_commands, load_command_class
 
 from mailhub import gunicorn_settings
@@ -24,6 +26,7 @@ from mailhub.intake.wsgi import SLOW_KNOWN, SLOW_STRANGERS
 from tests.support.processes.person import request
 from tests.support.processes.programs import PROJECT, environment, until
 from tests.support.servers.services import free_port
+from tools.surfaces.openapi.document import build_document
 
 FILE: dict[str, Any] = yaml.safe_load((PROJECT / "docker-compose.yml").read_text())
 DOCKERFILE = (PROJECT / "Dockerfile").read_text()
@@ -134,6 +137,21 @@ def test_proxy_limits_bodies_as_the_application_does() -> None:
     assert re.search(r"timeouts \{[^}]*read_header 10s\s+read_body 2m", caddy)
     assert int(re.findall(r"max_size (\d+)MB", caddy)[0]) * 1_000_000 > MAIL_BYTES
     assert int(re.findall(r"request_buffers (\d+)KiB", caddy)[0]) * 1024 > ANONYMOUS_BYTES
+
+
+@static
+def test_proxy_keeps_whole_what_strangers_may_read_slowly() -> None:
+    caddy = FILE["configs"]["caddyfile"]["content"]
+    room = int(re.findall(r"response_buffers (\d+)MiB", caddy)[0]) * 1024**2
+    assert re.search(r"@sources path \*\.map\s+handle @sources \{\s+respond 404", caddy)
+    sizes = {
+        name: folder.size(name)
+        for finder in get_finders()
+        for name, folder in finder.list([])
+        if not name.endswith(".map")
+    }
+    assert max(sizes.values()) < room, max(sizes, key=lambda name: sizes[name])
+    assert len(json.dumps(build_document())) < room
 
 
 @static

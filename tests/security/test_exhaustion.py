@@ -1,11 +1,12 @@
-"""200 stalled connections and 50 bodies of 30 MB by strangers: the remaining functions, their time
-and memory.
+"""200 stalled connections, 40 stalled readers and 50 bodies of 30 MB by strangers: the remaining
+functions, their time and memory.
 
 Run it with `-s` for the figures that docs/operate/operations.md shows.
 """
 
 import contextlib
 import shutil
+import socket
 import statistics
 import threading
 import time
@@ -20,6 +21,8 @@ from tests.support.processes.programs import until
 pytestmark = [pytest.mark.process, pytest.mark.long, pytest.mark.timeout(300)]
 FORM = "application/x-www-form-urlencoded"
 STALLED = 200
+READERS = 40
+LARGEST = "/static/django_prose_editor/editor.js"  # of what strangers get through the proxy
 LARGE = 50
 LARGE_BYTES = 30 * 1024 * 1024
 SLOW_SECONDS = 5.0  # generous, because the machine of a test is busy
@@ -84,6 +87,31 @@ def test_stalled_connections_stop_nobody(door: Door, request: pytest.FixtureRequ
             for client in stalled:
                 status = answered(client, 25).split(b" ", 2)[1:2]
                 assert status in ([b"408"], [b"503"], []), status
+    finally:
+        for client in stalled:
+            client.close()
+
+
+def begin_to_read(door: Door, path: str) -> socket.socket:
+    """Ask for a page with small buffers, and read nothing of the answer."""
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+    client.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 536)
+    client.connect(("127.0.0.1", door.port))
+    client.sendall(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+    return client
+
+
+def test_stalled_readers_stop_nobody(door: Door, request: pytest.FixtureRequest) -> None:
+    if request.node.callspec.id == "gunicorn":
+        pytest.skip("alone it waits for its readers, so it needs the proxy")
+    before, memory = door.calls(20), [door.megabytes()]
+    stalled = [begin_to_read(door, LARGEST) for _ in range(READERS)]
+    try:
+        found = probe(door)
+        memory.append(door.megabytes())
+        report(f"{request.node.callspec.id}, {READERS} readers", before, found, memory)
+        assert max(found[0], found[1], *found[2]) < SLOW_SECONDS
     finally:
         for client in stalled:
             client.close()

@@ -34,8 +34,9 @@ class Caddy(Service):
         text = text.replace("{$$MAILHUB_PUBLIC_URL}", self.url)
         for name, port in self._ports.items():
             text = text.replace(name, f"127.0.0.1:{port}")
-        # Debian's Caddy 2.6.2 knows the option by its old name.
-        text = re.sub(r"request_buffers (\w+)", r"buffer_requests\n max_buffer_size \1", text)
+        # Debian's Caddy 2.6.2 knows the options by their old names, with one size for both.
+        text = re.sub(r"request_buffers \w+", "buffer_requests", text)
+        text = re.sub(r"response_buffers (\w+)", r"buffer_responses\n max_buffer_size \1", text)
         (self.folder / "Caddyfile").write_text("{\n admin off\n" + text.lstrip().removeprefix("{"))
 
     def command(self) -> Sequence[str | Path]:
