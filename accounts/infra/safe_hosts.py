@@ -279,6 +279,7 @@ def _address(text: str) -> Address | None:
 
 def _resolve_within(seconds: float, resolve: Resolver, host: str, port: int) -> Sequence[str]:
     """Resolve in a thread, because getaddrinfo has no timeout; raise TimeoutError (an OSError)."""
+    give_back_connection()
     answer: Future[Sequence[str]] = Future()
 
     def ask() -> None:

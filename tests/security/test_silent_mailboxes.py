@@ -176,6 +176,46 @@ def test_silent_name_server_holds_no_connection(
         answer()
 
 
+@pytest.fixture
+def silent_names(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
+    """Resolve no name before the returned call, or the end of the test."""
+    ended = threading.Event()
+
+    def ask(*args: Any, **more: Any) -> Any:
+        ended.wait()
+        raise socket.gaierror
+
+    monkeypatch.setattr(socket, "getaddrinfo", ask)
+    yield ended.set
+    ended.set()
+
+
+def test_silent_name_of_a_webhook_holds_no_connection(
+    api: Api, silent_names: Callable[[], None]
+) -> None:
+    given = {"url": "https://silent.example/hook"}
+    before = count_borrowed()
+    with waiting(lambda: Api(secret=api.secret).post("/webhooks", given)):
+        until(lambda: count_borrowed() <= before)
+        silent_names()
+
+
+def test_silent_name_of_a_callback_holds_no_connection(
+    api: Api, silent_names: Callable[[], None]
+) -> None:
+    assert api.post("/webhooks", {"callbacks": True}).status_code == 201
+    asked = {**HELLO, "confirm": True, "callback_url": "https://silent.example/hook"}
+    before = count_borrowed()
+    with waiting(lambda: Api(secret=api.secret).tool("send_email", **asked)):
+        until(lambda: threads_named("resolve-host") == 4)
+        until(lambda: count_borrowed() <= before)
+        silent_names()
+
+
+def threads_named(name: str) -> int:
+    return sum(thread.name == name for thread in threading.enumerate())
+
+
 def test_silent_token_endpoint_holds_no_connection(alice: User, settings: Any) -> None:
     with SilentWeb("silent") as google:
         settings.GOOGLE_TOKEN_URI = settings.GMAIL_BASE_URL = f"http://127.0.0.1:{google.port}"

@@ -12,6 +12,7 @@ from django.db.models.functions import Now
 from accounts.access import roles
 from accounts.access.auth import find_caller
 from accounts.access.caller import Caller
+from accounts.access.provider_calls import limit_waiting
 from accounts.infra.credentials import encrypt_text
 from accounts.infra.foreign_text import parse_url
 from accounts.infra.problems import FieldError, Problem, not_found
@@ -51,7 +52,8 @@ def add_webhook(
             "Only staff can add a webhook for security events, and only in the browser.",
         )
     if not callbacks:
-        _refuse_address(url, "url")
+        with limit_waiting(caller.user.pk):
+            _refuse_address(url, "url")
     chosen = [ALL] if EVENTS.keys() <= set(events) else [name for name in EVENTS if name in events]
     webhook = Webhook(
         token=token,
