@@ -14,6 +14,7 @@ from accounts.infra.problems import Problem
 
 AT_ONCE = 30
 RETRY_SECONDS = 5
+STRANGERS = "strangers"  # all calls together that somebody without a sign-in can begin
 _lock = threading.Lock()
 _running: list[Hashable] = []
 

@@ -13,6 +13,7 @@ from allauth.idp.oidc.models import Client
 from django.conf import settings
 from django.core.exceptions import ValidationError
 
+from accounts.access.provider_calls import STRANGERS, limit_waiting
 from accounts.access.quotas import Quota, take
 from accounts.infra.foreign_text import load_json, parse_url
 from accounts.infra.problems import Problem
@@ -180,7 +181,8 @@ def refresh(client_id: str, *, subject: str) -> None:
             raise ValueError("A person cannot tell the letters of its address apart.")
         parsed = cimd.validate_client_id(client_id)
         take(FETCHES, subject)
-        client = _read_document(client_id, parsed)
+        with limit_waiting(STRANGERS):
+            client = _read_document(client_id, parsed)
     except (ValidationError, HostError, OSError, ValueError, http.client.HTTPException):
         raise Problem(
             "invalid_input",

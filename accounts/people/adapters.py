@@ -19,10 +19,12 @@ from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
-from accounts.access.provider_calls import limit_waiting
+from accounts.access.provider_calls import STRANGERS, limit_waiting
+from accounts.access.quotas import Quota, take
 from accounts.access.signed_in import take_landing
 from accounts.audit_hook import record_event
 from accounts.infra.database import give_back_connection
+from accounts.infra.networks import network_of
 from accounts.infra.problems import Problem
 from accounts.models import User
 from accounts.people import factor_secrets
@@ -30,6 +32,9 @@ from accounts.people.address_proof import is_untouched, prove_account
 from accounts.people.guessing import TooSoon, begin_attempt, end_attempt, record_failure
 from accounts.people.own_mail import send_later
 from accounts.people.step_up import factors_that_count, is_fresh, password_counts
+
+# Requests to the provider that one network causes within a minute; a sign-in takes about four.
+SIGN_ONS = Quota(name="single-sign-on", amount=240, seconds=60, refusal="")
 
 
 class AccountAdapter(DefaultAccountAdapter):
@@ -152,17 +157,18 @@ class SingleSignOn(DefaultSocialAccountAdapter):
         return False
 
     def get_requests_session(self) -> Any:
-        """Return a session of which few requests wait at once, without a database connection:
-        strangers begin a sign-in, and the provider may say nothing.
+        """Return a session whose requests are counted, and of which few wait at once, without a
+        database connection: strangers begin a sign-in, and the provider may say nothing.
         """
         session = super().get_requests_session()  # type: ignore[no-untyped-call]
         session.request = partial(self._ask, session.request)
         return session
 
     def _ask(self, request: Callable[..., Any], *args: Any, **options: Any) -> Any:
-        give_back_connection()
         try:
-            with limit_waiting("single sign-on"):
+            take(SIGN_ONS, network_of(self.request) or "unknown")
+            give_back_connection()
+            with limit_waiting(STRANGERS):
                 response = request(*args, **options)
             response.raise_for_status()
         except (OSError, Problem) as error:

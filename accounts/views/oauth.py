@@ -128,7 +128,8 @@ def device_code(request: HttpRequest) -> HttpResponse:
     except ValidationError:
         return _error("invalid_target", "The resource is not on this server.")
     except Problem as problem:
-        return _busy(problem) if problem.code == "rate_limited" else _unknown_program()
+        is_busy = problem.code in ("rate_limited", "transient")
+        return _busy(problem) if is_busy else _unknown_program()
     client = programs.find(client_id)
     if client is None:
         return _unknown_program()

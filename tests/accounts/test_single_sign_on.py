@@ -1,5 +1,6 @@
 """Single sign-on: a user whose verified address is known here is let in; it creates no users."""
 
+from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -9,6 +10,7 @@ from pytest_httpserver import HTTPServer
 
 from accounts.access import provider_calls
 from accounts.models import User
+from accounts.people import adapters
 from accounts.people.address_proof import prove_account
 from approvals.models import AuditEvent
 from tests.accounts.test_sign_in import signed_in
@@ -79,6 +81,15 @@ def test_few_sign_ins_wait_for_the_provider(
     monkeypatch.setattr(provider_calls, "AT_ONCE", 0)
     assert Client().post(DOOR).status_code == 503
     assert provider.log == []
+
+
+def test_sign_ins_of_a_network_are_counted_before_they_ask(
+    provider: HTTPServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(adapters, "SIGN_ONS", replace(adapters.SIGN_ONS, amount=3))
+    answers = [Client().post(DOOR).status_code for _ in range(5)]
+    assert answers == [302, 302, 302, 503, 503]
+    assert len(provider.log) == 3
 
 
 @pytest.mark.parametrize(

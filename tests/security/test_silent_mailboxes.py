@@ -9,6 +9,7 @@ from typing import Any, cast
 import dns.resolver
 import pytest
 from django.db import connection
+from django.test import Client
 
 from accounts.access import provider_calls
 from accounts.connect.connecting import connect_mailbox
@@ -209,6 +210,17 @@ def test_silent_name_of_a_callback_holds_no_connection(
     with waiting(lambda: Api(secret=api.secret).tool("send_email", **asked)):
         until(lambda: threads_named("resolve-host") == 4)
         until(lambda: count_borrowed() <= before)
+        silent_names()
+
+
+def test_few_documents_of_programs_are_read_at_once(
+    db: None, silent_names: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(provider_calls, "AT_ONCE", 4)
+    asked = {"client_id": "https://silent.example/program.json"}
+    with waiting(lambda: Client().post("/oauth/device/code", asked)):
+        busy = Client().post("/oauth/device/code", asked)
+        assert (busy.status_code, busy.json()["error"]) == (429, "temporarily_unavailable")
         silent_names()
 
 
