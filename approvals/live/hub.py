@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import threading
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
@@ -25,6 +26,8 @@ log = structlog.get_logger(__name__)
 
 PEOPLE_SECONDS = 3.0
 MEMBERS_SECONDS = 12.0
+WAITERS_OF_PERSON = 100
+WAITERS_OF_PROCESS = 1000
 
 
 @dataclass(eq=False, kw_only=True)
@@ -58,6 +61,7 @@ class Waiter:
     later.
     """
 
+    person_id: int
     action_id: UUID
     after: int
     loop: asyncio.AbstractEventLoop
@@ -75,6 +79,7 @@ class Hub:
     def __init__(self) -> None:
         self._listeners: set[Listener] = set()
         self._waiters: dict[UUID, set[Waiter]] = {}
+        self._waiting = Counter[int]()  # waiters, by person
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._floor = 0
@@ -91,18 +96,26 @@ class Hub:
         with self._lock:
             self._listeners.discard(listener)
 
-    def add_waiter(self, waiter: Waiter, *, floor: int) -> None:
-        """Notify a program of the events after `floor`, a result of `last_event` just before.
+    def add_waiter(self, waiter: Waiter, *, floor: int) -> bool:
+        """Notify a program of the events after `floor`, a result of `last_event` just before; return
+        False if too many wait.
 
         The program must look at the action after this call: an earlier look could miss an event.
         """
         with self._lock:
+            of_person = self._waiting[waiter.person_id]
+            if of_person >= WAITERS_OF_PERSON or self._waiting.total() >= WAITERS_OF_PROCESS:
+                return False
             self._start(floor)
+            self._waiting[waiter.person_id] += 1
             self._waiters.setdefault(waiter.action_id, set()).add(waiter)
+            return True
 
     def remove_waiter(self, waiter: Waiter) -> None:
         with self._lock:
             others = self._waiters.get(waiter.action_id, set())
+            if waiter in others:
+                self._waiting -= Counter([waiter.person_id])
             others.discard(waiter)
             if not others:
                 self._waiters.pop(waiter.action_id, None)

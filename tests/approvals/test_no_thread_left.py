@@ -66,7 +66,11 @@ def test_waiting_program_is_woken_up_later(monkeypatch: pytest.MonkeyPatch) -> N
     async def wait_for_event() -> None:
         hub, action = Hub(), uuid4()
         waiter = Waiter(
-            action_id=action, after=0, loop=asyncio.get_running_loop(), happened=asyncio.Event()
+            person_id=1,
+            action_id=action,
+            after=0,
+            loop=asyncio.get_running_loop(),
+            happened=asyncio.Event(),
         )
         with no_thread_left(monkeypatch), pytest.raises(RuntimeError):
             hub.add_waiter(waiter, floor=0)

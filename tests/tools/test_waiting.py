@@ -11,6 +11,7 @@ import httpx2
 import pytest
 
 from accounts.models import ApiToken, Mailbox, User
+from approvals.live import hub
 from approvals.live.hub import HUB
 from approvals.models import AuditEvent
 from mailhub.asgi import application
@@ -171,6 +172,26 @@ def test_tool_waits_over_mcp_too(
     told = answer.result(30).content[0].text
     assert ("unauthenticated" in told) == revoked
     assert ("Too early" in told) != revoked
+
+
+def test_program_beyond_the_limit_is_answered_at_once(
+    url: str, api: Api, reviewer: Reviewer, beside: ThreadPoolExecutor, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(hub, "WAITERS_OF_PERSON", 2)
+    action = api.propose()
+
+    async def work(client: Any) -> Any:
+        return await client.call_tool("get_action", {"action_id": action, "wait": 60})
+
+    answers = [beside.submit(ask, url, api.secret, f"{action}?wait=60") for _ in range(2)]
+    waiting(2)
+    assert ask(url, api.secret, f"{action}?wait=60").json()["state"] == "pending"
+    told = Door(url=url, secret=api.secret).session(work)
+    assert '"state":"pending"' in told.content[0].text
+    waiting(2)
+    reviewer.decide(action, "reject")
+    assert {answer.result(30).json()["state"] for answer in answers} == {"rejected"}
+    assert not HUB._waiting
 
 
 def test_waiting_programs_cost_no_threads_and_no_queries(

@@ -82,7 +82,8 @@ def wait_for_news(app: App) -> App:
 def begin(caller: Caller, action_id: str, loop: asyncio.AbstractEventLoop) -> Waiter | None:
     """Register a wait for the next event of the caller's action.
 
-    Return None if the answer can be given at once: there is no such action, or nothing to wait for.
+    Return None if the answer is given at once: there is no such action, nothing to wait for, or too
+    many wait already.
     """
     if not caller.may(TOOL.scope):
         return None
@@ -90,8 +91,15 @@ def begin(caller: Caller, action_id: str, loop: asyncio.AbstractEventLoop) -> Wa
     if action is None:
         return None
     after = last_event_of(action.pk)
-    waiter = Waiter(action_id=action.pk, after=after, loop=loop, happened=asyncio.Event())
-    HUB.add_waiter(waiter, floor=last_event())
+    waiter = Waiter(
+        person_id=caller.user.pk,
+        action_id=action.pk,
+        after=after,
+        loop=loop,
+        happened=asyncio.Event(),
+    )
+    if not HUB.add_waiter(waiter, floor=last_event()):
+        return None
     if has_news(action.pk):
         HUB.remove_waiter(waiter)
         return None
