@@ -64,6 +64,23 @@ def test_invitation_signs_in_no_existing_person(
     assert Membership.objects.filter(user=alice, mailbox__address=mallory.email).exists()
 
 
+@pytest.mark.parametrize("how", ["removed", "changed"])
+def test_later_word_of_a_manager_ends_an_invitation(
+    alice: User, bob: User, mailbox: Mailbox, how: str
+) -> None:
+    page = f"/mailboxes/{mailbox.pk}/members/{bob.pk}"
+    later = {"role": "viewer", "first_day": "2099-01-01", "last_day": ""}
+    assert browser(alice).post(f"{page}/role/", later).status_code == 302
+    secret = members.invite(mailbox=mailbox, person=alice, email=bob.email, role=Role.MANAGER)
+
+    form = {"role": "viewer", "first_day": "2098-01-01", "last_day": ""}
+    path = f"{page}/remove/" if how == "removed" else f"{page}/role/"
+    assert browser(alice).post(path, form).status_code == 302
+
+    assert browser(bob).post(f"/invitations/{secret}/").status_code == 409
+    assert not Membership.objects.filter(user=bob, mailbox=mailbox).exists()
+
+
 @pytest.mark.parametrize("mail", ["none", "refused", "works"])
 def test_inviter_cannot_make_an_account_of_an_address(
     smtp: FaultySmtp, mallory: User, settings: Any, mail: str

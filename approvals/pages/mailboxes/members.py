@@ -73,7 +73,7 @@ def _invite(*, mailbox: Mailbox, person: User, email: str, role: Role) -> str:
     _lock_mailbox(mailbox, person)
     if Membership.objects.filter(mailbox=mailbox, user__email=email).exists():
         raise Problem("conflict", "This person is already a member.")
-    Invitation.open().filter(mailbox=mailbox, email=email).update(expires_at=timezone.now())
+    _end_invitations(mailbox, email)
     secret = secrets.token_urlsafe(32)
     invitation = Invitation.objects.create(
         mailbox=mailbox,
@@ -248,6 +248,7 @@ def change_role(
     may_approve = Membership.objects.filter(pk=member.pk, role__in=Role.at_least(Role.APPROVER))
     had = may_approve.exists()
     is_over = not Membership.objects.filter(pk=member.pk).exists()
+    _end_invitations(mailbox, member.user.email)
     held: dict[str, Any] = {"role": role, "starts_at": starts_at, "ends_at": ends_at}
     Membership.on_any_day.filter(pk=member.pk).update(**held)
     if not role.covers(before) or not (had and may_approve.exists()):
@@ -285,6 +286,7 @@ def remove_member(*, mailbox: Mailbox, person: User, user_id: int) -> None:
     if member.role == Role.MANAGER:
         _another_manages(mailbox, member)
     member.delete()
+    _end_invitations(mailbox, member.user.email)
     lost = recount_approvals(mailbox, user_id)
     event = "left" if person.pk == user_id else "member_removed"
     anchors.append_after_commit(
@@ -292,6 +294,11 @@ def remove_member(*, mailbox: Mailbox, person: User, user_id: int) -> None:
     )
     record_lost(mailbox, user_id, lost)
     take_mailbox(member.user, mailbox, by=person)
+
+
+def _end_invitations(mailbox: Mailbox, email: str) -> None:
+    """End the open invitations of an address: a newer word of a manager counts."""
+    Invitation.open().filter(mailbox=mailbox, email=email).update(expires_at=timezone.now())
 
 
 def _lock_mailbox(mailbox: Mailbox, person: User | None) -> None:
