@@ -15,6 +15,7 @@ from accounts.access import provider_calls
 from accounts.connect.connecting import connect_mailbox
 from accounts.models import Mailbox, Membership, Role, User
 from approvals.models import PendingAction
+from approvals.outbound.notifications.channels.adding import add_chat
 from tests.conftest import HELLO, Api, Reviewer, make_api, make_mailbox, problem_of
 from tests.support.people.browser import browser
 from tests.support.processes.programs import until
@@ -221,6 +222,17 @@ def test_few_documents_of_programs_are_read_at_once(
     with waiting(lambda: Client().post("/oauth/device/code", asked)):
         busy = Client().post("/oauth/device/code", asked)
         assert (busy.status_code, busy.json()["error"]) == (429, "temporarily_unavailable")
+        silent_names()
+
+
+def test_tests_of_a_silent_channel_are_counted(
+    alice: User, silent_names: Callable[[], None]
+) -> None:
+    channel = add_chat(alice, "jsons://silent.example/hook", label="")
+    window = browser(alice)
+    before = count_borrowed()
+    with waiting(lambda: window.post(f"/notifications/{channel.pk}/test/")):
+        until(lambda: count_borrowed() <= before)
         silent_names()
 
 

@@ -7,6 +7,7 @@ from django.urls import reverse
 from django.utils import translation
 from django.utils.translation import gettext as _
 
+from accounts.access.provider_calls import limit_waiting
 from accounts.access.quotas import Quota, take
 from accounts.infra.texts import translatable
 from approvals.models import NotificationChannel
@@ -28,7 +29,7 @@ TESTS = Quota(
 
 
 def send_test(channel: NotificationChannel) -> DeliveryAnswer:
-    """Send a test and return the answer; raises Problem `rate_limited` after too many tests."""
+    """Send a test and return the answer; raises Problem `rate_limited` or `transient`."""
     take(TESTS, f"user:{channel.user_id}")
     language = channel.user.language or settings.LANGUAGE_CODE
     url = settings.MAILHUB_PUBLIC_URL + reverse("notifications")
@@ -41,4 +42,5 @@ def send_test(channel: NotificationChannel) -> DeliveryAnswer:
             items=(NotificationItem(stage="test", why=why, url=url),),
             language=language,
         )
-    return courier.call(get_transport(channel.kind), channel, message)
+    with limit_waiting(channel.user_id):
+        return courier.call(get_transport(channel.kind), channel, message)
