@@ -8,6 +8,7 @@ from django.db import connection, migrations
 from django.db.migrations.loader import MigrationLoader
 
 from approvals import guards
+from approvals.guards.rules import RULES
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
@@ -28,7 +29,7 @@ def test_guards_wait_for_the_newest_column_that_they_name() -> None:
     """
     named = {
         (rule.table, column)
-        for rule in guards.RULES
+        for rule in RULES
         for column in re.findall(r"NEW\.(\w+)", rule.refused_when)
     }
     loader = MigrationLoader(None, replace_migrations=False)

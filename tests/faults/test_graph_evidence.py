@@ -3,6 +3,7 @@ sent.
 """
 
 from io import StringIO
+from typing import Any
 
 import pytest
 from django.core.management import call_command
@@ -125,8 +126,13 @@ def test_send_only_mailbox_is_never_searched(
 
 def test_follow_up_needs_the_permission_to_look(api: Api, graph: GraphServer) -> None:
     Mailbox.objects.update(scopes=["Mail.Send"])
-    wish = {"follow_up": {"after_days": 3}, "confirm": True}
-    refused = api.tool("send_email", to=[MIRA], subject="Hello", body="On Thursday.", **wish)
+    mail: dict[str, Any] = {
+        "to": [MIRA],
+        "subject": "Hello",
+        "body": "On Thursday.",
+        "confirm": True,
+    }
+    refused = api.tool("send_email", **mail, follow_up={"after_days": 3})
     assert (refused.status_code, refused.json()["code"]) == (422, "invalid_input")
     assert refused.json()["errors"][0]["field"] == "follow_up"
 
