@@ -22,7 +22,7 @@ from accounts.audit_hook import record_event
 from accounts.infra.fields import Encrypted
 from accounts.models import ApiToken, Mailbox, Membership, User
 from accounts.people.browsers import end_sessions
-from accounts.people.recovery import mail_rights
+from accounts.people.recovery import mail_rights, revoke_all
 
 RIGHTS = ("is_active", "is_staff", "is_superuser")
 
@@ -121,6 +121,7 @@ class PersonAdmin(ListedAdmin):
             )
         if not obj.is_active:
             end_sessions(obj)
+            revoke_all(obj, by=by)
         if change and rights:
             transaction.on_commit(partial(mail_rights, obj))
 

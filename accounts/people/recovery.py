@@ -33,8 +33,7 @@ def recover(person: User, *, revoke_tokens: bool = False) -> str:
     `revoke_tokens` is set.
     """
     if revoke_tokens:
-        for token in ApiToken.objects.filter(user=person, revoked_at=None):
-            revoke(token)
+        revoke_all(person)
     return _replace_ways_in(person)
 
 
@@ -59,16 +58,17 @@ def _replace_ways_in(person: User) -> str:
 
 
 @transaction.atomic
-def revoke(token: ApiToken) -> None:
-    """Revoke a token by a command of the operator."""
-    ApiToken.objects.filter(pk=token.pk).update(revoked_at=Now())
-    record_event(
-        "token_revoked",
-        person=None,
-        subject=token.user,
-        mailboxes=token.mailboxes.all(),
-        token=str(token.pk),
-    )
+def revoke_all(person: User, *, by: User | None = None) -> None:
+    """Revoke every token and sign-in of a person's programs; without `by` by an operator's command."""
+    for token in ApiToken.objects.filter(user=person, revoked_at=None):
+        ApiToken.objects.filter(pk=token.pk).update(revoked_at=Now())
+        record_event(
+            "token_revoked",
+            person=by,
+            subject=person,
+            mailboxes=token.mailboxes.all(),
+            token=str(token.pk),
+        )
 
 
 def mail_recovery(person: User) -> bool:

@@ -23,7 +23,7 @@ from accounts.models import (
     User,
 )
 from accounts.people.browsers import end_sessions
-from accounts.people.recovery import revoke
+from accounts.people.recovery import revoke_all
 from approvals.pages.mailboxes import personal_data
 from mailhub.agent.models import Thread, ToolCall
 from tools.models import Acquaintance, CommandRun, DownloadLink, Upload
@@ -140,10 +140,8 @@ def _erase_account(person: User) -> list[str]:
     personal_data.leave_mailboxes(person)
     end_sessions(person)
     UserSession.objects.filter(user=person).delete()
-    tokens = ApiToken.objects.filter(user=person)
-    for token in tokens.filter(revoked_at=None):
-        revoke(token)
-    RequestRecord.objects.filter(token__in=tokens).delete()
+    revoke_all(person)
+    RequestRecord.objects.filter(token__user=person).delete()
     for model, name in OWN_ROWS:
         model._default_manager.filter(**{name: person}).delete()
     LogEntry.objects.filter(content_type__model="user", object_id=str(person.pk)).delete()

@@ -170,6 +170,19 @@ def test_superuser_with_an_old_sign_in_grants_nothing(alice: User, carol: User) 
     assert not carol.is_superuser
 
 
+def test_tokens_of_a_closed_account_stay_revoked(operator: Client, carol: User) -> None:
+    token, _ = ApiToken.issue(user=carol, name="desk", scopes=["mail:read"], mailboxes=[])
+    address = f"/admin/accounts/user/{carol.pk}/change/"
+    closed = {name: each for name, each in rights_form(carol).items() if name != "is_active"}
+    for form in (closed, rights_form(carol)):
+        assert operator.post(address, form).status_code == 302
+    token.refresh_from_db()
+    carol.refresh_from_db()
+    assert carol.is_active
+    assert token.revoked_at is not None
+    assert [each["token"] for each in events("token_revoked")] == [str(token.pk)]
+
+
 def test_added_person_has_no_sign_in_method(operator: Client, alice: User) -> None:
     form = {
         "email": "New@lovelace.example",
