@@ -29,7 +29,7 @@ from approvals.models import PendingAction
 from tests.support.documented import check_answer
 from tests.support.people.browser import sign_in
 from tests.support.processes.template import make_test_database
-from tests.support.servers.memory import SERVERS, MemoryServer
+from tests.support.servers.memory import MemoryServer, serving
 
 # Servers and programs that all tests of a process share; a fixture that modules import is one for
 # each of them.
@@ -177,10 +177,8 @@ def _quick(settings: Any) -> None:
 @pytest.fixture
 def server() -> Iterator[MemoryServer]:
     """Yield the in-memory mail server; its ledger is independent of the database."""
-    name = uuid.uuid4().hex
-    SERVERS[name] = MemoryServer(name=name)
-    yield SERVERS[name]
-    del SERVERS[name]
+    with serving() as found:
+        yield found
 
 
 def make_mailbox(address: str, server: MemoryServer, *managers: User) -> Mailbox:

@@ -144,14 +144,15 @@ def _of_each_key(
     """Return the first `take` rows of each key; None if there can be none."""
     if not all(keys.values()):
         return None
+    value = None
     if isinstance(rows, Rows):
+        value = rows.value
         one = _compile_once(rows.build, rows.also, tuple(keys), tuple(order), take)
     else:
         one = _compile(rows, keys, order, take)
     if one is None:
         return None
     model, inner, fields = one.model, one.text, _fields(one.model, keys)
-    value = rows.value if isinstance(rows, Rows) else None
     conditions = [value if each is PLACE else each for each in one.parameters]
     postgres = connection.vendor == "postgresql"
     given = [

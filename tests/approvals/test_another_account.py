@@ -1,6 +1,5 @@
 """A mailbox that moves to another account while mail is in doubt, or half done."""
 
-import uuid
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -19,7 +18,7 @@ from tests.approvals.test_restored import home
 from tests.approvals.test_restoring import after_restore, put_in_sent
 from tests.approvals.test_watches import look, pass_days
 from tests.conftest import Api, Reviewer
-from tests.support.servers.memory import SERVERS, MemoryServer
+from tests.support.servers.memory import MemoryServer, serving
 from tests.support.work import work
 
 __all__ = ["home"]
@@ -29,10 +28,8 @@ NOT_THERE = "connected to another account or server since then"
 
 @pytest.fixture
 def elsewhere() -> Iterator[MemoryServer]:
-    name = uuid.uuid4().hex
-    SERVERS[name] = MemoryServer(name=name)
-    yield SERVERS[name]
-    del SERVERS[name]
+    with serving() as found:
+        yield found
 
 
 def move(alice: User, server: MemoryServer) -> None:

@@ -3,7 +3,9 @@
 import hashlib
 import re
 import threading
-from collections.abc import Callable, Collection, Sequence
+import uuid
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Literal, Self
@@ -83,6 +85,14 @@ class MemoryServer:
 
 
 SERVERS: dict[str, MemoryServer] = {}
+
+
+@contextmanager
+def serving() -> Iterator[MemoryServer]:
+    name = uuid.uuid4().hex
+    SERVERS[name] = MemoryServer(name=name)
+    yield SERVERS[name]
+    del SERVERS[name]
 
 
 class MemoryProvider:
