@@ -12,6 +12,7 @@ import uuid
 from django.conf import settings
 from django.db import migrations, models
 
+from accounts.infra.new_tables import CreateModels
 from approvals import guards
 
 
@@ -76,7 +77,7 @@ class Migration(migrations.Migration):
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
-    operations = [
+    tables = [
         migrations.CreateModel(
             name='PendingAction',
             fields=[
@@ -636,6 +637,9 @@ class Migration(migrations.Migration):
                 'indexes': [models.Index(condition=models.Q(('next_at__isnull', False)), fields=['next_at'], name='webhook_delivery_due'), models.Index(fields=['webhook', '-at', '-id'], name='webhook_delivery_newest'), models.Index(fields=['at'], name='webhook_delivery_old')],
             },
         ),
+    ]
+    operations = [
+        CreateModels(tables),
         *import_module("approvals.migrations.0020_event_notifications").Migration.operations,
         migrations.RunPython(guards.install_in_migration, guards.remove_in_migration),
     ]

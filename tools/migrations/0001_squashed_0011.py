@@ -6,6 +6,8 @@ import uuid
 from django.conf import settings
 from django.db import migrations, models
 
+from accounts.infra.new_tables import CreateModels
+
 
 class Migration(migrations.Migration):
 
@@ -30,7 +32,7 @@ class Migration(migrations.Migration):
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
-    operations = [
+    tables = [
         migrations.CreateModel(
             name='DownloadLink',
             fields=[
@@ -151,3 +153,4 @@ class Migration(migrations.Migration):
             },
         ),
     ]
+    operations = [CreateModels(tables)]

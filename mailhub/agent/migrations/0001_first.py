@@ -6,6 +6,8 @@ import uuid
 from django.conf import settings
 from django.db import migrations, models
 
+from accounts.infra.new_tables import CreateModels
+
 
 class Migration(migrations.Migration):
 
@@ -15,7 +17,7 @@ class Migration(migrations.Migration):
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
-    operations = [
+    tables = [
         migrations.CreateModel(
             name='Thread',
             fields=[
@@ -71,6 +73,9 @@ class Migration(migrations.Migration):
                 'ordering': ['id'],
             },
         ),
+    ]
+    operations = [
+        CreateModels(tables),
         migrations.AddIndex(
             model_name='thread',
             index=models.Index(fields=['user', 'caller_name', '-updated_at'], name='thread_newest'),

@@ -10,6 +10,7 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 
 from approvals.audit import key_check
+from approvals.checks import GATE
 from approvals.queues.slots import THREADS
 from approvals.worker import heartbeats
 from mailhub.first_run.prepare import prepare
@@ -25,6 +26,7 @@ WEB_SECONDS = 20.0
 
 class Command(BaseCommand):
     help = "The whole of mailhub in the foreground: web server, worker, and the sandbox mail server on loopback."
+    requires_system_checks = [GATE]  # the others load all pages; the web server makes them
 
     def handle(self, *args: Any, **options: Any) -> None:
         if _answers(ENV.HOST, ENV.PORT):
