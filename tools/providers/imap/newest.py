@@ -30,13 +30,15 @@ def find_newest(
     """Return the newest matches in the selected folder, the newest first, after a page's last one.
 
     The highest UIDs give a bound: no message that arrived before their oldest date is newer. So only
-    messages that arrived since then are compared.
+    messages that arrived since then are compared. Twice as many are read for it, because a single new
+    mail with an old date would make that bound weeks old.
     """
-    uids = mailbox.find_newest(session, wanted, count=count, below=after[1] if after else None)
+    twice = 2 * count
+    uids = mailbox.find_newest(session, wanted, count=twice, below=after[1] if after else None)
     places = _read_places(session, uids)
-    if after is None and len(uids) < count:
-        return sorted(places, reverse=True)
     found = _order(places, after, count)
+    if after is None and len(uids) < twice:
+        return found
     since = _day(found[-1]) if len(found) == count else None
     period: list[Criterion] = ["SINCE", since] if since else []
     others: Sequence[int] = mailbox.find_all(session, [*period, *wanted])
