@@ -377,6 +377,8 @@ STATIC_ROOT = ENV.MAILHUB_STATIC_ROOT or None
 if STATIC_ROOT:
     STORAGES = {"staticfiles": {"BACKEND": "mailhub.static_files.HashedFiles"}}
 WHITENOISE_MIMETYPES = {".webmanifest": "application/manifest+json"}
+WHITENOISE_KEEP_ONLY_HASHED_FILES = True
+WHITENOISE_SKIP_COMPRESS_EXTENSIONS = ("map", "png", "woff2")
 WHITENOISE_USE_FINDERS = not STATIC_ROOT  # no step between a clone and a running server
 
 _https = _public.scheme == "https"
