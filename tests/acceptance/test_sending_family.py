@@ -2,6 +2,7 @@
 
 import base64
 from datetime import timedelta
+from email import policy
 from email.message import EmailMessage
 from io import BytesIO
 from typing import Any
@@ -18,6 +19,12 @@ __all__ = ["office"]
 pytestmark = pytest.mark.django_db(transaction=True)
 
 PDF = b"%PDF-1.4\n" + bytes(range(256)) * 40
+PART_HEADERS = {
+    "content-type",
+    "content-transfer-encoding",
+    "content-disposition",
+    "mime-version",
+}
 PNG = b"\x89PNG\r\n\x1a\n" + b"pixels" * 30
 
 
@@ -188,6 +195,29 @@ def test_forward_carries_files_and_pictures_unchanged(office: Office) -> None:
     client = office.imap.signed_in(office.ada)
     client.select_folder("INBOX")
     assert rb"$Forwarded" in client.get_flags([1])[1]
+
+
+@pytest.mark.parametrize(
+    "content_id",
+    [
+        "=?utf-8?q?photo=0d=0aContent-Type:=20text/html=0d=0aX-Evil:=201?=",
+        "=?utf-8?q?photo=0d=0a=0d=0aevil?=",
+        "photo\x0bone",
+    ],
+    ids=["header", "body", "control"],
+)
+def test_forwarded_picture_brings_no_header_of_its_own(office: Office, content_id: str) -> None:
+    source = with_attachments(office).as_bytes(policy=policy.SMTP)
+    message_id = office.receive(source.replace(b"<photo>", f"<{content_id}>".encode()))
+
+    office.approve(
+        office.tool("forward_email", message_id=message_id, to=[office.mira], confirm=True)
+    )
+
+    (arrived,) = office.inbox(office.mira)
+    (photo,) = (part for part in arrived.walk() if part.get_filename() == "photo.png")
+    assert {name.lower() for name in photo.keys()} <= PART_HEADERS  # noqa: SIM118  # every header
+    assert (photo.get_all("Content-Type"), photo.get_content()) == (["image/png"], PNG)
 
 
 def test_forward_without_comment_or_attachments_says_so(office: Office) -> None:

@@ -8,7 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tools.mail.html.clean import clean
-from tools.mail.message.compose import ComposeError, Request, add_date, check, new_message
+from tools.mail.message.compose import (
+    Attachment,
+    ComposeError,
+    Request,
+    add_date,
+    check,
+    new_message,
+)
 from tools.mail.message.content import own_content
 from tools.mail.text.addresses import header_text
 
@@ -127,6 +134,16 @@ def test_different_bytes_are_rejected(tampered: object) -> None:
     message = new_message(ASK)
     with pytest.raises(ComposeError):
         check(dataclasses.replace(message, source=tampered(message.source)))  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("more", [b"X-More: 1", b"Content-Type: text/html"])
+def test_part_with_another_header_is_rejected(more: bytes) -> None:
+    message = new_message(
+        asked(attachments=(Attachment(name="a.png", type="image/png", content=b"1"),))
+    )
+    source = message.source.replace(b"Content-Disposition:", more + b"\r\nContent-Disposition:")
+    with pytest.raises(ComposeError):
+        check(dataclasses.replace(message, source=source))
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,16 @@ from tools.mail.text.addresses import header_text
 PRIORITY = {"high": "1 (Highest)", "low": "5 (Lowest)"}
 # The ids that References and In-Reply-To may hold: the ids of foreign mail are foreign text.
 MESSAGE_ID = re.compile(r"<[!-;=?-~]{1,500}>")
+# Without "?", which an encoded word needs: Python decodes one and writes its line breaks as they are.
+CONTENT_ID = re.compile(r"[A-Za-z0-9!#$%&'*+/=^_`{|}~.@-]{1,250}")
 MAX_REFERENCES = 100
+PART_HEADERS = {
+    "content-type",
+    "content-transfer-encoding",
+    "content-disposition",
+    "content-id",
+    "mime-version",
+}
 # Of attachments; nearly every server accepts that size in base64.
 MAX_TOTAL_BYTES = 25 * 1024 * 1024
 # Possessive: a subject is foreign text, and backtracking over its blanks would take quadratic time.
@@ -38,7 +47,7 @@ class _Wire(policy.EmailPolicy):
     """
 
     def _fold_list(self, name: str, value: Any) -> str | None:
-        if name.lower() in ("references", "in-reply-to"):
+        if name.lower() in ("references", "in-reply-to", "content-id"):
             return f"{name}: " + "\r\n ".join(str(value).split()) + "\r\n"
         entries = value.addresses if name.lower() in ("to", "cc") else ()
         if not any(each.display_name for each in entries):
@@ -71,12 +80,20 @@ class ComposeError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Attachment:
-    """A file in a message; `content_id`, without brackets, makes it a picture inside the HTML."""
+    """A file in a message; `content_id`, without brackets, makes it a picture inside the HTML.
+
+    The id of a foreign picture is foreign text: with one that no header can hold, it is an ordinary
+    file.
+    """
 
     name: str
     type: str
     content: bytes
     content_id: str = ""
+
+    def __post_init__(self) -> None:
+        if not CONTENT_ID.fullmatch(self.content_id):
+            object.__setattr__(self, "content_id", "")
 
     @property
     def sha256(self) -> str:
@@ -219,6 +236,7 @@ def check(outgoing: OutgoingMessage) -> None:
             Counter((a.name, a.type, a.sha256) for a in _read_attachments(parsed)),
             Counter((a.name, a.type, a.sha256) for a in request.attachments),
         ),
+        "parts": (sorted(_find_odd_headers(parsed)), []),
     }
     wrong = [name for name, (is_, should_be) in comparisons.items() if is_ != should_be]
     if wrong or parsed.defects:
@@ -325,6 +343,14 @@ def _expected_headers(request: Request) -> Counter[str]:
 
 def _header_names(parsed: EmailMessage) -> Counter[str]:
     return Counter(name.lower() for name in parsed.keys())  # noqa: SIM118  # a message has one key for each header
+
+
+def _find_odd_headers(parsed: EmailMessage) -> Iterator[str]:
+    """Yield the headers of parts that we do not write, or write once."""
+    for part in list(parsed.walk())[1:]:
+        for name, count in _header_names(part).items():
+            if name not in PART_HEADERS or count > 1:
+                yield name
 
 
 def _addresses(parsed: EmailMessage, header: str) -> tuple[str, ...]:
