@@ -245,7 +245,8 @@ def test_unconfirmed_draft_sent_by_the_owner_is_not_repeated(
 
 
 @pytest.mark.parametrize(
-    "then", ["stays in Sent", "is filed elsewhere", "is thrown away", "is on its way"]
+    "then",
+    ["stays in Sent", "is filed elsewhere", "is thrown away", "is in the bin", "is on its way"],
 )
 def test_incomplete_draft_sent_by_the_owner_is_not_repeated(
     approved: PendingAction, graph: GraphServer, then: str
@@ -257,6 +258,8 @@ def test_incomplete_draft_sent_by_the_owner_is_not_repeated(
     match then:
         case "is filed elsewhere":
             graph.store.move(ADA, draft, "archive")
+        case "is in the bin":
+            graph.store.move(ADA, draft, "deleteditems")
         case "is thrown away":
             graph.store.of(ADA).pop(draft.id)
         case "is on its way":
@@ -265,6 +268,47 @@ def test_incomplete_draft_sent_by_the_owner_is_not_repeated(
     work()
     assert state(approved) == ("unknown", "draft_gone")
     assert (graph.sends(), len(graph.ledger)) == ([], 1)
+
+
+@pytest.mark.parametrize("folder", ["outbox", "archive"])
+def test_unconfirmed_draft_that_its_owner_is_sending_is_unknown(
+    unconfirmed: PendingAction, graph: GraphServer, folder: str
+) -> None:
+    (draft,) = graph.drafts(ADA)
+    graph.store.move(ADA, draft, folder)
+    now_it_is_time()
+    work()
+    assert state(unconfirmed) == ("unknown", "draft_gone")
+    graph.accept(ADA, draft, "by hand", save=True)
+    probe()
+    assert state(unconfirmed) == ("succeeded", None)
+    assert (graph.sends(), len(graph.ledger)) == ([], 1)
+
+
+def test_incomplete_draft_that_its_owner_is_sending_is_unknown(
+    approved: PendingAction, graph: GraphServer
+) -> None:
+    graph.fault("answer", on="get")
+    work()
+    (draft,) = graph.drafts(ADA)
+    graph.store.move(ADA, draft, "outbox")
+    now_it_is_time()
+    work()
+    assert (state(approved), draft.folder) == (("unknown", "draft_gone"), "outbox")
+    assert (graph.sends(), created(graph)) == ([], 1)
+
+
+def test_draft_thrown_away_before_its_comparison_is_made_again(
+    approved: PendingAction, graph: GraphServer
+) -> None:
+    graph.fault("answer", on="get")
+    work()
+    (draft,) = graph.drafts(ADA)
+    graph.store.move(ADA, draft, "deleteditems")
+    now_it_is_time()
+    work()
+    assert state(approved) == ("succeeded", None)
+    assert (len(graph.ledger), created(graph)) == (1, 2)
 
 
 def test_unconfirmed_draft_is_removed_if_nothing_leaves(

@@ -130,29 +130,34 @@ class GraphEvidence:
         is_in_place = prepared.folder in (None, state.get("parentFolderId"))
         return bool(state.get("isDraft")) and is_in_place
 
-    def may_be_on_its_way(self, state: Mapping[str, Any], prepared: DraftNotes) -> bool:
-        """Return True if the draft was moved after it was compared, but not thrown away: its owner
-        may be sending it, and until it has left it is still a draft.
+    def may_have_left(self, state: Mapping[str, Any], prepared: DraftNotes) -> bool:
+        """Return True if this is no draft any more, or was moved after it was made, but not thrown
+        away: its owner may be sending it, and until it has left it is still a draft.
         """
         folder = state.get("parentFolderId")
-        if prepared.folder in (None, folder):
+        if not state.get("isDraft"):
+            return True
+        if folder == (prepared.folder or self._mailbox.find_role("drafts")):
             return False
         return folder != self._mailbox.find_role("trash")
 
     def was_sent(self, message_id: str, prepared: DraftNotes) -> bool:
         """Return True if it may have left: it is in Sent, on its way or finally, or not where it
         was created.
+
+        Without the id of the draft, everything with our marker is looked at, in all folders.
         """
         if prepared.draft:
             try:
                 state = self.read_state(prepared.draft)
             except NotFound:
                 return True
-            if not state.get("isDraft") or self.may_be_on_its_way(state, prepared):
+            if self.may_have_left(state, prepared):
                 return True
         if not MESSAGE_ID.fullmatch(message_id):
             return False
-        return any(True for _ in self._find_marked("sentitems", message_id))
+        marked = self._find_marked("sentitems" if prepared.draft else "", message_id)
+        return any(prepared.draft or self.may_have_left(row, prepared) for row in marked)
 
     def compare(self, message: str, outgoing: Outgoing) -> tuple[dict[str, Any], list[str]]:
         """Return the stored message and the names of its differences from the approved one."""
@@ -183,20 +188,21 @@ class GraphEvidence:
         )
 
     def _find_marked(self, folder: str, message_id: str) -> Iterator[dict[str, Any]]:
-        """Yield the messages in a folder that have our id, or another id with our mark.
+        """Yield the messages in a folder, or in all, that have our id, or another id with our mark.
 
         The rows are compared here, because a server that does not know a filter may return
         everything.
         """
+        place = f"/mailFolders/{folder}" if folder else ""
         marked = f"singleValueExtendedProperties/Any(ep: ep/id eq '{MARKER}' and ep/value eq {quote_text(message_id)})"
         for condition in (f"internetMessageId eq {quote_text(message_id)}", marked):
             params: dict[str, str | int] = {
                 "$filter": condition,
-                "$select": "id,internetMessageId,isDraft",
+                "$select": STATE,
                 "$expand": OUR_MARK,
                 "$top": 5,
             }
-            for row in self._client.rows(f"/mailFolders/{folder}/messages", params, enough=5):
+            for row in self._client.rows(f"{place}/messages", params, enough=5):
                 if message_id in (row.get("internetMessageId"), *_marks(row)):
                     yield row
 
@@ -207,10 +213,7 @@ class GraphEvidence:
         """
         try:
             state = self.read_state(draft)
-            # A draft in Sent: the mailbox owner is sending it.
-            if state.get("isDraft") and state.get("parentFolderId") != self._mailbox.find_role(
-                "sent"
-            ):
+            if not self.may_have_left(state, DraftNotes(draft=draft)):
                 self._client.call("DELETE", path_of(draft), scope=WRITE)
         except NotFound:
             return

@@ -206,8 +206,7 @@ class _GraphDraft:
         raise Refused.
         """
         # The mailbox owner may have sent it, even incomplete, or be sending it.
-        is_draft = bool(read.state.get("isDraft"))
-        if not is_draft or self.evidence.may_be_on_its_way(read.state, notes):
+        if self.evidence.may_have_left(read.state, notes):
             raise DraftGone(NO_DRAFT if notes.is_compared else WENT_AWAY)
         if notes.is_compared and not is_unchanged(read.state, notes):
             raise Refused(
