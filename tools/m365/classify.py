@@ -9,11 +9,14 @@ reason.
 
 import re
 import shlex
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
 from accounts.infra.texts import translatable
+from tools.mail.text.addresses import BIDI
+from tools.mail.text.characters import without_invisible
 
 PROGRAM = "m365"
 MAX_CHARS = 8000
@@ -137,7 +140,8 @@ class Command:
 def classified(text: str, known: Mapping[str, CliCommand]) -> Command:
     """Parse a line and judge it; raise Refused.
 
-    1. The words: quotes as a shell reads them, no expansion; no character that a shell acts on.
+    1. The words: quotes as a shell reads them, no expansion; no character that a shell acts on, and none
+       that a person would not see.
     2. The command: all words before the first option, as the CLI names it.
     3. The options: each once, no value from a file, and no option that uses a file here. A reading
        command takes only options that it has.
@@ -154,6 +158,12 @@ def classified(text: str, known: Mapping[str, CliCommand]) -> Command:
                 "A command must not contain ; & | ` $ < > or a line break, not even inside quotes."
             )
         )
+    if _is_not_as_shown(text):
+        raise Refused(
+            translatable(
+                "A command must not contain invisible characters, nor those that turn the direction of a text."
+            )
+        )
     try:
         words = shlex.split(text)
     except ValueError:
@@ -167,6 +177,12 @@ def classified(text: str, known: Mapping[str, CliCommand]) -> Command:
     return Command(
         name=name, options=tuple(_options(words[start:], command)), nature=command.nature
     )
+
+
+def _is_not_as_shown(text: str) -> bool:
+    """Return True if a person who reads the line would approve something else."""
+    controls = {each for each in text.strip() if unicodedata.category(each) in ("Cc", "Zl", "Zp")}
+    return bool(controls - {"\t"}) or bool(BIDI.search(text)) or without_invisible(text) != text
 
 
 def refuse_ambiguous(command: Command, known: Mapping[str, CliCommand]) -> None:

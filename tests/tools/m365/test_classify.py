@@ -123,11 +123,21 @@ def test_unknown_verb_counts_as_a_write() -> None:
         "m365 teams team remove '--id 1 --path' /etc/passwd",
         "m365 teams\u00a0team list",
         "m365 requ\u200best --url https://graph.example/",
+        *(
+            f"m365 outlook mail send --to a@b.example --subject 'pay{each}me' --bodyContents x"
+            for each in "\u202e\u2066\u200f\u200b\u3164\u00ad\U000e0141\u2028\x07\x85"
+        ),
     ],
 )
 def test_command_that_nobody_runs_is_refused_with_a_reason(line: str) -> None:
     with pytest.raises(Refused, match=r"\w.*\.$"):
         classified(line, known_commands())
+
+
+@pytest.mark.parametrize("text", ["Grüße 日本\u3000語", "👩\u200d💻 ❤\ufe0f", "می\u200cخواهم"])
+def test_honest_letters_of_a_command_are_kept(text: str) -> None:
+    found = classified(f"m365 teams message send --message '{text}'", known_commands())
+    assert found.options == (("message", text),)
 
 
 @pytest.mark.parametrize(
