@@ -343,6 +343,17 @@ WORKDAYS = {
             datetime(2026, 10, 24, 12, tzinfo=UTC),
             ("2026-10-25T08:00+01:00", "2026-10-25T18:00+01:00"),
         ),
+        # The night in which they go forward has no hour between two and three.
+        (
+            {**WORKDAYS, "open_days": "7", "open_from": time(2), "open_until": time(3)},
+            datetime(2027, 3, 22, 12, tzinfo=UTC),
+            ("2027-04-04T02:00+02:00", "2027-04-04T03:00+02:00"),
+        ),
+        (
+            {**WORKDAYS, "open_days": "", "open_from": time(2, 30), "open_until": time(3, 15)},
+            datetime(2027, 3, 27, 12, tzinfo=UTC),
+            ("2027-03-29T02:30+02:00", "2027-03-29T03:15+02:00"),
+        ),
     ],
 )
 def test_window_follows_the_clock_on_the_wall(

@@ -5,7 +5,7 @@ again inside the claim's UPDATE (`approvals.gate.rules.conditions`).
 """
 
 from collections.abc import Iterable
-from datetime import datetime, time, timedelta
+from datetime import UTC, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
 from django.conf import settings
@@ -130,13 +130,16 @@ def _is_listed(address: str, entries: Iterable[str]) -> bool:
 
 
 def window_of(policy: ApprovalPolicy, now: datetime) -> tuple[datetime, datetime] | None:
-    """Return the present send window, or the next; None if mail may leave at any time."""
+    """Return the present send window, or the next; None if mail may leave at any time.
+
+    In the night in which the clocks go forward, a short window does not exist.
+    """
     if not policy.open_days and policy.open_from is None:
         return None
     zone = ZoneInfo(policy.time_zone)
     days = policy.open_days or DAYS
     today = now.astimezone(zone).date()
-    for ahead in range(len(DAYS) + 2):
+    for ahead in range(2 * len(DAYS) + 2):
         day = today + timedelta(days=ahead)
         if str(day.isoweekday()) not in days:
             continue
@@ -145,9 +148,9 @@ def window_of(policy: ApprovalPolicy, now: datetime) -> tuple[datetime, datetime
             closes = datetime.combine(day + timedelta(days=1), time.min, zone)
         else:
             closes = datetime.combine(day, policy.open_until, zone)
-        if closes > now:
+        if closes > max(now, opens.astimezone(UTC)):
             return opens, closes
-    raise AssertionError("a week has every day")
+    raise AssertionError("two weeks have every day twice")
 
 
 def find_closed() -> QuerySet[ApprovalPolicy]:
