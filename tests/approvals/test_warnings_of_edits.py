@@ -58,6 +58,19 @@ def test_answer_elsewhere_is_told_until_nobody_there_is_left(
         assert ("reply_to_differs" in codes(action_id)) is is_told
 
 
+def test_edit_of_the_subject_keeps_that_everybody_is_answered(
+    api: Api, reviewer: Reviewer, server: MemoryServer, mailbox: Mailbox
+) -> None:
+    to = f"{mailbox.address}, jo@northwind.example"
+    original = receive(api, server, mailbox, From="mira@northwind.example", To=to)
+    action_id = propose(api, "reply_email", message_id=original, comment="Yes.", reply_all=True)
+
+    assert reviewer.decide(action_id, "edit", subject="Another").status_code == 302
+    assert "reply_all" in codes(action_id)
+    assert reviewer.decide(action_id, "edit", cc="").status_code == 302
+    assert "reply_all" not in codes(action_id)
+
+
 @pytest.mark.parametrize("tool", ["send_draft", "send_email"])
 def test_edit_of_the_subject_keeps_the_warnings_of_the_body(
     api: Api, reviewer: Reviewer, server: MemoryServer, mailbox: Mailbox, tool: str

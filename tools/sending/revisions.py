@@ -175,6 +175,7 @@ def revise_mail(current: Revisable, changes: Changes) -> Proposal:
     around = replace(
         surroundings(mailbox, message.recipients, confirmed=confirmed),
         quoted=quoted,
+        reply_all=payload.reply_all,
         recent_duplicate=twins.has_recent(mailbox, fingerprint, besides=current.id)
         or twins.has_doubtful(mailbox, fingerprint, besides=current.id),
     )
