@@ -120,7 +120,7 @@ def purge() -> None:
 def purge_one(action_id: UUID) -> None:
     """Delete the content of one action that has ended.
 
-    A promised follow-up stays, because it needs no content.
+    A promised follow-up stays, because it needs no content, and so does a doubt.
     """
     mine = PendingAction.objects.filter(pk=action_id, purged_at__isnull=True)
     action = mine.select_for_update(no_key=True, skip_locked=True).first()
@@ -130,7 +130,7 @@ def purge_one(action_id: UUID) -> None:
         payload={}, preview={}, sealed_payload=None, sealed_preview=None
     )
     Blob.objects.filter(action=action_id).delete()
-    Preparation.objects.filter(action=action_id).delete()
+    Preparation.objects.filter(action=action_id, gone_at=None).delete()
     Decision.objects.filter(action=action_id).exclude(note="", passage="").update(
         note="", passage=""
     )

@@ -53,6 +53,7 @@ def keep(action: PendingAction, notes: Mapping[str, Any], *, held: Q) -> None:
             "digest": action.digest,
             "notes": dict(notes),
             "account": account_of(action.mailbox),
+            "gone_at": None,
         },
     )
 
@@ -81,6 +82,7 @@ def preparations_to_tidy() -> QuerySet[Preparation]:
     return Preparation.objects.filter(
         tidy_at__lte=Now(),
         action__status__in=UNSENT,
+        action__purged_at=None,
         action__mailbox__status__in=conditions.MAY_LOOK,
     ).order_by("tidy_at")
 
@@ -89,11 +91,11 @@ def tidy(action_id: UUID) -> None:
     """Remove the prepared objects of an action that will not leave.
 
     An object that an unproven order names is destroyed for good, which proves that the order sent
-    nothing. A draft in a bin could still be sent by it. If an object is gone and the action waits,
-    the preparation stays: the next attempt then does not make another one. If the action has ended,
-    a mail that is found in Sent is recorded as a late acceptance; one that is not there may be on
-    its way, and is looked for again. Objects in another account than the one that is connected now
-    are only forgotten.
+    nothing. A draft in a bin could still be sent by it. If an object is gone, nobody knows whether the
+    mail was sent, and the preparation stays to say so. The next attempt does not make another one.
+    If the action has ended, a mail that is found in Sent is recorded as a late acceptance; one that
+    is not there may be on its way, and is looked for again. Objects in another account than the one
+    that is connected now are only forgotten.
 
     The digest of the preparation is cleared first. A worker that begins now then does not reuse it,
     but discards it before it goes on.
@@ -106,7 +108,9 @@ def tidy(action_id: UUID) -> None:
     try:
         approved = load_approved(action_id)
         if not is_of_account(approved.mailbox, prepared.account):
-            Preparation.objects.filter(pk=action_id, digest="").delete()
+            here = Preparation.objects.filter(pk=action_id, digest="")
+            here.filter(gone_at=None).delete()
+            here.update(tidy_at=Now() + GONE_AGAIN)
             return
         kind = get_kind(approved.kind)
         proven = [
@@ -114,11 +118,14 @@ def tidy(action_id: UUID) -> None:
             for attempt in doubtful_attempts(action_id)
         ]
         if not any(proven) and not kind.discard(replace(approved, prepared=notes)):
-            waiting = Preparation.objects.filter(pk=action_id, digest="")
-            if waiting.filter(action__status=Status.PENDING).update(tidy_at=Now() + GONE_AGAIN):
+            gone = Preparation.objects.filter(pk=action_id, digest="")
+            gone.filter(gone_at=None).update(gone_at=Now())
+            if gone.filter(action__status=Status.PENDING).update(tidy_at=Now() + GONE_AGAIN):
                 return
-            if not _record_if_sent(kind, approved) and _has_just_ended(action_id):
-                return  # it may be on its way to Sent
+            if not _record_if_sent(kind, approved):
+                if not _has_just_ended(action_id):  # it is no longer on its way to Sent
+                    gone.update(tidy_at=Now() + GONE_AGAIN)
+                return
     except NotLookedAt:
         return
     except Exception:  # it is kept a little longer; that sends nothing

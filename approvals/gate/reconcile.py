@@ -15,7 +15,7 @@ from approvals.audit import chain
 from approvals.core.states import Status
 from approvals.core.types import ActionKind, ApprovedAction, NotLookedAt, Outcome
 from approvals.gate.outcome import RESTORED, record_outcome
-from approvals.models import Attempt, AuditEvent, PendingAction
+from approvals.models import Attempt, AuditEvent, PendingAction, Preparation
 
 log = structlog.get_logger(__name__)
 
@@ -50,7 +50,8 @@ def may_any_have_left(action_ids: Iterable[UUID]) -> bool:
 def may_have_left(action: PendingAction) -> datetime | None:
     """Return when the first unproven attempt began its handover, or None.
 
-    It is the time of the restore for an action that came back with an older copy of the database.
+    It is the time of the restore for an action that came back with an older copy of the database,
+    and the time at which a prepared draft was found gone.
     The attempt of a worker that is handing it over just now is not in doubt yet.
     """
     if not action.fence:
@@ -61,7 +62,14 @@ def may_have_left(action: PendingAction) -> datetime | None:
         .values_list("wire_started_at", flat=True)
         .first()
         or action.restored_at
+        or find_gone().filter(action=action.pk).values_list("gone_at", flat=True).first()
     )
+
+
+def find_gone() -> QuerySet[Preparation]:
+    """Return the preparations whose objects are gone, of actions that are not known to have happened."""
+    gone = Preparation.objects.filter(gone_at__isnull=False)
+    return gone.exclude(action__status=Status.SUCCEEDED)
 
 
 def may_have_left_by(action_id: UUID, at: datetime) -> datetime | None:

@@ -17,7 +17,7 @@ from accounts.models import Mailbox
 from approvals.core.states import Status
 from approvals.core.types import PreviewWarning, Proposal
 from approvals.gate.outcome import warn_of_doubt
-from approvals.gate.reconcile import is_unproven
+from approvals.gate.reconcile import find_gone, is_unproven
 from approvals.models import Attempt, PendingAction
 
 RECENT = "possible_duplicate"
@@ -67,8 +67,9 @@ def has_doubtful(mailbox: Mailbox, fingerprint: str, *, besides: UUID | None = N
     unproven = Attempt.objects.filter(
         is_unproven() | unshown, same, action__mailbox=mailbox
     ).exclude(action=besides)
+    gone = find_gone().filter(same, action__mailbox=mailbox).exclude(action=besides)
     came_back = _twins(mailbox, fingerprint, besides).filter(restored_at__isnull=False)
-    return came_back.exists() or unproven.exists()
+    return came_back.exists() or unproven.exists() or gone.exists()
 
 
 def has_open(mailbox: Mailbox, fingerprint: str) -> bool:

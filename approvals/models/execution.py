@@ -81,7 +81,8 @@ class Preparation(models.Model):
     """The objects that a kind left at the provider for an unsent mail: ids and hashes.
 
     It holds no content, and belongs to the revision with this digest: another one needs a new
-    preparation. So does another `account`, as in an attempt.
+    preparation. So does another `account`, as in an attempt. `gone_at` is when the objects were found
+    gone: their owner may have carried the effect out.
     """
 
     action = models.OneToOneField(
@@ -91,6 +92,7 @@ class Preparation(models.Model):
     notes = models.JSONField()
     account = models.CharField(max_length=64, default="", db_default="")
     tidy_at = models.DateTimeField(auto_now_add=True)
+    gone_at = models.DateTimeField(null=True)
 
     def __str__(self) -> str:
         return str(self.pk)

@@ -22,7 +22,7 @@ from accounts.models import Mailbox, User
 from approvals.core.cursors import foreign_cursor
 from approvals.core.states import Status
 from approvals.gate.find import open_preview, open_shown, with_preview
-from approvals.gate.reconcile import is_unproven
+from approvals.gate.reconcile import find_gone, is_unproven
 from approvals.gate.rules.quorum import waits_for_others
 from approvals.models import (
     ApprovalPolicy,
@@ -232,7 +232,8 @@ def _annotate_rows(actions: QuerySet[PendingAction]) -> QuerySet[PendingAction]:
     has returned it for a recipient.
     """
     now = ApprovalPolicy.objects.filter(mailbox=OuterRef("mailbox")).values("approvals_needed")[:1]
-    doubtful = Exists(Attempt.objects.filter(is_unproven(), action=OuterRef("pk")))
+    unproven = Exists(Attempt.objects.filter(is_unproven(), action=OuterRef("pk")))
+    gone = Exists(find_gone().filter(action=OuterRef("pk")))
     needed = Greatest("approvals_needed", Coalesce(Subquery(now), 1))
     assigned = current_assignments().filter(action=OuterRef("pk"))
     name = Coalesce(
@@ -241,7 +242,7 @@ def _annotate_rows(actions: QuerySet[PendingAction]) -> QuerySet[PendingAction]:
     note = ProposerNote.objects.filter(action=OuterRef("pk")).values("reason")[:1]
     return with_preview(actions).annotate(
         needed=needed,
-        doubtful=doubtful,
+        doubtful=unproven | gone,
         bounced=Exists(AuditEvent.objects.filter(action_id=OuterRef("pk"), event="bounced")),
         reason=Subquery(note),
         assigned=Subquery(assigned.values_list(name)[:1]),

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from approvals.gate import overdue
 from approvals.models import AuditEvent, PendingAction, Preparation
 from approvals.worker import maintenance
 from tests.acceptance.test_answered_with_a_draft import api, arrive, drafts, server, throttle
@@ -29,6 +30,50 @@ def send_by_hand(server: Any) -> None:
         server._send(server.box(ADA), draft)
     else:
         server.accept(ADA, server.drafts(ADA)[0], "by hand", save=True)
+
+
+def take_away(server: Any) -> None:
+    """Send the draft as its owner does, who files the mail elsewhere."""
+    send_by_hand(server)
+    if isinstance(server, GmailServer):
+        server.box(ADA).messages.clear()
+    else:
+        server.store.of(ADA).clear()
+
+
+def test_draft_that_is_gone_from_an_ended_mail_leaves_a_doubt(
+    server: Any, api: Api, reviewer: Reviewer
+) -> None:
+    mail = {"to": ["mira@northwind.example"], "subject": "Offer", "body": "As agreed."}
+    action_id = api.propose(**mail)
+    reviewer.decide(action_id, "approve")
+    throttle(server)
+    now_it_is_time()
+    work()
+    take_away(server)
+    api.post(f"/actions/{action_id}/cancel")
+
+    maintenance.sweep()
+    PendingAction.objects.update(finished_at=timezone.now() - timedelta(hours=3))
+    now_it_is_time()
+    maintenance.sweep()
+
+    told = api.get(f"/actions/{action_id}").json()
+    assert "may_have_been_sent_at" in told
+    assert "An earlier attempt may have done it already" in told["next"]
+    page = reviewer.page(action_id).content.decode()
+    assert "Its draft is gone from the mailbox" in page
+    assert "Nothing was sent." not in page
+    again = api.tool("send_email", **mail, confirm=True).json()
+    assert "may_have_been_sent" in {each["code"] for each in again["warnings"]}
+    assert Preparation.objects.get().tidy_at > timezone.now() + timedelta(hours=12)
+    PendingAction.objects.filter(pk=action_id).update(
+        finished_at=timezone.now() - timedelta(days=400)
+    )
+    now_it_is_time()
+    overdue.purge()
+    maintenance.tidy()
+    assert "may_have_been_sent_at" in api.get(f"/actions/{action_id}").json()
 
 
 @pytest.mark.parametrize("how", ["withdrawn by its program", "withdrawn by an answer"])
