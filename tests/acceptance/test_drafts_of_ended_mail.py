@@ -44,7 +44,11 @@ def take_away(server: Any) -> None:
 def test_draft_that_is_gone_from_an_ended_mail_leaves_a_doubt(
     server: Any, api: Api, reviewer: Reviewer
 ) -> None:
-    mail = {"to": ["mira@northwind.example"], "subject": "Offer", "body": "As agreed."}
+    mail: dict[str, Any] = {
+        "to": ["mira@northwind.example"],
+        "subject": "Offer",
+        "body": "As agreed.",
+    }
     action_id = api.propose(**mail)
     reviewer.decide(action_id, "approve")
     throttle(server)
