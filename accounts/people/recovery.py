@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 
 from accounts.audit_hook import record_event
 from accounts.infra.languages import in_language_of
-from accounts.models import ApiToken, SignInLink, User
+from accounts.models import ApiToken, Invitation, SignInLink, User
 from accounts.people.address_proof import prove_account
 from accounts.people.browsers import end_sessions
 
@@ -59,7 +59,11 @@ def _replace_ways_in(person: User) -> str:
 
 @transaction.atomic
 def revoke_all(person: User, *, by: User | None = None) -> None:
-    """Revoke every token and sign-in of a person's programs; without `by` by an operator's command."""
+    """Revoke every token and sign-in of a person's programs, and end their sign-in links and the
+    invitations that they made; without `by` by an operator's command.
+    """
+    SignInLink.objects.filter(user=person, used_at=None).update(used_at=timezone.now())
+    Invitation.open().filter(invited_by=person).update(expires_at=timezone.now())
     for token in ApiToken.objects.filter(user=person, revoked_at=None):
         ApiToken.objects.filter(pk=token.pk).update(revoked_at=Now())
         record_event(

@@ -81,6 +81,26 @@ def test_later_word_of_a_manager_ends_an_invitation(
     assert not Membership.objects.filter(user=bob, mailbox=mailbox).exists()
 
 
+@pytest.mark.parametrize("how", ["removed", "changed", "closed"])
+def test_invitations_of_a_former_manager_stay_ended(
+    alice: User, bob: User, mailbox: Mailbox, how: str
+) -> None:
+    Membership.objects.filter(user=bob, mailbox=mailbox).update(role=Role.MANAGER)
+    secret = members.invite(
+        mailbox=mailbox, person=bob, email="mallory@stranger.example", role=Role.MANAGER
+    )
+    if how == "removed":
+        members.remove_member(mailbox=mailbox, person=alice, user_id=bob.pk)
+        Membership.objects.create(user=bob, mailbox=mailbox, role=Role.MANAGER)
+    elif how == "closed":
+        User.objects.filter(pk=bob.pk).update(is_active=False)
+    else:
+        for role in (Role.VIEWER, Role.MANAGER):
+            members.change_role(mailbox=mailbox, person=alice, user_id=bob.pk, role=role)
+
+    assert Client().post(f"/invitations/{secret}/", {"name": "Mallory"}).status_code == 409
+
+
 @pytest.mark.parametrize("mail", ["none", "refused", "works"])
 def test_inviter_cannot_make_an_account_of_an_address(
     smtp: FaultySmtp, mallory: User, settings: Any, mail: str

@@ -18,8 +18,9 @@ from django.core.management import call_command
 from django.http import HttpRequest
 from django.test import Client
 
-from accounts.models import ApiToken, SignInLink, User
+from accounts.models import ApiToken, Mailbox, Membership, Role, SignInLink, User
 from approvals.models import AuditEvent
+from approvals.pages.mailboxes import members
 from tests.accounts.test_own_mail import smtp as own_mail
 from tests.accounts.test_sign_in import PASSWORD, signed_in
 from tests.conftest import Api
@@ -181,6 +182,24 @@ def test_tokens_of_a_closed_account_stay_revoked(operator: Client, carol: User) 
     assert carol.is_active
     assert token.revoked_at is not None
     assert [each["token"] for each in events("token_revoked")] == [str(token.pk)]
+
+
+@pytest.mark.parametrize("opened", [False, True])
+def test_links_and_invitations_end_with_the_account(
+    operator: Client, mailbox: Mailbox, carol: User, opened: bool
+) -> None:
+    Membership.objects.create(user=carol, mailbox=mailbox, role=Role.MANAGER)
+    link = SignInLink.issue(user=carol, lifetime=timedelta(hours=1))
+    secret = members.invite(
+        mailbox=mailbox, person=carol, email="mallory@stranger.example", role=Role.MANAGER
+    )
+    closed = {name: each for name, each in rights_form(carol).items() if name != "is_active"}
+    for form in (closed, rights_form(carol))[: 1 + opened]:
+        assert operator.post(f"/admin/accounts/user/{carol.pk}/change/", form).status_code == 302
+
+    assert Client().post(f"/invitations/{secret}/", {"name": "Mallory"}).status_code == 409
+    assert not User.objects.filter(email="mallory@stranger.example").exists()
+    assert Client().post(f"/sign-in/{link}/").status_code == 410
 
 
 def test_added_person_has_no_sign_in_method(operator: Client, alice: User) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import Q
 from django.utils import timezone
 
 from accounts.access.quotas import Quota, take
@@ -73,7 +74,7 @@ def _invite(*, mailbox: Mailbox, person: User, email: str, role: Role) -> str:
     _lock_mailbox(mailbox, person)
     if Membership.objects.filter(mailbox=mailbox, user__email=email).exists():
         raise Problem("conflict", "This person is already a member.")
-    _end_invitations(mailbox, email)
+    _end_invitations(mailbox, Q(email=email))
     secret = secrets.token_urlsafe(32)
     invitation = Invitation.objects.create(
         mailbox=mailbox,
@@ -131,12 +132,13 @@ def withdraw_invitation(*, mailbox: Mailbox, person: User, invitation_id: int) -
 def invitation_behind(secret: str) -> Invitation | None:
     """Return the invitation if it can be used.
 
-    Its inviter must still manage the mailbox, and the mailbox must be connected.
+    Its inviter must still manage the mailbox, with an open account, and the mailbox must be
+    connected.
     """
     invitation = (
         Invitation.open()
         .select_related("mailbox", "invited_by")
-        .filter(digest=digest_of(secret))
+        .filter(digest=digest_of(secret), invited_by__is_active=True)
         .first()
     )
     if invitation is None or invitation.mailbox.status == Mailbox.Status.DISCONNECTED:
@@ -248,7 +250,9 @@ def change_role(
     may_approve = Membership.objects.filter(pk=member.pk, role__in=Role.at_least(Role.APPROVER))
     had = may_approve.exists()
     is_over = not Membership.objects.filter(pk=member.pk).exists()
-    _end_invitations(mailbox, member.user.email)
+    _end_invitations(mailbox, Q(email=member.user.email))
+    if not role.covers(before):
+        _end_invitations(mailbox, Q(invited_by=user_id))
     held: dict[str, Any] = {"role": role, "starts_at": starts_at, "ends_at": ends_at}
     Membership.on_any_day.filter(pk=member.pk).update(**held)
     if not role.covers(before) or not (had and may_approve.exists()):
@@ -286,7 +290,7 @@ def remove_member(*, mailbox: Mailbox, person: User, user_id: int) -> None:
     if member.role == Role.MANAGER:
         _another_manages(mailbox, member)
     member.delete()
-    _end_invitations(mailbox, member.user.email)
+    _end_invitations(mailbox, Q(email=member.user.email) | Q(invited_by=user_id))
     lost = recount_approvals(mailbox, user_id)
     event = "left" if person.pk == user_id else "member_removed"
     anchors.append_after_commit(
@@ -296,9 +300,9 @@ def remove_member(*, mailbox: Mailbox, person: User, user_id: int) -> None:
     take_mailbox(member.user, mailbox, by=person)
 
 
-def _end_invitations(mailbox: Mailbox, email: str) -> None:
-    """End the open invitations of an address: a newer word of a manager counts."""
-    Invitation.open().filter(mailbox=mailbox, email=email).update(expires_at=timezone.now())
+def _end_invitations(mailbox: Mailbox, which: Q) -> None:
+    """End the open invitations to or of a person: a newer word of a manager counts."""
+    Invitation.open().filter(which, mailbox=mailbox).update(expires_at=timezone.now())
 
 
 def _lock_mailbox(mailbox: Mailbox, person: User | None) -> None:
