@@ -11,9 +11,11 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from accounts.access.provider_calls import limit_waiting
 from tests.security import jobs
 from tests.support.processes.proc import proc
 from tests.support.processes.programs import until
@@ -106,6 +108,32 @@ def test_number_of_processes_is_bounded(pool: Pool) -> None:
         used = set(threads.map(lambda _: pool.run(jobs.pid), range(40)))
     assert len(used) <= 2
     assert len(pool.pids) <= 2
+
+
+def for_person(person: str, pool: Pool, *job: Any) -> Any:
+    with limit_waiting(person):
+        return pool.run(*job)
+
+
+def test_jobs_of_one_person_let_the_next_person_go_first(pool: Pool) -> None:
+    with ThreadPoolExecutor(7) as threads:
+        flood = [threads.submit(for_person, "a", pool, jobs.spin, 1.0) for _ in range(6)]
+        until(lambda: pool.pids)
+        assert threads.submit(for_person, "b", pool, jobs.spin, 0.0).result() == "done"
+        assert sum(each.done() for each in flood) < 5
+        assert {each.result() for each in flood} == {"done"}
+
+
+def test_slow_files_of_one_person_leave_a_process_to_others() -> None:
+    pool = Pool(Limits(seconds=SECONDS, memory=512 * 1024**2, processes=2, of_person=1))
+    try:
+        with ThreadPoolExecutor(3) as threads:
+            slow = [threads.submit(for_person, "a", pool, jobs.spin, 4.0) for _ in range(2)]
+            until(lambda: pool.pids)
+            assert threads.submit(for_person, "b", pool, jobs.spin, 0.0).result() == "done"
+            assert not any(each.done() for each in slow)
+    finally:
+        pool.close()
 
 
 def test_process_has_no_secrets_no_network_and_no_files(

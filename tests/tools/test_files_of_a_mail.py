@@ -13,6 +13,7 @@ from django.test import Client
 from docx import Document
 from PIL import Image
 
+from accounts.access import provider_calls
 from accounts.models import Mailbox, User
 from approvals.models import AuditEvent, PendingAction
 from tests.approvals.review_pages import text_of
@@ -128,12 +129,23 @@ def test_file_that_no_process_can_read_now_says_so(
     monkeypatch.setattr(pool, "WAIT_SECONDS", 0)
     with ExitStack() as held:
         for _ in range(FILES._limits.processes):
-            held.enter_context(FILES._slots)
+            held.enter_context(FILES._turns.take(None))
         answers = [reviewer.client.get(address + page) for page in ("", "1.png")]
     for answer in answers:
         assert (answer.status_code, answer["Retry-After"]) == (503, str(pool.RETRY_SECONDS))
     assert "The file cannot be read now" in text_of(answers[0])
     assert not AuditEvent.objects.filter(event="file_opened").exists()
+
+
+def test_files_that_a_person_reads_at_once_are_counted(
+    api: Api, reviewer: Reviewer, alice: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, address = propose(api, "a.pdf", "application/pdf", written("PDF"))
+    monkeypatch.setattr(provider_calls, "AT_ONCE", 1)
+    with provider_calls.limit_waiting(alice.pk):
+        answers = [reviewer.client.get(address + page) for page in ("", "1.png")]
+    assert [each.status_code for each in answers] == [503, 503]
+    assert reviewer.client.get(address).status_code == 200
 
 
 def test_rule_wants_each_file_opened_by_the_approver(

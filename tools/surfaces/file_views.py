@@ -71,7 +71,7 @@ def show(request: AuthenticatedRequest, action_id: UUID, sha256: str) -> HttpRes
 def picture(request: AuthenticatedRequest, action_id: UUID, sha256: str, page: int) -> HttpResponse:
     """Return a page of the file as PNG."""
     _, file = _find(request, action_id, sha256)
-    return _draw(file, page)
+    return _draw(request, file, page)
 
 
 @signed_in_page
@@ -120,7 +120,7 @@ def show_received(request: AuthenticatedRequest, action_id: UUID) -> HttpRespons
 @_says_why_not
 def received_picture(request: AuthenticatedRequest, action_id: UUID, page: int) -> HttpResponse:
     _, file = _fetch_received(request, action_id)
-    return _draw(file, page)
+    return _draw(request, file, page)
 
 
 @signed_in_page
@@ -135,23 +135,25 @@ def _render(
     request: AuthenticatedRequest, action: Any, file: Attachment, *, pages: str, whole: str
 ) -> HttpResponse:
     """Return the page of a file. `pages` is the address of a drawn page, with `%s` for its number."""
-    context = {
+    context: dict[str, Any] = {
         "action": action,
         "file": file,
         "size": len(file.content),
         "whole": whole,
         "waiting": listing.count_waiting(request.user),
-        **_preview(file),
     }
+    with limit_waiting(request.user.pk):
+        context |= _preview(file)
     context["pages"] = [pages % number for number in context.get("pages", ())]
     return render(request, "tools/file.html", context)
 
 
-def _draw(file: Attachment, page: int) -> HttpResponse:
+def _draw(request: AuthenticatedRequest, file: Attachment, page: int) -> HttpResponse:
     if not 1 <= page <= SHOWN_PAGES or not _can_be_drawn(file):
         raise Http404
     try:
-        png = pictures.draw(file.content, page).png
+        with limit_waiting(request.user.pk):
+            png = pictures.draw(file.content, page).png
     except Unparsable as error:
         error.raise_if_busy()
         raise Http404 from None

@@ -31,9 +31,10 @@ MAIL = Pool(
         "tools.warnings",
     ),
 )
-# Documents may take longer. They have their own processes, so that no file delays a mail.
+# Documents may take longer. They have their own processes, so that no file delays a mail. A job can
+# take longer than others wait, so one of them is for other people.
 FILES = Pool(
-    Limits(seconds=20.0, memory=1024**3, processes=2),
+    Limits(seconds=20.0, memory=1024**3, processes=2, of_person=1),
     preload=(*HTML, "tools.mail.message.extract"),
 )
 

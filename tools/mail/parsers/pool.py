@@ -7,8 +7,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections import OrderedDict
-from collections.abc import Callable
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any, Literal, TypeVar
 
 from pydantic_core import PydanticSerializationError
 
+from accounts.access.provider_calls import person_of_call
 from accounts.infra.problems import Problem
 from tools.mail.parsers.child import HEAD, NO_MEMORY, SAID, WAITING_SECONDS, arguments_of, result_of
 
@@ -65,12 +67,64 @@ class _Ended(Exception):
 @dataclass(frozen=True, kw_only=True)
 class Limits:
     """The limits of a job: seconds of processor time, bytes of memory, and the number of
-    processes.
+    processes, in all and for one person.
     """
 
     seconds: float
     memory: int
     processes: int
+    of_person: int = 2
+
+
+@dataclass(eq=False, frozen=True, kw_only=True)
+class _Waiting:
+    """A job that waits for its turn."""
+
+    person: Hashable
+
+
+class _Turns:
+    """The order of the jobs: the person with the fewest running jobs goes first, then the job that
+    waits longest. A job without a person counts for itself.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self._free, self._of_person = limits.processes, limits.of_person
+        self._changed = threading.Condition()
+        self._running = Counter[Hashable]()
+        self._waiting: list[_Waiting] = []
+
+    @contextmanager
+    def take(self, person: Hashable) -> Iterator[None]:
+        """Hold a turn during the block; raise Unparsable if none was free in time."""
+        mine = _Waiting(person=object() if person is None else person)
+        with self._changed:
+            self._waiting.append(mine)
+            try:
+                if not self._changed.wait_for(lambda: self._next() is mine, WAIT_SECONDS):
+                    raise Unparsable("busy")
+                self._count(mine, 1)
+            finally:
+                self._waiting.remove(mine)
+                self._changed.notify_all()
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._count(mine, -1)
+                self._changed.notify_all()
+
+    def _next(self) -> _Waiting | None:
+        if not self._free:
+            return None
+        able = [each for each in self._waiting if self._running[each.person] < self._of_person]
+        return min(able, key=lambda each: self._running[each.person], default=None)
+
+    def _count(self, job: _Waiting, more: int) -> None:
+        self._free -= more
+        self._running[job.person] += more
+        if not self._running[job.person]:
+            del self._running[job.person]
 
 
 class Pool:
@@ -89,7 +143,7 @@ class Pool:
         self._idle: list[_Child] = []
         self._all: set[_Child] = set()
         self._lock = threading.Lock()
-        self._slots = threading.BoundedSemaphore(self._limits.processes)
+        self._turns = _Turns(self._limits)
         self._refused: OrderedDict[bytes, tuple[Reason, float]] = OrderedDict()
 
     def run(self, function: Callable[..., T], *arguments: Any) -> T:
@@ -109,16 +163,13 @@ class Pool:
         reason, until = self._refused.get(mark, (None, 0.0))
         if reason is not None and time.monotonic() < until:
             raise Unparsable(reason)
-        if not self._slots.acquire(timeout=WAIT_SECONDS):
-            raise Unparsable("busy")
-        try:
-            answer = self._answer(job)
-        except Unparsable as error:
-            if error.reason != "busy":
-                self._remember(mark, error.reason)
-            raise
-        finally:
-            self._slots.release()
+        with self._turns.take(person_of_call()):
+            try:
+                answer = self._answer(job)
+            except Unparsable as error:
+                if error.reason != "busy":
+                    self._remember(mark, error.reason)
+                raise
         try:
             return result_of(function).validate_json(answer)[0]  # type: ignore[no-any-return]
         except ValueError:
