@@ -8,10 +8,12 @@ limit, because gunicorn has few threads. Each call gives its database connection
 """
 
 import threading
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 
+from accounts.access.room import LARGE, MEGABYTE, Room
 from accounts.infra.problems import Problem
 
 AT_ONCE = 30
@@ -19,7 +21,20 @@ RETRY_SECONDS = 5
 STRANGERS = "strangers"  # all calls together that somebody without a sign-in can begin
 _lock = threading.Lock()
 _running: list[Hashable] = []
-_person: ContextVar[Hashable] = ContextVar("person_of_the_call", default=None)
+# A largest answer has 64 MB, and a call needs some times as much to read it.
+ANSWERS = Room(most=192 * MEGABYTE, of_person=96 * MEGABYTE)
+
+
+@dataclass(kw_only=True)
+class _Call:
+    """A counted call, and the bytes of content that it holds."""
+
+    person: Hashable
+    note: Callable[[int], None]
+    size: int = 0
+
+
+_call: ContextVar[_Call | None] = ContextVar("counted_call", default=None)
 
 
 @contextmanager
@@ -36,11 +51,14 @@ def limit_waiting(person: Hashable, mailbox: Hashable = None) -> Iterator[None]:
                 retry_after=RETRY_SECONDS,
             )
         _running.extend(counted)
-    outer = _person.set(person)
     try:
-        yield
+        with ANSWERS.hold(person) as note:
+            outer = _call.set(_Call(person=person, note=note))
+            try:
+                yield
+            finally:
+                _call.reset(outer)
     finally:
-        _person.reset(outer)
         with _lock:
             for each in counted:
                 _running.remove(each)
@@ -48,4 +66,15 @@ def limit_waiting(person: Hashable, mailbox: Hashable = None) -> Iterator[None]:
 
 def person_of_call() -> Hashable:
     """Return the person whose call is counted here; None outside of such a call, as in a worker."""
-    return _person.get()
+    call = _call.get()
+    return call.person if call else None
+
+
+def hold_content(size: int) -> None:
+    """Count content that the call here holds until it ends; raise `transient` if there is no room.
+
+    Small content is not counted. The answer to a change must not be: it would be lost.
+    """
+    if size > LARGE and (call := _call.get()):
+        call.size += size
+        call.note(call.size)

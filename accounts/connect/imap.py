@@ -20,6 +20,8 @@ from django.conf import settings
 from imapclient import IMAPClient
 from imapclient.exceptions import LoginError
 
+from accounts.access.provider_calls import hold_content
+from accounts.access.room import LARGE
 from accounts.infra.credentials import Secrets
 from accounts.infra.deadlines import Deadline
 from accounts.infra.safe_hosts import Endpoint, HostError, connect, start_tls
@@ -116,7 +118,7 @@ class _PinnedImap(imaplib.IMAP4):
 
     def __init__(self, endpoint: Endpoint, sock: socket.socket) -> None:
         self._ready = sock
-        self.allowed = SIGN_IN_BYTES
+        self.allowed, self.uncounted = SIGN_IN_BYTES, 0
         super().__init__(endpoint.host, endpoint.port)
 
     def _create_socket(self, timeout: float | None) -> socket.socket:
@@ -146,6 +148,10 @@ class _PinnedImap(imaplib.IMAP4):
         self.allowed -= size
         if self.allowed < 0:
             raise self.abort("the answer is too long")
+        self.uncounted += size
+        if self.uncounted > LARGE:
+            hold_content(self.uncounted)
+            self.uncounted = 0
 
 
 class _PinnedImapClient(IMAPClient):
@@ -273,7 +279,7 @@ def conversation(client: IMAPClient, seconds: float) -> Iterator[None]:
 
     The session ends when a bound is reached.
     """
-    client._imap.allowed = REQUEST_BYTES
+    client._imap.allowed, client._imap.uncounted = REQUEST_BYTES, 0
     deadline = Deadline(client.socket(), seconds)
     try:
         yield

@@ -22,7 +22,7 @@ from accounts.infra.problems import Problem
 from mailhub.intake import rules
 from mailhub.intake.admission import Admitted, admit, needs_database
 from mailhub.intake.answers import Refusal, refuse, report_fault
-from mailhub.intake.rules import Asked, room_for, too_large, too_slow
+from mailhub.intake.rules import BODIES, Asked, too_large, too_slow
 
 Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -78,7 +78,7 @@ async def _body(
 
     Raises Problem.
     """
-    note = stack.enter_context(room_for(person_id))
+    note = stack.enter_context(BODIES.hold(person_id))
     return _replay(await _read(receive, limit, note), receive)
 
 

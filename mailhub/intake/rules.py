@@ -1,20 +1,17 @@
 """The size limits of bodies at each address, the senders of large ones, and forms with files."""
 
 import re
-import threading
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from accounts.access.room import MEGABYTE, Room
 from accounts.infra.foreign_text import parse_number
 from accounts.infra.problems import Problem
 from accounts.infra.texts import translatable
 from tools.catalog.entries import TOOLS
 
 KILOBYTE = 1024
-MEGABYTE = 1024 * KILOBYTE
 ANONYMOUS_BYTES = 64 * KILOBYTE  # the sign-in form, and all other bodies of unknown senders
 FORM_BYTES = MEGABYTE  # the forms of a signed-in person
 TOOL_BYTES = MEGABYTE  # 100,000 characters of text, escaped
@@ -31,9 +28,9 @@ PIECE = 64 * 1024
 LINGER_SECONDS = 1.0
 LINGER_SILENCE_SECONDS = 0.05
 LINGER_BYTES = 4 * 1024 * 1024
-LARGE = MEGABYTE  # a smaller body is not counted
 HELD = 128 * MEGABYTE
-OF_PERSON = HELD // 4  # one largest body, or some that are smaller
+# A person has room for one largest body, or some that are smaller.
+BODIES = Room(most=HELD, of_person=HELD // 4)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,47 +128,6 @@ def too_slow() -> Problem:
     return Problem("invalid_input", "The body of the request arrived too slowly.", status=408)
 
 
-def busy() -> Problem:
-    """Return the problem of a body for which there is no room at the moment."""
-    return Problem(
-        "transient",
-        "The server is busy with other large or slow requests. Send it again.",
-        retry_after=2,
-    )
-
-
 def seconds_for(received: int) -> float:
     """Return after how many seconds a body is too slow if `received` bytes have arrived."""
     return GRACE_SECONDS + received / BYTES_PER_SECOND
-
-
-_lock = threading.Lock()
-_held = Counter[int | None]()  # bytes, by person
-
-
-@contextmanager
-def room_for(person_id: int | None) -> Iterator[Callable[[int], None]]:
-    """Yield a function that takes how many bytes of a body have arrived; it raises Problem 503 if
-    there is no room for them.
-
-    An announced size reserves nothing, because announcing costs the client nothing.
-    """
-    held = 0
-
-    def note(received: int) -> None:
-        nonlocal held
-        more = (received if received > LARGE else 0) - held
-        with _lock:
-            of_person = 0 if person_id is None else _held[person_id] + more
-            if more > 0 and (_held.total() + more > HELD or of_person > OF_PERSON):
-                raise busy()
-            _held[person_id] += more
-            held += more
-
-    try:
-        yield note
-    finally:
-        with _lock:
-            _held[person_id] -= held
-            if not _held[person_id]:
-                del _held[person_id]

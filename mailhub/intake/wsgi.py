@@ -20,11 +20,12 @@ from django.db import close_old_connections
 from django.http.request import HttpHeaders
 
 from accounts.access.auth import ADMITTED
+from accounts.access.room import busy
 from accounts.infra.problems import Problem
 from mailhub.intake import rules
 from mailhub.intake.admission import Admitted, admit
 from mailhub.intake.answers import Refusal, refuse, report_fault
-from mailhub.intake.rules import Asked, busy, room_for, too_large, too_slow
+from mailhub.intake.rules import BODIES, Asked, too_large, too_slow
 
 Environ = dict[str, Any]
 App = Callable[[Environ, Any], Iterable[bytes]]
@@ -122,7 +123,7 @@ def _with_body(app: App, asked: Asked, environ: Environ, start_response: Any) ->
     stack = ExitStack()
     try:
         admitted = admit(asked)
-        body = _read(environ, asked, admitted, stack.enter_context(room_for(admitted.person_id)))
+        body = _read(environ, asked, admitted, stack.enter_context(BODIES.hold(admitted.person_id)))
     except Exception as error:
         stack.close()
         close_old_connections()

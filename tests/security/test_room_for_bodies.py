@@ -42,23 +42,23 @@ def test_stalled_large_bodies_leave_room_for_others(
     with ExitStack() as stack:
         for sent in (1, 1, 1, 1, LARGEST - 1):
             stack.enter_context(begin(url, path, api, LARGEST, sent))
-        until(lambda: rules._held.total() == LARGEST - 1, seconds=20)
+        until(lambda: rules.BODIES.held.total() == LARGEST - 1, seconds=20)
         size = 2 * MEGABYTE
         own, other = (
             answered(stack.enter_context(begin(url, path, each, size, size))).split()[1]
             for each in (api, foreign_api)
         )
     assert (own, other) in ((b"503", b"400"), (b"503", b"422"))  # the other one is read: blanks
-    until(lambda: not rules._held)
+    until(lambda: not rules.BODIES.held)
 
 
 def test_process_has_a_limit_of_large_bodies() -> None:
     with ExitStack() as stack:
-        notes = [stack.enter_context(rules.room_for(person)) for person in range(5)]
+        notes = [stack.enter_context(rules.BODIES.hold(person)) for person in range(5)]
         for note in notes[:4]:
             note(LARGEST)
         with pytest.raises(Problem):
             notes[4](2 * MEGABYTE)
         notes[0](0)
         notes[4](2 * MEGABYTE)
-    assert not rules._held
+    assert not rules.BODIES.held

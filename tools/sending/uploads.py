@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from accounts.access.audience import lacks_scope
 from accounts.access.caller import Caller
+from accounts.access.provider_calls import hold_content
 from accounts.infra.problems import FieldError, Problem
 from accounts.infra.texts import translatable
 from accounts.models import Mailbox
@@ -53,7 +54,9 @@ def load_attachments(
 ) -> tuple[Attachment, ...]:
     """Return the attachments of a message after a check of each size and the total."""
     found = tuple(_load_one(caller, mailbox, index, each) for index, each in enumerate(given))
-    if sum(len(a.content) for a in found) > MAX_TOTAL_BYTES:
+    total = sum(len(a.content) for a in found)
+    hold_content(total)
+    if total > MAX_TOTAL_BYTES:
         raise Problem(
             "too_large",
             translatable(

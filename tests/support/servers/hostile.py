@@ -10,8 +10,9 @@ from typing import Literal
 from tests.support.servers.listening import Listening
 
 Harm = Literal[
-    "drip", "silent", "endless_lines", "endless_line", "literal", "literal_in_pieces", "digits"
-]
+    "drip", "silent", "endless_lines", "endless_line", "literal", "literal_in_pieces", "digits",
+    "stalled_literal",
+]  # fmt: skip
 PIECE = 65536
 
 
@@ -58,6 +59,9 @@ class Hostile(Listening):
             case "literal_in_pieces":
                 while True:
                     self._say(sock, b"* 1 FETCH (BODY[] {50000}\r\n" + b"x" * 50000 + b")\r\n")
+            case "stalled_literal":
+                self._say(sock, b"* 1 FETCH (BODY[] {40000000}\r\n")
+                self._ended.wait()
             case "digits":
                 self._say(sock, b"* 1 FETCH (BODY[] {" + b"9" * 5000 + b"}\r\n")
                 self._ended.wait()

@@ -20,6 +20,7 @@ from urllib.parse import quote
 import httpx2
 import structlog
 
+from accounts.access.provider_calls import hold_content
 from accounts.infra.database import give_back_connection
 from accounts.infra.foreign_text import load_json
 from accounts.infra.safe_hosts import tls_context
@@ -302,6 +303,8 @@ class _Carrier:
         except (httpx2.HTTPError, httpx2.InvalidURL):
             raise AnswerLost from None
         self.status = answer.status_code
+        if method == "GET":
+            hold_content(len(answer.content))
         return Response({**answer.headers, "status": str(answer.status_code)}), answer.content
 
 

@@ -13,6 +13,8 @@ from urllib.parse import quote, unquote, urljoin
 
 import httpx2
 
+from accounts.access.provider_calls import hold_content
+from accounts.access.room import LARGE
 from accounts.connect.refreshing import GrantEnded, NoToken
 from accounts.infra.database import give_back_connection
 from accounts.infra.foreign_text import parse_url
@@ -234,9 +236,12 @@ class GraphClient:
                 ) as response,
             ):
                 logged.status = response.status_code
-                found = bytearray()
+                found, counted = bytearray(), 0
                 for piece in response.iter_bytes():
                     found += piece
+                    if method == "GET" and len(found) - counted > LARGE:
+                        hold_content(len(found) - counted)
+                        counted = len(found)
                     if len(found) > ANSWER_LIMIT:
                         raise Refused(
                             "too_large",

@@ -1,0 +1,72 @@
+"""The memory for what foreign servers answer: one person cannot take all of it."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from accounts.access import provider_calls
+from accounts.connect.connecting import connect_mailbox
+from accounts.models import User
+from tests.conftest import Api, make_api, problem_of
+from tests.support.processes.programs import until
+from tests.support.servers.hostile import HostileImap
+from tools.providers.imap.sessions import POOL
+
+pytestmark = pytest.mark.django_db(transaction=True)
+ANNOUNCED = len(b"* 1 FETCH (BODY[] {40000000}\r\n")
+
+
+@pytest.fixture
+def stalled() -> Iterator[HostileImap]:
+    with HostileImap("stalled_literal", at="fetch") as server:
+        yield server
+    POOL.close_all()
+
+
+def make_caller(person: User, server: HostileImap) -> Api:
+    address = f"127.0.0.1:{server.port}:plain"
+    secrets = {"imap": address, "smtp": address, "username": "ada", "password": "secret"}
+    mailbox = connect_mailbox(
+        owner=person, address=person.email, provider="imap", secrets=secrets, scopes=["read"]
+    )
+    return make_api(person, mailbox)
+
+
+@contextmanager
+def reading(server: HostileImap, *callers: Api) -> Iterator[None]:
+    """Yield once the server has announced a large answer to each of these callers."""
+
+    def read(secret: str) -> None:
+        try:
+            Api(secret=secret).tool("list_emails")
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=read, args=[each.secret]) for each in callers]
+    before = server.sent
+    for thread in threads:
+        thread.start()
+    try:
+        until(lambda: server.sent == before + len(threads) * ANNOUNCED)
+        yield
+    finally:
+        server.cut()
+        for thread in threads:
+            thread.join()
+
+
+def test_large_answers_of_one_person_leave_room_for_others(
+    alice: User, charlie: User, stalled: HostileImap, settings: Any
+) -> None:
+    settings.MAILHUB_REQUEST_SECONDS = 20
+    mine, his = make_caller(alice, stalled), make_caller(charlie, stalled)
+    with reading(stalled, mine, mine):
+        refused = problem_of(mine.tool("list_emails"))
+        assert "busy with other large" in refused["detail"]
+        with reading(stalled, his):
+            pass
+    until(lambda: not provider_calls.ANSWERS.held)
