@@ -36,7 +36,10 @@ def own_hosts(address: str) -> set[str]:
     found = discovery.discover(address)
     if found.provider != "imap":
         return IMAP_OF[found.provider]
-    return {Endpoint.parse(found.imap).host.lower()} if found.imap else set()
+    try:
+        return {Endpoint.parse(found.imap).host.lower()}
+    except ValueError:  # the domain names none, or what is no host
+        return set()
 
 
 def _same_servers(person: User, address: str, access: ImapAccess) -> bool:

@@ -100,11 +100,12 @@ def test_private_server_proves_no_address(alice: User, provider: Provider, victi
     assert not Mailbox.objects.exists()
 
 
-@pytest.mark.parametrize("wrong", ["another user", "another server", "none"])
+@pytest.mark.parametrize("wrong", ["another user", "another server", "no host", "none"])
 def test_only_a_sign_in_proves_the_address(
     alice: User, provider: Provider, names: NameServer, victim: str, wrong: str
 ) -> None:
-    host = "mail.bigbank.example" if wrong == "another server" else "localhost"
+    hosts = {"another server": "mail.bigbank.example", "no host": "my_mail.bigbank.example"}
+    host = hosts.get(wrong, "localhost")
     names.mail_of(
         "bigbank.example", host=host, imap=provider.imap.port, smtp=provider.outgoing.port
     )
