@@ -181,7 +181,7 @@ def refresh(client_id: str, *, subject: str) -> None:
             raise ValueError("A person cannot tell the letters of its address apart.")
         parsed = cimd.validate_client_id(client_id)
         take(FETCHES, subject)
-        with limit_waiting(STRANGERS):
+        with limit_waiting(STRANGERS if subject.startswith("network:") else subject):
             client = _read_document(client_id, parsed)
     except (ValidationError, HostError, OSError, ValueError, http.client.HTTPException):
         raise Problem(

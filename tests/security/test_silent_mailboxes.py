@@ -225,6 +225,17 @@ def test_few_documents_of_programs_are_read_at_once(
         silent_names()
 
 
+def test_documents_of_strangers_are_not_in_the_way_of_a_person(
+    alice: User, silent_names: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(provider_calls, "AT_ONCE", 1)
+    silent_names()
+    with provider_calls.limit_waiting(provider_calls.STRANGERS):
+        asked = {"client_id": "https://silent.example/program.json"}
+        page = browser(alice).get("/oauth/authorize", asked)
+    assert "could not be read" in page.content.decode()
+
+
 def test_tests_of_a_silent_channel_are_counted(
     alice: User, silent_names: Callable[[], None]
 ) -> None:
