@@ -286,8 +286,9 @@ class Gmail(Api):
     def _chosen(self, call: Call) -> GmailFault | None:
         if call.inside:
             return None
+        self._remember_drafts(call.address)
         if call.name == GMAIL_SENDING:
-            self._note(call)
+            self._calls[self._names.get(call.draft, call.draft)] += 1
         trouble, dice = self._met.trouble, getattr(self._met, "dice", None)
         if trouble is None or dice is None:
             return None
@@ -299,16 +300,14 @@ class Gmail(Api):
             pause=lambda: dice.healed.wait(trouble.seconds),
         )
 
-    def _note(self, call: Call) -> None:
-        """Count one more call that sends, by the Message-ID of its draft: the draft is gone once it
-        was sent.
+    def _remember_drafts(self, address: str) -> None:
+        """Keep the Message-ID of each draft: the call that sends it may come after it is gone, because
+        it was sent, or destroyed while the worker was frozen.
         """
-        draft = call.draft
-        box = self._server.box(call.address)
-        stored = box.messages.get(box.drafts.get(draft, ""))
-        if stored is not None:
-            self._names[draft] = stored.header("Message-ID").strip()
-        self._calls[self._names.get(draft, draft)] += 1
+        box = self._server.box(address)
+        for draft, name in list(box.drafts.items()):
+            if (stored := box.messages.get(name)) is not None:
+                self._names[draft] = stored.header("Message-ID").strip()
 
     def _sent(self, sent: Sent) -> None:
         self.ledger.add(
