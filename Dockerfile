@@ -36,12 +36,14 @@ COPY templates templates
 RUN python -m compileall -q .
 
 # Files with hashes in their names, and compressed ones beside them. It reads no secrets, but the settings want some.
+# They also close what mailhub writes to other users, and these files are for everybody.
 FROM build AS static
 WORKDIR /app
 COPY --from=code /app .
 RUN SECRET_KEY=$(od -An -N40 -tx1 /dev/urandom | tr -d ' \n') \
     MAILHUB_ENCRYPTION_KEYS=$(head -c 32 /dev/urandom | base64) \
-    MAILHUB_STATIC_ROOT=/app/static /venv/bin/python manage.py collectstatic --noinput
+    MAILHUB_STATIC_ROOT=/app/static /venv/bin/python manage.py collectstatic --noinput \
+    && chmod -R a+rX /app/static
 
 FROM ${PYTHON_IMAGE} AS base
 LABEL org.opencontainers.image.title="mailhub" \
