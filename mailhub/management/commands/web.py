@@ -1,3 +1,4 @@
+import warnings
 from argparse import ArgumentParser
 from contextlib import suppress
 from typing import Any
@@ -18,6 +19,8 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, host: str, port: int, **options: Any) -> None:
         key_check.require()
+        # WhiteNoise yields a file synchronously, which Django handles in a thread.
+        warnings.filterwarnings("ignore", message="StreamingHttpResponse must consume")
         config = uvicorn.Config("mailhub.asgi:application", host=host, port=port, **OPTIONS)
         with suppress(KeyboardInterrupt):  # it has ended in order
             uvicorn.Server(config).run(sockets=find_given_sockets() or None)
