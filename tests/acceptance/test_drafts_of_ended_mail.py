@@ -66,7 +66,7 @@ def test_draft_that_is_gone_from_an_ended_mail_leaves_a_doubt(
     assert "may_have_been_sent_at" in told
     assert "An earlier attempt may have done it already" in told["next"]
     page = reviewer.page(action_id).content.decode()
-    assert "Its draft is gone from the mailbox" in page
+    assert "Its draft was gone from the mailbox" in page
     assert "Nothing was sent." not in page
     again = api.tool("send_email", **mail, confirm=True).json()
     assert "may_have_been_sent" in {each["code"] for each in again["warnings"]}
