@@ -127,25 +127,27 @@ class Machine:
         kept = {name: os.environ[name] for name in KEPT if name in os.environ}
         return kept | given | self.settings
 
-    def command(self, service: str) -> list[str]:
-        """Return the command of a unit, or of the compose file if the release has no units."""
+    def commands(self, service: str) -> list[list[str]]:
+        """Return the commands of a unit, or of the compose file if the release has no units."""
         units = self.code / "deploy/systemd"
-        if not units.exists():
-            compose = yaml.safe_load((self.code / "docker-compose.yml").read_text())
-            program, *rest = compose["services"][service]["command"]
-            line = shlex.join([f"/opt/mailhub/.venv/bin/{program}", *rest])
-            port = self.stream_port if service == "stream" else self.web_port
-            line = line.replace("0.0.0.0", "127.0.0.1").replace("8000", str(port))
-        else:
+        if units.exists():
             unit = (units / f"mailhub-{service}.service").read_text()
-            line = re.findall(r"^ExecStart=(.*)$", unit, re.MULTILINE)[0].replace("%%", "%")
-            line = line.replace(":8000", f":{self.web_port}").replace("8001", str(self.stream_port))
-        line = line.replace("/var/backups/mailhub", str(self.backups))
-        return shlex.split(line.replace("/opt/mailhub", str(self.code)))
+            text = "\n".join(re.findall(r"^ExecStart=(.*)$", unit, re.MULTILINE))
+            text = text.replace(":8000", f":{self.web_port}").replace("8001", str(self.stream_port))
+            text = text.replace("%%", "%").replace("/var/backups/mailhub", str(self.backups))
+        else:
+            compose = yaml.safe_load((self.code / "docker-compose.yml").read_text())
+            port = self.stream_port if service == "stream" else self.web_port
+            text = shlex.join(compose["services"][service]["command"])
+            text = f"/opt/mailhub/.venv/bin/{text}".replace("0.0.0.0", "127.0.0.1")
+            text = text.replace("8000", str(port))
+        text = text.replace("/opt/mailhub", str(self.code))
+        return [shlex.split(line) for line in text.splitlines()]
 
-    def run(self, service: str) -> str:
+    def run(self, service: str) -> None:
         """Run a unit of the type oneshot."""
-        return self._finish(self.command(service), "")
+        for command in self.commands(service):
+            self._finish(command, "")
 
     def manage(self, *arguments: str, stdin: str = "") -> str:
         program = [str(self.code / ".venv/bin/python"), "manage.py", *arguments]
@@ -167,7 +169,7 @@ class Machine:
 
     def start(self, *services: str) -> None:
         for name in services:
-            command = self.command(name.partition("-")[0])  # worker-2 is a copy of the unit
+            [command] = self.commands(name.partition("-")[0])  # worker-2 is a copy of the unit
             log = self.log / f"{name}.log"
             env = self.environment()
             self.services[name] = Service(command, self.code, env, log, self._ports.get(name))
