@@ -379,7 +379,7 @@ if STATIC_ROOT:
 WHITENOISE_MIMETYPES = {".webmanifest": "application/manifest+json"}
 WHITENOISE_KEEP_ONLY_HASHED_FILES = True
 WHITENOISE_SKIP_COMPRESS_EXTENSIONS = ("map", "png", "woff2")
-WHITENOISE_USE_FINDERS = not STATIC_ROOT  # no step between a clone and a running server
+WHITENOISE_USE_FINDERS = True  # no step between a clone and a running server
 
 _https = _public.scheme == "https"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = _https

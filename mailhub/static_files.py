@@ -14,6 +14,13 @@ class HashedFiles(CompressedManifestStaticFilesStorage):
         ("mailhub/*.js", ((r'(?P<matched>from "(?P<url>\./\w+\.js)")', 'from "%(url)s"'),)),
     )
 
+    def stored_name(self, name: str) -> str:
+        """Return the hashed name, or the plain one of a file that collectstatic has not seen yet."""
+        try:
+            return super().stored_name(name)
+        except ValueError:
+            return name
+
 
 class CompressPages(GZipMiddleware):
     """Compression of pages. Streams go piece by piece, and answers to programs keep strong ETags."""

@@ -16,11 +16,15 @@ IMPORTED = re.compile(r'from "(\./[^"]+)"')
 @pytest.fixture
 def collected(settings: Any, tmp_path: Path) -> Client:
     """Return a browser of a deployment, which has run collectstatic."""
-    settings.STATIC_ROOT = str(tmp_path)
-    settings.STORAGES = {"staticfiles": {"BACKEND": "mailhub.static_files.HashedFiles"}}
-    settings.WHITENOISE_USE_FINDERS = settings.WHITENOISE_AUTOREFRESH = False
+    deploy(settings, tmp_path)
     call_command("collectstatic", interactive=False, verbosity=0)
     return Client(headers={"Accept-Encoding": "gzip, br"})
+
+
+def deploy(settings: Any, folder: Path) -> None:
+    settings.STATIC_ROOT = str(folder)
+    settings.STORAGES = {"staticfiles": {"BACKEND": "mailhub.static_files.HashedFiles"}}
+    settings.WHITENOISE_AUTOREFRESH = False
 
 
 def fetch(browser: Client, address: str) -> tuple[Any, bytes]:
@@ -48,6 +52,9 @@ def test_page_and_its_files_are_compressed(collected: Client) -> None:
 
 
 @pytest.mark.django_db
-def test_clone_needs_no_step_for_its_files() -> None:
+@pytest.mark.parametrize("deployed", [False, True])
+def test_page_needs_no_step_for_its_files(deployed: bool, settings: Any, tmp_path: Path) -> None:
+    if deployed:  # but collectstatic was forgotten, or the disk was lost
+        deploy(settings, tmp_path)
     address = ADDRESS.findall(fetch(Client(), "/sign-in/")[1].decode())[0]
     assert fetch(Client(), address)[0].status_code == 200
