@@ -30,8 +30,9 @@ coverage: ## which lines the tests of make test run; fails below the bars (a par
 	@bin/system-packages
 	@exec .venv/bin/python bin/test --all coverage $(ARGS)
 
-check: ## style, templates, types, import rules, language, migrations, settings
+check: ## style, templates, types, import rules, language, migrations, settings, the source tree
 	@bin/bootstrap test
+	@bin/system-packages
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/djangofmt --check templates
@@ -42,6 +43,7 @@ check: ## style, templates, types, import rules, language, migrations, settings
 	@# The tests' settings bring keys of their own, so that a fresh clone can be checked.
 	.venv/bin/python manage.py makemigrations --check --dry-run --settings tests.settings
 	.venv/bin/python manage.py check --fail-level WARNING --settings tests.settings
+	.venv/bin/python -m pytest -q -m "static and not (long or process or browser)"
 
 bench: ## measures what reading and sending cost; writes docs/dev/performance.md
 	@bin/bootstrap test
