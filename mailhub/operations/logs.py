@@ -102,9 +102,11 @@ def configure(form: Literal["logfmt", "json"] = "logfmt", level: int = logging.I
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
-    # Django logs a warning with the path of each refused request. The request log line below has
-    # the route instead.
-    logging.getLogger("django.request").setLevel(logging.ERROR)
+    # Django logs the path of each refused request. The request log line below has the route instead,
+    # but no exception of a middleware.
+    requests = logging.getLogger("django.request")
+    requests.setLevel(logging.ERROR)
+    requests.addFilter(lambda record: bool(record.exc_info))
     # These libraries log network traffic, or one line at each start.
     for name in (
         "imapclient",

@@ -75,6 +75,14 @@ def test_formatted_record_shows_only_its_logger(logged: Logged) -> None:
     assert len(logged().splitlines()) == 2
 
 
+@pytest.mark.django_db
+def test_refused_request_is_one_line(logged: Logged, client: Client) -> None:
+    assert client.get("/statusz").status_code == 503  # no worker is there
+    (line,) = logged().splitlines()
+    assert "event=request_finished" in line
+    assert "route=statusz" in line
+
+
 @pytest.mark.parametrize("name", ["structlog", "library"])
 def test_exception_is_logged_by_type_and_place_only(logged: Logged, name: str) -> None:
     log = (
