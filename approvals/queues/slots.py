@@ -8,7 +8,8 @@ from uuid import UUID
 
 from approvals.worker.dispatch import HEADS, Due
 
-THREADS = 4
+THREADS = 8  # of one worker of the database queue
+PROCESSES = 4  # of RQ and Celery, which have one for each send
 SLOW_SECONDS = 5.0
 MOST = 4  # times as many sends as slots may be under way, most of them slow
 

@@ -9,7 +9,7 @@ from django.utils.module_loading import import_string
 from approvals.audit import key_check
 from approvals.checks import GATE
 from approvals.queues.database import Worker
-from approvals.queues.slots import THREADS
+from approvals.queues.slots import PROCESSES, THREADS
 
 
 class Command(BaseCommand):
@@ -17,9 +17,9 @@ class Command(BaseCommand):
     requires_system_checks = [GATE]
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--threads", type=int, default=THREADS, help="how many sends at once")
+        parser.add_argument("--threads", type=int, help="how many sends at once (8; with Celery 4)")
 
-    def handle(self, *args: Any, threads: int, **options: Any) -> None:
+    def handle(self, *args: Any, threads: int | None, **options: Any) -> None:
         key_check.require()
         match settings.MAILHUB_QUEUE:
             case "rq":
@@ -31,8 +31,8 @@ class Command(BaseCommand):
                         "worker",
                         "--without-mingle",
                         "--without-gossip",
-                        f"--concurrency={max(threads, 1)}",
+                        f"--concurrency={max(threads or PROCESSES, 1)}",
                     ]
                 )
             case _:
-                Worker(threads=max(threads, 1)).run()
+                Worker(threads=max(threads or THREADS, 1)).run()

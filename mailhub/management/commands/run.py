@@ -11,7 +11,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from approvals.audit import key_check
 from approvals.checks import GATE
-from approvals.queues.slots import THREADS
+from approvals.queues.slots import PROCESSES
 from approvals.worker import heartbeats
 from mailhub.first_run.prepare import prepare
 from mailhub.first_run.supervisor import POLL_SECONDS, Supervisor
@@ -53,7 +53,7 @@ class Command(BaseCommand):
                 return
             prepared = prepare(sandbox) if sandbox else None
             # An RQ worker sends one mail at a time; a worker of another queue sends as many itself.
-            for number in range(THREADS if settings.MAILHUB_QUEUE == "rq" else 1):
+            for number in range(PROCESSES if settings.MAILHUB_QUEUE == "rq" else 1):
                 supervisor.start(f"worker-{number}" if number else "worker", [*MANAGE, "worker"])
             _wait_for_web(supervisor)
             if not supervisor.stopping:
