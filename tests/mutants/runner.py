@@ -14,10 +14,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import tomllib
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,7 +29,8 @@ DATA = Path(__file__).with_name("mutants.toml")
 MOST_SECONDS = 180.0  # for one mutant
 TESTS_FAILED = 1  # pytest's exit code
 NOT_COPIED = shutil.ignore_patterns(
-    ".git", ".venv", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis"
+    *(".git", ".venv", ".servers", "var"),
+    *(".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis"),
 )
 # A migration installs the guards of the database, so the shared database has the unchanged ones.
 IN_THE_DATABASE = (
@@ -174,15 +175,12 @@ def judge_all(
             verdicts.append(verdict)
             tell(verdict)
 
-    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
-        threads = [
-            threading.Thread(target=work, args=[Path(folder) / str(number)])
-            for number in range(jobs)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+    with (
+        tempfile.TemporaryDirectory(prefix="mutants-") as folder,
+        ThreadPoolExecutor(jobs) as pool,
+    ):
+        homes = [Path(folder) / str(number) for number in range(jobs)]
+        list(pool.map(work, homes))  # raises what one of them raised
     return verdicts
 
 
