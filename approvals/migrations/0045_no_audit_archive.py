@@ -16,8 +16,8 @@ def refuse_missing_events(apps: Any, schema_editor: Any) -> None:
     if missing:
         raise RuntimeError(
             f"{missing} audit events are only in the files of the archive of the audit. Keep these files. In the version"
-            " that you had, put the events back by the lines that the changelog has for `manage.py shell`, then migrate"
-            " again. Nothing was changed."
+            " that you had, put the events back by the lines that CHANGELOG.md has for `manage.py shell` (git show"
+            " 36f9b1c3:CHANGELOG.md), then migrate again. Nothing was changed."
         )
 
 
