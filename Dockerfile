@@ -71,4 +71,4 @@ FROM base AS app
 COPY --from=build /venv /venv
 COPY --from=code /app /app
 COPY --from=static /app/static /app/static
-CMD ["gunicorn", "--config=python:mailhub.gunicorn_settings", "--bind=0.0.0.0:8000", "--worker-tmp-dir=/dev/shm"]
+CMD ["python", "manage.py", "web", "--host=0.0.0.0", "--port=8000", "--workers=2", "--grace=20"]

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import warnings
 from functools import cache
 from typing import Any
 
@@ -11,13 +12,15 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mailhub.settings")
 # Beside threads that parse hostile mail an answer waits for the interpreter lock many times. At the
 # default of 5 ms /healthz took up to 0.53 s, at 1 ms it takes 0.19 s.
 sys.setswitchinterval(0.001)
+# WhiteNoise yields a file synchronously, which Django handles in a thread.
+warnings.filterwarnings("ignore", message="StreamingHttpResponse must consume")
 pages = get_asgi_application()
 
 # Imported after Django's setup, because they read the catalogue of tools. Imported now, because the
 # first request would otherwise wait for the pages' modules.
 import mailhub.urls  # noqa: E402, F401
 from accounts.infra.streams import release_before_long_answer  # noqa: E402
-from mailhub.intake.asgi import limit_bodies  # noqa: E402
+from mailhub.intake.bodies import limit_bodies  # noqa: E402
 from tools.surfaces.waiting import wait_for_news  # noqa: E402
 
 waiting_pages = wait_for_news(pages)

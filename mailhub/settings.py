@@ -219,7 +219,6 @@ CORS_EXPOSE_HEADERS = [
 ]
 
 ROOT_URLCONF = "mailhub.urls"
-WSGI_APPLICATION = "mailhub.wsgi.application"
 ASGI_APPLICATION = "mailhub.asgi.application"
 
 TEMPLATES = [

@@ -56,6 +56,7 @@ OPTIONS: dict[str, Any] = {
     "access_log": False,
     "server_header": False,
     "timeout_graceful_shutdown": STREAMS_END_SECONDS,
+    "timeout_worker_healthcheck": 30,  # a busy process is not dead
 }
 
 

@@ -16,7 +16,6 @@ ROOT = Path(__file__).parent.parent
 SOURCES = ("accounts", "approvals", "tools", "mailhub", "tests", "bin")
 # Requirements that no module names: a file that uses each, and the word by which it does.
 USED_ELSEWHERE = {
-    "gunicorn": ("Dockerfile", '"gunicorn"'),
     "mypy": ("Makefile", "-m mypy"),
     "ruff": ("Makefile", "bin/ruff"),
     "import-linter": ("Makefile", "lint-imports"),

@@ -2,8 +2,7 @@
 mailbox.
 
 A mail server that says nothing keeps a thread for up to a minute. Without these limits one token on
-one silent mailbox takes all threads of the web server. `mailhub.gunicorn_settings` lowers the
-limit, because gunicorn has few threads. Each call gives its database connection back meanwhile
+one silent mailbox takes as many as it likes. Each call gives its database connection back meanwhile
 (`accounts.infra.database.give_back_connection`).
 """
 

@@ -25,7 +25,7 @@ class Room:
 
     def __init__(self, *, most: int, of_person: int) -> None:
         self._most, self._of_person = most, of_person
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # the end of a hold may come while objects are collected
         self.held = Counter[Hashable]()  # bytes, by person
 
     @contextmanager

@@ -29,8 +29,8 @@ from approvals.pages.review import visible_action
 async def stream(request: AuthenticatedRequest) -> HttpResponseBase:
     """Return the event stream of an open page, over ASGI.
 
-    Under WSGI, and beyond the number of streams that a person or a process may have, it returns
-    204: the browser does not ask again, and the page polls from time to time.
+    Beyond the number of streams that a person or a process may have, it returns 204: the browser
+    does not ask again, and the page polls from time to time.
     """
     person = await request.auser()
     place = take_place(person.pk) if isinstance(request, ASGIRequest) else None

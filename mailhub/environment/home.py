@@ -58,6 +58,6 @@ def close_to_others(home: Path) -> None:
 
 
 def process_name(arguments: list[str]) -> str:
-    """Return what the process is, for the list of connections: `mailhub worker`, `mailhub gunicorn`."""
+    """Return what the process is, for the list of connections: such as `mailhub worker`."""
     program, command = Path(arguments[0]).name, [*arguments[1:2], ""][0]
     return f"mailhub {command if program == 'manage.py' else program}".strip()[:63]

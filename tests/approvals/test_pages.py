@@ -126,7 +126,9 @@ def test_events_reach_only_members(
     assert [row["id"] for row in told["rows"]] == [mine]
     assert told["looking"] == {mine: ["Bob"]}
     assert "Bob is reviewing" in text_of(reviewer.client.get("/"))
-    assert reviewer.client.get("/live/").status_code == 204  # no streams over WSGI: the page polls
+    assert (
+        reviewer.client.get("/live/").status_code == 204
+    )  # no streams in this client: the page polls
 
     elsewhere = stranger.client.get("/live/changes/", {"since": "0", "shown": mine}).json()
     assert [row["id"] for row in elsewhere["rows"]] == [theirs]

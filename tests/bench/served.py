@@ -15,11 +15,6 @@ from tests.support.processes.proc import proc
 from tests.support.processes.programs import PROJECT, SECONDS, until
 from tests.support.servers.services import free_port
 
-COMMAND = (
-    "gunicorn --config=python:mailhub.gunicorn_settings --workers={workers} --keep-alive=60"
-    " --bind=127.0.0.1:{port} mailhub.wsgi:application"
-)
-
 
 class Web(Worker):
     """One web server of mailhub on its own port."""
@@ -28,7 +23,8 @@ class Web(Worker):
         self.port = free_port()
         self._kept: list[http.client.HTTPConnection] = []
         home.mkdir(parents=True, exist_ok=True)
-        command = [sys.executable, "-m", *COMMAND.format(workers=workers, port=self.port).split()]
+        options = f"web --port={self.port} --workers={workers}"
+        command = [sys.executable, str(PROJECT / "manage.py"), *options.split()]
         super().__init__(home, command, PYTHONPATH=PROJECT, **changes)
 
     def client(self, path: str, token: str = "") -> Callable[[Any], bytes]:

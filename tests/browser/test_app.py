@@ -12,10 +12,11 @@ from pytest_django.live_server_helper import LiveServer
 
 from accounts.models import User
 from approvals.models import PendingAction
+from mailhub.asgi import application
 from tests.browser.conftest import picture
 from tests.browser.test_every_page import signed_in
+from tests.conformance.served import served
 from tests.conftest import Api
-from tests.support.served_here import served_here
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 KEPT = """async () => {
@@ -141,7 +142,7 @@ def test_without_a_connection_the_app_says_so_and_keeps_no_mail(
     browser: Browser, api: Api, alice: User
 ) -> None:
     action = api.propose(subject="A subject of nobody else")
-    with served_here() as url:
+    with served(application) as url:
         server = type("Server", (), {"url": url})
         started = app(browser, server, alice)
         page, worker = started.__enter__()

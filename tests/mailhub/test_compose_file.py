@@ -19,10 +19,8 @@ import yaml
 from django.contrib.staticfiles.finders import get_finders
 from django.core.management import get_commands, load_command_class
 
-from mailhub import gunicorn_settings
 from mailhub.environment import Environment
 from mailhub.intake.rules import ANONYMOUS_BYTES, MAIL_BYTES
-from mailhub.intake.wsgi import SLOW_KNOWN, SLOW_STRANGERS
 from tests.support.processes.person import request
 from tests.support.processes.programs import PROJECT, environment, until
 from tests.support.servers.services import free_port
@@ -155,12 +153,6 @@ def test_proxy_keeps_whole_what_strangers_may_read_slowly() -> None:
 
 
 @static
-def test_slow_bodies_never_take_all_threads() -> None:
-    assert "--config=python:mailhub.gunicorn_settings" in SERVICES["web"]["command"]
-    assert gunicorn_settings.threads >= SLOW_STRANGERS + SLOW_KNOWN + 2
-
-
-@static
 def test_redis_asks_for_a_password() -> None:
     redis = SERVICES["redis"]
     assert redis["command"][1:3] == ["--aclfile", "/run/secrets/redis_users"]
@@ -240,18 +232,17 @@ def test_command_of_a_container_knows_its_options(name: str) -> None:
 def test_web_container_answers_its_own_health_check(tmp_path: Path) -> None:
     port = free_port()
     web = SERVICES["web"]
-    bind = [part.replace("0.0.0.0:8000", f"127.0.0.1:{port}") for part in web["command"]]
-    program = Path(sys.executable).with_name(bind[0])
+    command = " ".join(web["command"]).replace("0.0.0.0", "127.0.0.1").replace("8000", str(port))
     process = subprocess.Popen(
-        [program, *bind[1:]],
+        [sys.executable, *command.split()[1:]],
         env=environment(
             tmp_path,
-            KEYS | {"DATABASE_URL": f"sqlite:///{tmp_path}/db", "PYTHONPATH": str(PROJECT)},
+            KEYS | {"DATABASE_URL": f"sqlite:///{tmp_path}/db"},
         ),
         stdin=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
-        cwd=tmp_path,
+        cwd=PROJECT,
     )
     try:
         until(lambda: listens(port), seconds=30)

@@ -243,7 +243,7 @@ def shown(default: object) -> str:
     [
         (["/opt/mailhub/manage.py", "worker", "--threads=4"], "mailhub worker"),
         (["manage.py"], "mailhub"),
-        (["/venv/bin/gunicorn", "--bind=127.0.0.1:8000"], "mailhub gunicorn"),
+        (["/venv/bin/celery", "-A", "mailhub"], "mailhub celery"),
     ],
 )
 def test_connection_is_named_by_its_process(arguments: list[str], name: str) -> None:

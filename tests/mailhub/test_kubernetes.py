@@ -84,8 +84,10 @@ def test_pod_runs_what_the_compose_file_runs(name: str) -> None:
     tmp = {"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": f"{size}Mi"}}
     assert tmp in pod["volumes"]
     if "stop_grace_period" in service:
-        minutes = int(service["stop_grace_period"].removesuffix("m"))
-        assert pod["terminationGracePeriodSeconds"] == minutes * 60
+        number, unit = service["stop_grace_period"][:-1], service["stop_grace_period"][-1]
+        default = 30  # of Kubernetes
+        seconds = pod.get("terminationGracePeriodSeconds", default)
+        assert seconds == int(number) * {"s": 1, "m": 60}[unit]
 
 
 @static

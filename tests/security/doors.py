@@ -1,26 +1,18 @@
-"""Both servers of a mailhub as they are started for people: uvicorn by `make run`, gunicorn as in
-the compose file.
-"""
+"""The web server of a mailhub as `make run` starts it, and behind the proxy of the compose file."""
 
 import contextlib
 import socket
-import subprocess
-import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
-
-import yaml
 
 from tests.support.processes.mailhub import Mailhub
 from tests.support.processes.person import Answer, request
 from tests.support.processes.proc import proc
-from tests.support.processes.programs import PROJECT, SECONDS, environment, session_of, until
+from tests.support.processes.programs import SECONDS, session_of
 from tests.support.servers.caddy import Caddy
-from tests.support.servers.services import free_port
 
 TOKEN_PATH = "/api/v1/tools/list_mailboxes"
 
@@ -108,53 +100,17 @@ def resident(pid: int) -> float:
     return 0.0
 
 
-def gunicorn_command(port: int) -> Sequence[str]:
-    """Return the command of the service `web` in the compose file, on a port of loopback."""
-    services: dict[str, Any] = yaml.safe_load((PROJECT / "docker-compose.yml").read_text())[
-        "services"
-    ]
-    program, *options = services["web"]["command"]
-    shown = [option.replace("0.0.0.0:8000", f"127.0.0.1:{port}") for option in options]
-    return [str(Path(sys.executable).with_name(program)), *shown]
-
-
 @contextmanager
-def both_doors(home: Path) -> Iterator[dict[str, Door]]:
-    """Yield a mailhub with its sandbox, and a gunicorn beside it on the same home."""
+def open_door(home: Path) -> Iterator[Door]:
+    """Yield the server of a mailhub with its sandbox."""
     with Mailhub(home) as mailhub:
-        secret = str(mailhub.sandbox["api_token"])
-        cookie = mailhub.person().cookie
-        port = free_port()
-        process = subprocess.Popen(
-            gunicorn_command(port),
-            env=environment(home, {"PYTHONPATH": str(PROJECT)}),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            cwd=home,
-            start_new_session=True,
-        )
-        try:
-            until(lambda: listens(port))
-            assert request(f"http://127.0.0.1:{port}/healthz").status == 200  # a worker has loaded
-            web = next(pid for name, pid in mailhub.children().items() if name == "web")
-            yield {
-                "uvicorn": Door(port=mailhub.port, secret=secret, cookie=cookie, leader=web),
-                "gunicorn": Door(port=port, secret=secret, cookie=cookie, leader=process.pid),
-            }
-        finally:
-            process.terminate()
-            process.wait(20)
+        secret, cookie = str(mailhub.sandbox["api_token"]), mailhub.person().cookie
+        web = next(pid for name, pid in mailhub.children().items() if name == "web")
+        yield Door(port=mailhub.port, secret=secret, cookie=cookie, leader=web)
 
 
 @contextmanager
-def proxied(doors: dict[str, Door]) -> Iterator[Door]:
-    """Yield the gunicorn behind Caddy, with the configuration of the compose file."""
-    with Caddy(web=doors["gunicorn"].port, stream=doors["uvicorn"].port) as proxy:
-        yield replace(doors["gunicorn"], port=proxy.port)
-
-
-def listens(port: int) -> bool:
-    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
-        return True
-    return False
+def proxied(door: Door) -> Iterator[Door]:
+    """Yield a server behind Caddy, with the configuration of the compose file."""
+    with Caddy(web=door.port, stream=door.port) as proxy:
+        yield replace(door, port=proxy.port)

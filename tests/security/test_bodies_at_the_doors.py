@@ -8,7 +8,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.security.doors import Door, answered, both_doors, head
+from tests.security.doors import Door, answered, head, open_door
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]
 MEGABYTE = 1024 * 1024
@@ -18,14 +18,9 @@ SMALL_TOOL = "/api/v1/tools/read_email"
 
 
 @pytest.fixture(scope="module")
-def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Door]]:
-    with both_doors(tmp_path_factory.mktemp("doors") / "home") as found:
+def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
+    with open_door(tmp_path_factory.mktemp("doors") / "home") as found:
         yield found
-
-
-@pytest.fixture(params=["uvicorn", "gunicorn"])
-def door(request: pytest.FixtureRequest, doors: dict[str, Door]) -> Door:
-    return doors[request.param]
 
 
 def first_line(door: Door, path: str, length: int, **headers: str) -> str:
@@ -45,8 +40,7 @@ def test_stranger_is_refused_before_the_body_arrives(door: Door, path: str) -> N
     assert first_line(door, path, 40 * MEGABYTE).split()[1] in ("401", "413")
 
 
-def test_mcp_refuses_a_stranger_before_the_body_arrives(doors: dict[str, Door]) -> None:
-    door = doors["uvicorn"]
+def test_mcp_refuses_a_stranger_before_the_body_arrives(door: Door) -> None:
     assert " 401 " in first_line(door, "/mcp", 30 * MEGABYTE)
     assert " 413 " in first_line(door, "/mcp", 40 * MEGABYTE, Authorization=f"Bearer {door.secret}")
 
@@ -105,8 +99,7 @@ def test_hostile_json_is_a_bad_request(door: Door, body: bytes, word: str) -> No
     assert word in answer.json()["detail"]
 
 
-def test_hostile_json_is_refused_by_mcp_and_the_chat(doors: dict[str, Door]) -> None:
-    door = doors["uvicorn"]
+def test_hostile_json_is_refused_by_mcp_and_the_chat(door: Door) -> None:
     deep = b'{"prompt": ' + b"[" * 6000 + b"]" * 6000 + b"}"
     for path in ("/mcp", "/ai/stream", "/ai/agent/stream"):
         answer = door.send(
@@ -176,9 +169,6 @@ def test_connection_serves_again_after_a_slow_body(door: Door) -> None:
             assert b" 200 " in answered(client).splitlines()[0]
 
 
-@pytest.mark.parametrize(
-    "door", ["uvicorn", pytest.param("gunicorn", marks=pytest.mark.long)], indirect=True
-)
 def test_stalled_bodies_leave_room_for_everybody_else(door: Door) -> None:
     # The server gives up a stalled body after ten seconds, which may be too few on a busy machine.
     assert any(is_served_beside_stalled_bodies(door) for _ in range(3))

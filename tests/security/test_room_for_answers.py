@@ -7,14 +7,17 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from django.http import HttpResponse
 
 from accounts.access import provider_calls
 from accounts.connect.connecting import connect_mailbox
+from accounts.infra.problems import Problem
 from accounts.models import User
 from tests.conftest import Api, make_api, problem_of
 from tests.support.processes.programs import until
 from tests.support.servers.hostile import HostileImap
 from tools.providers.imap.sessions import POOL
+from tools.surfaces.downloads import as_download
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ANNOUNCED = len(b"* 1 FETCH (BODY[] {40000000}\r\n")
@@ -70,3 +73,16 @@ def test_large_answers_of_one_person_leave_room_for_others(
         with reading(stalled, his):
             pass
     until(lambda: not provider_calls.ANSWERS.held)
+
+
+def test_file_counts_until_its_reader_has_it(alice: User, charlie: User) -> None:
+    def ask(person: User) -> HttpResponse:
+        return as_download(person.pk, "report.pdf", bytes(30_000_000))
+
+    slow = [ask(alice) for _ in range(3)]
+    with pytest.raises(Problem, match="transient"):
+        ask(alice)
+    assert ask(charlie).status_code == 200
+    slow.clear()
+    assert ask(alice).status_code == 200
+    assert not provider_calls.ANSWERS.held

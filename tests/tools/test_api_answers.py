@@ -4,12 +4,13 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
 
+import httpx2
 import pytest
-from django.core.handlers.wsgi import WSGIHandler
-from django.test import Client, RequestFactory, override_settings
+from django.test import Client, override_settings
 
 from accounts.infra.problems import STATUS
-from mailhub.intake.wsgi import limit_bodies
+from mailhub.asgi import application
+from tests.conformance.served import served
 from tests.conftest import Api, Reviewer, problem_of
 
 pytestmark = pytest.mark.django_db
@@ -147,15 +148,10 @@ def test_listed_origin_may_call_the_api_and_nothing_else(api: Api) -> None:
 
 def test_refusal_of_a_body_can_be_read_by_a_listed_origin() -> None:
     """The body is refused before Django sees the request."""
-    environ = RequestFactory().post("/api/v1/tools/list_emails", headers={"Origin": ORIGIN}).environ
-    environ["CONTENT_LENGTH"] = "2"
-    sent: dict[str, Any] = {}
+    with override_settings(CORS_ALLOWED_ORIGINS=[ORIGIN]), served(application) as url:
+        answer = httpx2.post(
+            f"{url}/api/v1/tools/list_emails", content=b"{}", headers={"Origin": ORIGIN}
+        )
 
-    def start(status: str, headers: list[tuple[str, str]]) -> None:
-        sent.update(status=status, headers=dict(headers))
-
-    with override_settings(CORS_ALLOWED_ORIGINS=[ORIGIN]):
-        list(limit_bodies(WSGIHandler())(environ, start))
-
-    assert sent["status"].startswith("401")
-    assert sent["headers"]["access-control-allow-origin"] == ORIGIN
+    assert answer.status_code == 401
+    assert answer.headers["access-control-allow-origin"] == ORIGIN

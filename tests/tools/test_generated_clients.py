@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
+from mailhub.asgi import application
+from tests.conformance.served import served
 from tests.conftest import Api, Reviewer
-from tests.support.served_here import served_here
 from tests.support.servers.memory import MemoryServer
 from tests.support.work import work
 from tools.surfaces.openapi.document import build_document
@@ -59,7 +60,7 @@ def test_python_client_proposes_waits_and_reads(
         return importlib.import_module(f"{generated}.{path}")
 
     models: ModuleType = part("models")
-    with served_here() as url:
+    with served(application) as url:
         client = part("client").AuthenticatedClient(base_url=url, token=api.secret)
         wanted = models.SendEmail.from_dict({**MAIL, "confirm": True, "metadata": {"ticket": "7"}})
         call = part("api.tools.send_email")
@@ -121,7 +122,7 @@ def program(document: Path) -> Path:
 def test_typescript_client_proposes_waits_and_reads(
     program: Path, api: Api, reviewer: Reviewer, server: MemoryServer
 ) -> None:
-    with served_here() as url:
+    with served(application) as url:
         environment = {"PATH": os.environ["PATH"], "URL": url, "TOKEN": api.secret}
         with subprocess.Popen(
             ["node", str(program)],

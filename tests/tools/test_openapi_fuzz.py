@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from mailhub.asgi import application
+from tests.conformance.served import served
 from tests.conftest import Api
-from tests.support.served_here import served_here
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(600)]
 SCHEMATHESIS = Path(sys.executable).with_name("schemathesis")
@@ -19,7 +20,7 @@ LEFT_OUT = "positive_data_acceptance"
 
 def fuzz(api: Api, folder: Path, *options: str) -> None:
     """Run schemathesis with a fixed seed; fail with its report if it found a defect."""
-    with served_here() as url:
+    with served(application) as url:
         done = subprocess.run(
             [
                 *(str(SCHEMATHESIS), "--no-color", "run", f"{url}/api/v1/openapi.json"),

@@ -148,7 +148,7 @@ def test_client_that_hangs_up_waits_no_more(url: str, api: Api) -> None:
     waiting(0)
 
 
-def test_wsgi_answers_at_once(api: Api) -> None:
+def test_client_without_asgi_is_answered_at_once(api: Api) -> None:
     answer = api.get(f"/actions/{api.propose()}?wait=60", Prefer="wait=60")
     assert answer.status_code == 200
     assert "Preference-Applied" not in answer

@@ -2,7 +2,9 @@
 answer.
 """
 
+from collections.abc import Callable
 from datetime import datetime
+from typing import TypeVar
 
 from django.conf import settings
 from django.urls import reverse
@@ -15,11 +17,11 @@ from accounts.infra.problems import Problem
 from accounts.models import Mailbox, Role
 from tools.mail.message.compose import MAX_TOTAL_BYTES
 from tools.models import DownloadLink
-from tools.providers.base import AttachmentInfo
 from tools.providers.failures import map_errors
 from tools.reading.own_mail import provider_of
 
 SCOPE = "mail:read"
+T = TypeVar("T")
 
 
 def issue(
@@ -36,9 +38,10 @@ def issue(
     return settings.MAILHUB_PUBLIC_URL + reverse("file", args=[secret]), link.expires_at
 
 
-def redeem(secret: str) -> tuple[AttachmentInfo, bytes] | None:
-    """Use a link up and fetch its attachment; None if the link is unknown, used or too old, or if
-    its program may no longer read.
+def redeem(secret: str, answer: Callable[[int, str, bytes], T]) -> T | None:
+    """Use a link up, and return the answer with its attachment, which `answer` makes of the person's
+    id, the name and the bytes; None if the link is unknown, used or too old, or if its program may
+    no longer read.
 
     Raises Problem, as a read of the attachment does; a `transient` one gives the link back.
     """
@@ -49,9 +52,10 @@ def redeem(secret: str) -> tuple[AttachmentInfo, bytes] | None:
     try:
         mailbox = roles.get_mailbox(caller, str(link.mailbox_id), need=Role.VIEWER)
         with limit_waiting(caller.user.pk, mailbox.pk), map_errors(mailbox):
-            return provider_of(caller, mailbox).fetch_attachment(
+            info, content = provider_of(caller, mailbox).fetch_attachment(
                 link.message_id, link.attachment_id, limit=MAX_TOTAL_BYTES
             )
+        return answer(caller.user.pk, info.name, content)
     except Problem as problem:
         if problem.code == "transient":
             link.give_back()

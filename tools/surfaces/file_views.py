@@ -16,7 +16,6 @@ from csp.decorators import csp_update
 from django.http import Http404, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
-from django.utils.http import content_disposition_header
 
 from accounts.access.auth import caller_of_session
 from accounts.access.provider_calls import limit_waiting
@@ -32,6 +31,7 @@ from tools.mail.message.extract import CannotExtract, is_two_kinds, text_from
 from tools.mail.parsers import Unparsable
 from tools.reading import reads
 from tools.sending.payload import SORTS, MailPayload
+from tools.surfaces.downloads import as_download
 
 SHOWN_CHARACTERS = 20_000
 SHOWN_PAGES = 30
@@ -82,7 +82,7 @@ def download(request: AuthenticatedRequest, action_id: UUID, sha256: str) -> Htt
     action, file = _find(request, action_id, sha256)
     if _is_opened_by_person(request):
         rights.record_opened(action, request.user, sha256=sha256)
-    return _as_download(file)
+    return as_download(request.user.pk, file.name, file.content)
 
 
 def _is_opened_by_person(request: AuthenticatedRequest) -> bool:
@@ -128,7 +128,7 @@ def received_picture(request: AuthenticatedRequest, action_id: UUID, page: int) 
 @_says_why_not
 def download_received(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse:
     _, file = _fetch_received(request, action_id)
-    return _as_download(file)
+    return as_download(request.user.pk, file.name, file.content)
 
 
 def _render(
@@ -162,14 +162,6 @@ def _draw(request: AuthenticatedRequest, file: Attachment, page: int) -> HttpRes
 
 def _can_be_drawn(file: Attachment) -> bool:
     return pictures.can_be_drawn(file.content, name=file.name, media_type=file.type)
-
-
-def _as_download(file: Attachment) -> HttpResponse:
-    response = HttpResponse(file.content, content_type="application/octet-stream")
-    response["Content-Disposition"] = (
-        content_disposition_header(True, file.name or "attachment") or "attachment"
-    )
-    return response
 
 
 def _preview(file: Attachment) -> dict[str, Any]:

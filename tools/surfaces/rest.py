@@ -17,7 +17,6 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.http.multipartparser import MultiPartParserError
 from django.shortcuts import render
 from django.template.loader import render_to_string
-from django.utils.http import content_disposition_header
 from django.utils.translation import get_language
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_safe
@@ -41,6 +40,7 @@ from tools.reading import links
 from tools.schemas import MAX_ATTACHMENT_BYTES
 from tools.sending import uploads
 from tools.surfaces.api_answers import problem_response
+from tools.surfaces.downloads import as_download
 from tools.surfaces.openapi.document import build_document
 from tools.surfaces.openapi.page import list_subjects
 
@@ -194,18 +194,13 @@ def _render_operations(language: str | None, base: str) -> str:
 def download(request: HttpRequest, secret: str) -> HttpResponse:
     """Return a single-use file. GET only, because HEAD would use it up."""
     try:
-        found = links.redeem(secret)
+        response = links.redeem(secret, as_download)
     except Problem as problem:
         return problem_response(request, problem)
-    if found is None:
+    if response is None:
         return problem_response(
             request, Problem("not_found", "The link is unknown, used, or too old.")
         )
-    info, content = found
-    response = HttpResponse(content, content_type="application/octet-stream")
-    response["Content-Disposition"] = (
-        content_disposition_header(True, info.name or "attachment") or "attachment"
-    )
     response["X-Content-Type-Options"] = "nosniff"
     response["Content-Security-Policy"] = "sandbox"
     return response

@@ -2,8 +2,7 @@
 
 The wait comes before the answer: a short query finds out whether there is something to wait for,
 and then the request costs only a small object in the event loop. The live hub wakes it up, and the
-usual code answers, which checks the caller again. Under WSGI nobody waits, and the answer is given
-at once.
+usual code answers, which checks the caller again.
 """
 
 import asyncio

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from tools.mail.parsers.pool import Limits, Pool, Unparsable
 
-__all__ = ["FILES", "HTML", "MAIL", "Unparsable", "is_small", "run"]
+__all__ = ["FILES", "MAIL", "Unparsable", "is_small", "run"]
 
 T = TypeVar("T")
 # Below both limits, the worst of 574 hostile pages took 75 ms of processor time, so no other thread
@@ -19,13 +19,13 @@ SMALL_CHARACTERS = 16_000
 SMALL_MARKUP = 500
 
 # The parsers of HTML, which other modules import at the first use. The limited processes load them
-# before their limits apply, and gunicorn before it forks.
-HTML = ("inscriptis", "tools.mail.html.legibility", "tools.mail.html.text")
+# before their limits apply.
+_HTML = ("inscriptis", "tools.mail.html.legibility", "tools.mail.html.text")
 # The limits for one mail: processor time, and memory of a process.
 MAIL = Pool(
     Limits(seconds=1.5, memory=768 * 1024**2, processes=2),
     preload=(
-        *HTML,
+        *_HTML,
         "tools.mail.message.markup",
         "tools.mail.message.draft_source",
         "tools.warnings",
@@ -35,7 +35,7 @@ MAIL = Pool(
 # take longer than others wait, so one of them is for other people.
 FILES = Pool(
     Limits(seconds=20.0, memory=1024**3, processes=2, of_person=1),
-    preload=(*HTML, "tools.mail.message.extract"),
+    preload=(*_HTML, "tools.mail.message.extract"),
 )
 
 
