@@ -57,7 +57,7 @@ WORKDIR /app
 USER 10001:10001
 VOLUME /data
 EXPOSE 8000
-# Both servers answer it. Services that are no servers have their own in the compose file.
+# The server answers it. Services that are no servers have their own in the compose file.
 HEALTHCHECK --interval=30s --timeout=5s --start-period=30s \
     CMD ["python", "-c", "import urllib.request as r; r.urlopen('http://127.0.0.1:8000/healthz', timeout=4)"]
 

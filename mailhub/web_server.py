@@ -1,4 +1,4 @@
-"""How uvicorn is run: the limits of a request's head, which comes before the intake.
+"""How the server (uvicorn) is run: the limits of a request's head, which comes before the intake.
 
 A head has at most 64 KB and 10 seconds, as in the compose file's Caddy. uvicorn itself limits
 neither size nor time.

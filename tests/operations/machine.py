@@ -133,7 +133,7 @@ class Machine:
         if units.exists():
             unit = (units / f"mailhub-{service}.service").read_text()
             text = "\n".join(re.findall(r"^ExecStart=(.*)$", unit, re.MULTILINE))
-            text = text.replace(":8000", f":{self.web_port}").replace("8001", str(self.stream_port))
+            text = text.replace("8000", str(self.web_port)).replace("8001", str(self.stream_port))
             text = text.replace("%%", "%").replace("/var/backups/mailhub", str(self.backups))
         else:
             compose = yaml.safe_load((self.code / "docker-compose.yml").read_text())
