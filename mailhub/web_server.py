@@ -49,6 +49,7 @@ class TimedHeads(H11Protocol):
 
 OPTIONS: dict[str, Any] = {
     "http": TimedHeads,
+    "loop": "uvloop",
     "h11_max_incomplete_event_size": HEAD_BYTES,
     "ws": "none",  # nothing here speaks it; an upgrade is answered as a plain request
     "lifespan": "off",

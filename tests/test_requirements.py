@@ -16,6 +16,7 @@ ROOT = Path(__file__).parent.parent
 SOURCES = ("accounts", "approvals", "tools", "mailhub", "tests", "bin")
 # Requirements that no module names: a file that uses each, and the word by which it does.
 USED_ELSEWHERE = {
+    "uvloop": ("mailhub/web_server.py", '"uvloop"'),
     "mypy": ("Makefile", "-m mypy"),
     "ruff": ("Makefile", "bin/ruff"),
     "import-linter": ("Makefile", "lint-imports"),
