@@ -251,7 +251,6 @@ def _run(claim: Claim, read: Read) -> Outcome:
         )
         kind = get_kind(approved.kind)
         if read.outdated is not None and not discard_outdated(kind, approved, read.outdated):
-            _mark_wire_started(claim)  # not by this attempt, but the mail may have gone out
             return Outcome.broken_off(on_wire=True, code="draft_gone", detail=GONE)
         if claim.fence > 1:
             approved = settle_doubts(kind, approved, fence=claim.fence)

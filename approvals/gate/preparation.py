@@ -61,9 +61,12 @@ def keep(action: PendingAction, notes: Mapping[str, Any], *, held: Q) -> None:
 def discard_outdated(kind: ActionKind, approved: ApprovedAction, notes: Mapping[str, Any]) -> bool:
     """Discard the preparation for an earlier revision, before the new one overwrites its notes.
 
-    Return False if its object is gone: the mailbox owner may have sent it.
+    Return False if its object is gone: the mailbox owner may have sent it. The attempt says so before
+    the notes are forgotten.
     """
     there = kind.discard(replace(approved, prepared=notes))
+    if not there:
+        approved.wire_started()  # not by this attempt, but the mail may have gone out
     Preparation.objects.filter(action=approved.id).exclude(digest=approved.digest).delete()
     return there
 

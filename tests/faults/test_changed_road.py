@@ -3,6 +3,7 @@ proves something about it.
 """
 
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from django.conf import LazySettings
@@ -69,31 +70,67 @@ def test_draft_of_later_proves_nothing_about_one_call(
     assert graph.drafts(ADA) == []
 
 
-@pytest.mark.parametrize("edited", [False, True])
-def test_draft_that_its_owner_sent_is_not_made_again(
-    api: Api, reviewer: Reviewer, alice: User, graph: GraphServer, *, edited: bool
-) -> None:
+def sent_by_hand(api: Api, reviewer: Reviewer, graph: GraphServer) -> PendingAction:
+    """Return a mail that waits for a person again, and whose owner has sent its prepared draft."""
     action = approve(api, reviewer)
     draft = throttled_with_a_draft(graph)
     PendingAction.objects.update(approved_until=timezone.now() - timedelta(seconds=1))
     send_back.send_back()
     action.refresh_from_db()
     graph.accept(ADA, draft, "by hand", save=True)
+    return action
+
+
+def edit(action: PendingAction, person: User) -> None:
+    revise.edit(
+        action_id=action.pk,
+        person=person,
+        digest=action.digest,
+        revision=action.revision,
+        changes={"subject": "Another"},
+    )
+
+
+def approve_again(action: PendingAction, person: User) -> None:
+    action.refresh_from_db()
+    decide.approve(
+        action_id=action.pk, person=person, digest=action.digest, revision=action.revision
+    )
+    now_it_is_time()
+
+
+@pytest.mark.parametrize("edited", [False, True])
+def test_draft_that_its_owner_sent_is_not_made_again(
+    api: Api, reviewer: Reviewer, alice: User, graph: GraphServer, *, edited: bool
+) -> None:
+    action = sent_by_hand(api, reviewer, graph)
     if edited:
-        revise.edit(
-            action_id=action.pk,
-            person=alice,
-            digest=action.digest,
-            revision=action.revision,
-            changes={"subject": "Another"},
-        )
+        edit(action, alice)
     else:
         now_it_is_time()
         maintenance.tidy()
-    action.refresh_from_db()
-    decide.approve(
-        action_id=action.pk, person=alice, digest=action.digest, revision=action.revision
-    )
+    approve_again(action, alice)
+    work()
+
+    assert state(action) == ("unknown", "draft_gone")
+    assert len(graph.ledger) == 1
+
+
+def test_sent_draft_is_not_forgotten_without_the_journal(
+    api: Api,
+    reviewer: Reviewer,
+    alice: User,
+    graph: GraphServer,
+    settings: LazySettings,
+    tmp_path: Path,
+) -> None:
+    action = sent_by_hand(api, reviewer, graph)
+    edit(action, alice)
+    approve_again(action, alice)
+    journal, settings.MAILHUB_SEND_JOURNAL = settings.MAILHUB_SEND_JOURNAL, str(tmp_path)
+    work()
+    assert state(action) == ("approved", "journal_failed")  # a folder takes no line
+    settings.MAILHUB_SEND_JOURNAL = journal
     now_it_is_time()
     work()
 
