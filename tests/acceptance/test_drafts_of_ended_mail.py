@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from accounts.models import User
 from approvals.gate import overdue
 from approvals.models import AuditEvent, PendingAction, Preparation
 from approvals.worker import maintenance
@@ -13,9 +14,11 @@ from tests.acceptance.test_answered_with_a_draft import api, arrive, drafts, ser
 from tests.acceptance.test_answers_to_waiting_mail import ASKED, letter
 from tests.conftest import Api, Reviewer
 from tests.faults.gmail_road import now_it_is_time
+from tests.faults.test_changed_road import approve_again, come_back, edit
 from tests.support.people.gmail import gmail
 from tests.support.people.outlook import graph
 from tests.support.servers.gmail import GmailServer
+from tests.support.servers.gmail_data import Call
 from tests.support.servers.sandbox import ADA
 from tests.support.work import work
 
@@ -39,6 +42,53 @@ def take_away(server: Any) -> None:
         server.box(ADA).messages.clear()
     else:
         server.store.of(ADA).clear()
+
+
+def send_before_its_removal(server: Any) -> None:
+    """Let the owner send the draft directly before the order to destroy it is carried out."""
+    if isinstance(server, GmailServer):
+
+        def first(call: Call) -> None:
+            server.before.clear()
+            send_by_hand(server)
+
+        server.before["drafts.delete"] = first
+    else:
+
+        def chooser(action: str) -> None:
+            if action == "permanentDelete":
+                server.chooser = lambda action: None
+                send_by_hand(server)
+
+        server.chooser = chooser
+
+
+@pytest.mark.parametrize("how", ["withdrawn", "edited"])
+def test_draft_that_is_sent_while_it_is_removed_is_told(
+    server: Any, api: Api, reviewer: Reviewer, alice: User, how: str
+) -> None:
+    action = PendingAction.objects.get(pk=api.propose(to=["mira@northwind.example"]))
+    reviewer.decide(str(action.pk), "approve")
+    throttle(server)
+    now_it_is_time()
+    work()
+    if how == "withdrawn":
+        api.post(f"/actions/{action.pk}/cancel")
+    else:
+        come_back()
+        edit(action, alice)
+        approve_again(action, alice)
+    send_before_its_removal(server)
+
+    work()
+    maintenance.tidy()
+    now_it_is_time()
+    maintenance.tidy()
+
+    told = api.get(f"/actions/{action.pk}").json()
+    assert told["state"] == ("cancelled" if how == "withdrawn" else "unknown")
+    assert told.keys() & {"also_sent_at", "may_have_been_sent_at"}
+    assert len(server.ledger) == 1
 
 
 def test_draft_that_is_gone_from_an_ended_mail_leaves_a_doubt(

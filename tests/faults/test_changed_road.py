@@ -70,18 +70,24 @@ def test_draft_of_later_proves_nothing_about_one_call(
     assert graph.drafts(ADA) == []
 
 
+def come_back() -> None:
+    """Let approved mail wait for a person again."""
+    now_it_is_time()
+    PendingAction.objects.update(approved_until=timezone.now() - timedelta(seconds=1))
+    send_back.send_back()
+
+
 def sent_by_hand(api: Api, reviewer: Reviewer, graph: GraphServer) -> PendingAction:
     """Return a mail that waits for a person again, and whose owner has sent its prepared draft."""
     action = approve(api, reviewer)
     draft = throttled_with_a_draft(graph)
-    PendingAction.objects.update(approved_until=timezone.now() - timedelta(seconds=1))
-    send_back.send_back()
-    action.refresh_from_db()
+    come_back()
     graph.accept(ADA, draft, "by hand", save=True)
     return action
 
 
 def edit(action: PendingAction, person: User) -> None:
+    action.refresh_from_db()
     revise.edit(
         action_id=action.pk,
         person=person,

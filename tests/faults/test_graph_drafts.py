@@ -298,6 +298,25 @@ def test_incomplete_draft_that_its_owner_is_sending_is_unknown(
     assert (graph.sends(), created(graph)) == ([], 1)
 
 
+def test_incomplete_draft_sent_during_its_removal_is_unknown(
+    approved: PendingAction, graph: GraphServer
+) -> None:
+    graph.fault("answer", on="get")
+    work()
+    looked: list[Item] = []
+
+    def send_at_the_second_look(item: Item) -> None:
+        looked.append(item)
+        if len(looked) == 2:
+            graph.accept(ADA, item, "by hand", save=True)
+
+    graph.on_read = send_at_the_second_look
+    now_it_is_time()
+    work()
+    assert state(approved) == ("unknown", "draft_gone")
+    assert (graph.sends(), len(graph.ledger), created(graph)) == ([], 1, 1)
+
+
 def test_draft_thrown_away_before_its_comparison_is_made_again(
     approved: PendingAction, graph: GraphServer
 ) -> None:

@@ -58,11 +58,12 @@ class GmailEvidence:
         found = prepared if prepared.draft else self.find_lost_draft(prepared.marker)
         if found is None:
             return not prepared.marker or self.find_sent(prepared.marker) is None
+        if self.destroy(found):
+            return True
         try:
             self._mailbox.get_draft(found.draft, fmt="minimal", patient=False)
         except NotFound:
             return False
-        self.destroy(found)
         return True
 
     def destroy(self, prepared: DraftNotes) -> bool:

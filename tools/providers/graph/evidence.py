@@ -69,26 +69,23 @@ class GraphEvidence:
         return bool(state.get("isDraft")) and is_unchanged(state, prepared)
 
     def discard(self, prepared: DraftNotes) -> bool:
-        if self.was_sent(prepared.marker, prepared):
-            return False
-        self.remove(prepared)
-        return True
+        return not self.was_sent(prepared.marker, prepared) and self.remove(prepared)
 
-    def remove(self, prepared: DraftNotes) -> None:
-        """Remove the draft. If the notes name only a marker, the answer to the draft's creation was
-        lost, so remove every draft with that marker.
+    def remove(self, prepared: DraftNotes) -> bool:
+        """Remove the draft; return False if it may have left since the caller has looked.
+
+        If the notes name only a marker, the answer to the draft's creation was lost, so remove every
+        draft with that marker.
         """
         if not prepared.draft:
             marker = prepared.marker
             drafts = (
                 list(self._find_marked("drafts", marker)) if MESSAGE_ID.fullmatch(marker) else []
             )
-            for row in drafts:
-                self._discard_unfinished(str(row["id"]))
-        elif not prepared.is_compared:
-            self._discard_unfinished(prepared.draft)
-        else:
-            self.destroy(prepared)
+            return all(self._discard_unfinished(str(row["id"])) for row in drafts)
+        if not prepared.is_compared:
+            return self._discard_unfinished(prepared.draft)
+        return self.destroy(prepared) or not self.was_sent(prepared.marker, prepared)
 
     def destroy(self, prepared: DraftNotes) -> bool:
         """Destroy the draft permanently. DELETE would move it to Deleted Items, where its immutable
@@ -206,17 +203,19 @@ class GraphEvidence:
                 if message_id in (row.get("internetMessageId"), *_marks(row)):
                     yield row
 
-    def _discard_unfinished(self, draft: str) -> None:
-        """Delete a draft that was never compared, so no order names it.
+    def _discard_unfinished(self, draft: str) -> bool:
+        """Delete a draft that was never compared, so no order names it; return False if it may have
+        left.
 
         The mailbox owner finds it in Deleted Items.
         """
         try:
-            state = self.read_state(draft)
-            if not self.may_have_left(state, DraftNotes(draft=draft)):
-                self._client.call("DELETE", path_of(draft), scope=WRITE)
+            if self.may_have_left(self.read_state(draft), DraftNotes(draft=draft)):
+                return False
+            self._client.call("DELETE", path_of(draft), scope=WRITE)
         except NotFound:
-            return
+            return False
+        return True
 
 
 def is_unchanged(state: Mapping[str, Any], prepared: DraftNotes) -> bool:

@@ -36,6 +36,7 @@ VERBS = {"answered": "102", "forwarded": "104"}
 NO_DRAFT = translatable("The prepared draft is no longer a draft.")
 NEEDS_COPY = translatable("Microsoft 365 sends an answer only with a copy in Sent.")
 WENT_AWAY = translatable("The draft was removed while it was prepared.")
+UNFINISHED = translatable("What was prepared is gone, or was sent from the mailbox unfinished.")
 
 
 class Call(NamedTuple):
@@ -168,12 +169,11 @@ class _GraphDraft:
         if self.prepared.is_compared:
             return self.prepared
         if self.evidence.was_sent(self.marker, self.prepared):
-            raise DraftGone(
-                translatable("What was prepared is gone, or was sent from the mailbox unfinished.")
-            )
+            raise DraftGone(UNFINISHED)
         # That it is gone from here on is our own doing.
         handover.keep(DraftNotes(marker=self.marker))
-        self.evidence.remove(self.prepared)
+        if not self.evidence.remove(self.prepared):
+            raise DraftGone(UNFINISHED)
         return None
 
     def create(self) -> DraftNotes:
