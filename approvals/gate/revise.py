@@ -26,7 +26,7 @@ from approvals.gate import differences as comparing
 from approvals.gate.decide import STALE
 from approvals.gate.find import blob_of, lock_action
 from approvals.gate.news import add_news
-from approvals.gate.reconcile import is_unproven
+from approvals.gate.reconcile import may_have_left
 from approvals.gate.revisions import add_revision
 from approvals.gate.rights import may_decide, record_decision
 from approvals.gate.rules.policy import judge, leave_from, policy_of
@@ -234,7 +234,7 @@ def _refusal_of_state(action: PendingAction, digest: str, revision: int) -> Prob
         return Problem("conflict", STALE)
     # The first content could still be found under its id and be taken for the edited one, and the
     # page of another proposal would not show the doubt.
-    if action.restored_at or action.attempts.filter(is_unproven()).exists():
+    if may_have_left(action):
         return Problem(
             "conflict",
             "This may have been sent already, so it cannot be changed. Look in Sent, then approve it as it is or"

@@ -9,6 +9,7 @@ import pytest
 from django.conf import LazySettings
 from django.utils import timezone
 
+from accounts.infra.problems import Problem
 from accounts.models import Mailbox, User
 from approvals.gate import decide, revise, send_back
 from approvals.models import Attempt, PendingAction
@@ -120,6 +121,19 @@ def test_draft_that_its_owner_sent_is_not_made_again(
 
     assert state(action) == ("unknown", "draft_gone")
     assert len(graph.ledger) == 1
+
+
+def test_mail_whose_draft_is_gone_cannot_be_edited(
+    api: Api, reviewer: Reviewer, alice: User, graph: GraphServer
+) -> None:
+    action = sent_by_hand(api, reviewer, graph)
+    now_it_is_time()
+    maintenance.tidy()
+
+    with pytest.raises(Problem) as refused:
+        edit(action, alice)
+
+    assert "may have been sent already" in refused.value.detail
 
 
 def test_sent_draft_is_not_forgotten_without_the_journal(
