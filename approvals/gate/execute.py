@@ -204,7 +204,7 @@ def _is_still_unsent(read: Read, worker: str) -> bool:
         return True
     try:
         found = find_in_sent(get_kind(action.kind), read.to_approved())
-    except NotLookedAt:
+    except (NotLookedAt, ValueError):  # the latter if its content cannot be read here
         if database_now() > restored.process_start() + HELD_BACK_AT_MOST:
             return True
         _look_later(action, NOT_LOOKED_IN_SENT)

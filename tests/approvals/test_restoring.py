@@ -22,7 +22,9 @@ from approvals.gate.execute import execute
 from approvals.gate.outcome import record_outcome
 from approvals.gate.pauses import restored
 from approvals.gate.restore import reconcile_after_restore
-from approvals.models import PendingAction, Preparation
+from approvals.models import PendingAction, Preparation, Revision
+from approvals.queues.workers import carry_out
+from approvals.worker import dispatch
 from tests.approvals.kinds import NOT_NOW, Script, handed_over
 from tests.approvals.revisions import ask_back
 from tests.approvals.test_restored import home, lose
@@ -387,6 +389,24 @@ def test_known_way_out_pauses_nothing(
     action.refresh_from_db()
     assert (action.status, server.ledger) == ("succeeded", [])
     assert restored.reason() == ""
+
+
+def test_unreadable_mail_stops_no_mail_behind_it(
+    approved: Callable[..., PendingAction], server: MemoryServer, began_now: Callable[[], None]
+) -> None:
+    first, second = approved(), approved(subject="Second")
+    other = Revision.objects.get(action=second).sealed_payload
+    Revision.objects.filter(action=first).update(sealed_payload=other)  # no key opens it there
+    began_now()
+
+    for _ in range(2):
+        (head,) = dispatch.heads()
+        carry_out(head.action)
+
+    first.refresh_from_db()
+    second.refresh_from_db()
+    assert (first.status, second.status) == ("approved", "succeeded")
+    assert (first.error or {})["code"] == "not_looked_at"
 
 
 def test_sent_mail_is_not_withdrawn_for_its_answer(
