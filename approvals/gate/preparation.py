@@ -53,6 +53,7 @@ def keep(action: PendingAction, notes: Mapping[str, Any], *, held: Q) -> None:
             "digest": action.digest,
             "notes": dict(notes),
             "account": account_of(action.mailbox),
+            "tidy_at": Now(),
             "gone_at": None,
         },
     )
@@ -98,7 +99,7 @@ def tidy(action_id: UUID) -> None:
     mail was sent, and the preparation stays to say so. The next attempt does not make another one.
     If the action has ended, a mail that is found in Sent is recorded as a late acceptance; one that
     is not there may be on its way, and is looked for again. Objects in another account than the one
-    that is connected now are only forgotten.
+    that is connected now stay, because that account may come back.
 
     The digest of the preparation is cleared first. A worker that begins now then does not reuse it,
     but discards it before it goes on.
@@ -111,9 +112,8 @@ def tidy(action_id: UUID) -> None:
     try:
         approved = load_approved(action_id)
         if not is_of_account(approved.mailbox, prepared.account):
-            here = Preparation.objects.filter(pk=action_id, digest="")
-            here.filter(gone_at=None).delete()
-            here.update(tidy_at=Now() + GONE_AGAIN)
+            elsewhere = Preparation.objects.filter(pk=action_id, digest="")
+            elsewhere.update(tidy_at=Now() + GONE_AGAIN)
             return
         kind = get_kind(approved.kind)
         proven = [

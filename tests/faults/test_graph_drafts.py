@@ -364,7 +364,7 @@ def test_draft_in_an_earlier_account_raises_no_doubt(
 
 
 @pytest.mark.django_db(transaction=True)  # the mail goes back to a person after the commit
-def test_draft_in_an_earlier_account_is_only_forgotten(
+def test_draft_in_an_earlier_account_is_left_alone(
     approved: PendingAction, graph: GraphServer, mailbox: Mailbox, alice: User, reviewer: Reviewer
 ) -> None:
     throttled_with_a_draft(graph)
@@ -373,7 +373,25 @@ def test_draft_in_an_earlier_account_is_only_forgotten(
     now_it_is_time()
     hits = len(graph.hits)
     maintenance.tidy()
-    assert (Preparation.objects.count(), graph.hits[hits:]) == (0, [])
+    assert (Preparation.objects.count(), graph.hits[hits:]) == (1, [])
+
+
+@pytest.mark.django_db(transaction=True)  # the mail goes back to a person after the commit
+def test_draft_sent_in_an_account_that_comes_back_is_known(
+    api: Api, graph: GraphServer, mailbox: Mailbox, alice: User, reviewer: Reviewer
+) -> None:
+    move(mailbox, graph, alice, account="old")
+    action = approve(api, reviewer)
+    draft = throttled_with_a_draft(graph)
+    move(mailbox, graph, alice, account="new")
+    now_it_is_time()
+    maintenance.tidy()
+    move(mailbox, graph, alice, account="old")
+    graph.accept(ADA, draft, "by hand", save=True)
+    assert reviewer.decide(str(action.pk), "approve").status_code == 302
+    now_it_is_time()
+    work()
+    assert (state(action), len(graph.ledger)) == (("unknown", "draft_gone"), 1)
 
 
 def test_folders_of_another_account_are_asked_for_again(
