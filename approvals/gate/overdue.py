@@ -130,7 +130,7 @@ def purge_one(action_id: UUID) -> None:
         payload={}, preview={}, sealed_payload=None, sealed_preview=None
     )
     Blob.objects.filter(action=action_id).delete()
-    Preparation.objects.filter(action=action_id, gone_at=None).delete()
+    Preparation.objects.filter(action=action_id, action__status=Status.SUCCEEDED).delete()
     Decision.objects.filter(action=action_id).exclude(note="", passage="").update(
         note="", passage=""
     )

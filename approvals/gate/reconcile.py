@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -12,14 +12,16 @@ from django.db.models import Q, QuerySet
 from django.db.models.functions import Coalesce, Now
 
 from approvals.audit import chain
-from approvals.core.states import Status
+from approvals.core.states import FINAL, Status
 from approvals.core.types import ActionKind, ApprovedAction, NotLookedAt, Outcome
 from approvals.gate.outcome import RESTORED, record_outcome
+from approvals.gate.rules.conditions import MAY_LOOK
 from approvals.models import Attempt, AuditEvent, PendingAction, Preparation
 
 log = structlog.get_logger(__name__)
 
 DESTROYED = "draft_destroyed"  # code of an attempt whose order names no object any more
+LOOKED_FOR = timedelta(minutes=10)  # after the end: the clean-up has looked twice by then
 PROOFS = ("outcome_accepted", "outcome_refused", "outcome_not_sent", "proven_unsent")
 
 
@@ -51,7 +53,8 @@ def may_have_left(action: PendingAction) -> datetime | None:
     """Return when the first unproven attempt began its handover, or None.
 
     It is the time of the restore for an action that came back with an older copy of the database,
-    and the time at which a prepared draft was found gone.
+    the time at which a prepared draft was found gone, and the end of an action since which mailhub
+    could not look for that draft.
     The attempt of a worker that is handing it over just now is not in doubt yet.
     """
     if not action.fence:
@@ -62,14 +65,23 @@ def may_have_left(action: PendingAction) -> datetime | None:
         .values_list("wire_started_at", flat=True)
         .first()
         or action.restored_at
-        or find_gone().filter(action=action.pk).values_list("gone_at", flat=True).first()
+        or find_gone()
+        .filter(action=action.pk)
+        .values_list(Coalesce("gone_at", "action__finished_at"), flat=True)
+        .first()
     )
 
 
 def find_gone() -> QuerySet[Preparation]:
-    """Return the preparations whose objects are gone, of actions that are not known to have happened."""
-    gone = Preparation.objects.filter(gone_at__isnull=False)
-    return gone.exclude(action__status=Status.SUCCEEDED)
+    """Return the preparations, of actions that are not known to have happened, whose objects are gone,
+    or that mailhub could not look for since the action ended.
+    """
+    ended = Q(action__status__in=FINAL)
+    unseen = Q(action__finished_at__lt=Now() - LOOKED_FOR) | ~Q(
+        action__mailbox__status__in=MAY_LOOK
+    )
+    found = Preparation.objects.filter(Q(gone_at__isnull=False) | (ended & unseen))
+    return found.exclude(action__status=Status.SUCCEEDED)
 
 
 def may_have_left_by(action_id: UUID, at: datetime) -> datetime | None:

@@ -4,9 +4,10 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.conf import LazySettings
 from django.utils import timezone
 
-from accounts.models import User
+from accounts.models import Mailbox, User
 from approvals.gate import overdue
 from approvals.models import AuditEvent, PendingAction, Preparation
 from approvals.worker import maintenance
@@ -24,6 +25,11 @@ from tests.support.work import work
 
 __all__ = ["api", "gmail", "graph", "server"]
 pytestmark = pytest.mark.django_db(transaction=True)
+MAIL: dict[str, Any] = {
+    "to": ["mira@northwind.example"],
+    "subject": "Offer",
+    "body": "As agreed.",
+}
 
 
 def send_by_hand(server: Any) -> None:
@@ -94,12 +100,7 @@ def test_draft_that_is_sent_while_it_is_removed_is_told(
 def test_draft_that_is_gone_from_an_ended_mail_leaves_a_doubt(
     server: Any, api: Api, reviewer: Reviewer
 ) -> None:
-    mail: dict[str, Any] = {
-        "to": ["mira@northwind.example"],
-        "subject": "Offer",
-        "body": "As agreed.",
-    }
-    action_id = api.propose(**mail)
+    action_id = api.propose(**MAIL)
     reviewer.decide(action_id, "approve")
     throttle(server)
     now_it_is_time()
@@ -118,7 +119,7 @@ def test_draft_that_is_gone_from_an_ended_mail_leaves_a_doubt(
     page = reviewer.page(action_id).content.decode()
     assert "Its draft was gone from the mailbox" in page
     assert "Nothing was sent." not in page
-    again = api.tool("send_email", **mail, confirm=True).json()
+    again = api.tool("send_email", **MAIL, confirm=True).json()
     assert "may_have_been_sent" in {each["code"] for each in again["warnings"]}
     assert Preparation.objects.get().tidy_at > timezone.now() + timedelta(hours=12)
     PendingAction.objects.filter(pk=action_id).update(
@@ -128,6 +129,48 @@ def test_draft_that_is_gone_from_an_ended_mail_leaves_a_doubt(
     overdue.purge()
     maintenance.tidy()
     assert "may_have_been_sent_at" in api.get(f"/actions/{action_id}").json()
+
+
+@pytest.mark.parametrize(
+    ("why", "days"),
+    [
+        pytest.param("sign-in", (0, 1, 400), id="the sign-in has ended"),
+        pytest.param("away", (1, 400), id="the provider is away"),
+    ],
+)
+def test_draft_that_nobody_can_look_for_leaves_a_doubt(
+    server: Any,
+    api: Api,
+    reviewer: Reviewer,
+    settings: LazySettings,
+    why: str,
+    days: tuple[int, ...],
+) -> None:
+    action_id = api.propose(**MAIL)
+    reviewer.decide(action_id, "approve")
+    throttle(server)
+    now_it_is_time()
+    work()
+    send_by_hand(server)
+    api.post(f"/actions/{action_id}/cancel")
+    if why == "sign-in":
+        Mailbox.objects.update(status=Mailbox.Status.NEEDS_REAUTH)
+    else:
+        settings.GRAPH_BASE_URL = settings.GMAIL_BASE_URL = "http://127.0.0.1:1"
+    maintenance.tidy()
+    for ago in days:
+        ended = timezone.now() - timedelta(days=ago)
+        PendingAction.objects.filter(pk=action_id).update(finished_at=ended)
+        overdue.purge()
+        told = api.get(f"/actions/{action_id}").json()
+        assert told["state"] == "cancelled"
+        assert "An earlier attempt may have done it already" in told["next"]
+        page = reviewer.page(action_id).content.decode()
+        assert "Its owner may have sent the draft." in page
+        assert "Nothing was sent." not in page
+    settings.GRAPH_BASE_URL = settings.GMAIL_BASE_URL = server.url
+    again = api.tool("send_email", **MAIL, confirm=True).json()
+    assert "may_have_been_sent" in {each["code"] for each in again["warnings"]}
 
 
 @pytest.mark.parametrize("how", ["withdrawn by its program", "withdrawn by an answer"])
