@@ -1,4 +1,4 @@
-"""A person's ruling without evidence: it was sent, or it was not and a copy shall leave."""
+"""A person's ruling without evidence: it was sent, or it was not, and a copy shall leave or none."""
 
 from typing import Any, Literal, assert_never
 from uuid import UUID
@@ -11,7 +11,7 @@ from accounts.infra.problems import Problem
 from accounts.infra.texts import join, translatable
 from accounts.infra.transactions import retry_if_rolled_back
 from accounts.models import User
-from approvals.audit import chain
+from approvals.audit import anchors, chain
 from approvals.core.states import SENTENCES, Status
 from approvals.core.types import Outcome, PreviewWarning, get_kind
 from approvals.gate.decide import STALE, count_approval, refusal_of_unfit, refusal_of_unopened
@@ -23,7 +23,7 @@ from approvals.gate.rules.policy import policy_of
 from approvals.gate.send_back import UNDECIDED
 from approvals.models import ApprovalPolicy, Attempt, PendingAction
 
-Ruling = Literal["sent", "not_sent"]
+Ruling = Literal["sent", "not_sent", "withdrawn"]
 
 ANOTHER_ATTEMPT = translatable(
     "It was handed over once more since you opened this. Look at it again."
@@ -46,8 +46,9 @@ def resolve(
     (`mark_of_restore`). sent: the action succeeded, and the receipt
     says who ruled. not_sent: the ruling approves another copy, in a new round. It counts as an
     approval of this person, and the mail leaves with the same Message-ID if enough people have
-    approved. Raises `forbidden`, and `conflict` if the outcome is known, if the attempt is another
-    one, or if the action has expired, or if nobody can read its content here.
+    approved. withdrawn: it was not sent, and no copy shall leave. Raises `forbidden`, and `conflict`
+    if the outcome is known, or if the attempt is another one. Raises `conflict` for another copy too
+    if the action has expired, or if nobody can read its content here.
     """
     if ruling == "not_sent" and (seen := PendingAction.objects.filter(pk=action_id).first()):
         refuse_unseen(seen)
@@ -70,6 +71,8 @@ def resolve(
             _close_as_sent(action, person)
         elif ruling == "not_sent":
             _order_again(action, person, policy, method)
+        elif ruling == "withdrawn":
+            _withdraw(action, person)
         else:
             assert_never(ruling)
     # Raised outside the transaction, so that the audit event of the refusal is kept.
@@ -109,7 +112,7 @@ def _refusal(
         )
     if action.fence != fence:
         return Problem("conflict", ANOTHER_ATTEMPT)
-    if ruling == "sent":
+    if ruling != "not_sent":
         return None
     return (
         refusal_to_approve(person, action, policy)
@@ -135,10 +138,7 @@ def _order_again(action: PendingAction, person: User, policy: ApprovalPolicy, me
     3. The ruling is the first approval.
     """
     check_approver(person, action, policy)
-    attempt = action.attempts.get(fence=action.fence)
-    Attempt.objects.filter(pk=attempt.pk).update(
-        verdict=Attempt.Verdict.NOT_SENT, code="", evidence="person", ruled_at=Now(), ended_at=Now()
-    )
+    attempt = _count_as_unsent(action)
     chain.record(
         mailbox=action.mailbox_id,
         event="outcome_not_sent",
@@ -147,6 +147,33 @@ def _order_again(action: PendingAction, person: User, policy: ApprovalPolicy, me
         fence=action.fence,
         code="",
         evidence="person",
+    )
+    told = add_news(action, [_may_have_left(action, attempt)])
+    # The round has just begun, so nobody has approved it. Other news was on no page yet.
+    if len(told) == 1:
+        count_approval(action, person, policy, given=1, method=method)
+
+
+def _withdraw(action: PendingAction, person: User) -> None:
+    """Withdraw the mail; its attempt stays in doubt."""
+    _count_as_unsent(action)
+    moved = action.move(Status.PENDING, Status.CANCELLED, finished_at=Now())
+    assert moved, "the row is locked"
+    link = chain.record(
+        mailbox=action.mailbox_id,
+        event="cancelled",
+        actor=f"user:{person.pk}",
+        action_id=action.pk,
+        fence=action.fence,
+    )
+    anchors.append_after_commit(link)
+
+
+def _count_as_unsent(action: PendingAction) -> Attempt:
+    """Let the last attempt count as not sent, by a person's word, and the action wait in a new round."""
+    attempt = action.attempts.get(fence=action.fence)
+    Attempt.objects.filter(pk=attempt.pk).update(
+        verdict=Attempt.Verdict.NOT_SENT, code="", evidence="person", ruled_at=Now(), ended_at=Now()
     )
     moved = action.move(
         Status.UNKNOWN,
@@ -158,10 +185,7 @@ def _order_again(action: PendingAction, person: User, policy: ApprovalPolicy, me
         next_probe_at=None,
     )
     assert moved, "the row is locked"
-    told = add_news(action, [_may_have_left(action, attempt)])
-    # The round has just begun, so nobody has approved it. Other news was on no page yet.
-    if len(told) == 1:
-        count_approval(action, person, policy, given=1, method=method)
+    return attempt
 
 
 def _may_have_left(action: PendingAction, attempt: Attempt) -> PreviewWarning:

@@ -1,6 +1,10 @@
 """The forms on the gate's pages."""
 
+from typing import get_args
+
 from django import forms
+
+from approvals.gate.rulings import Ruling
 
 
 class ApproveForm(forms.Form):
@@ -31,7 +35,7 @@ class ResolveForm(forms.Form):
 
     fence = forms.IntegerField(min_value=1)
     restored = forms.CharField(required=False)
-    ruling = forms.ChoiceField(choices=[("sent", "sent"), ("not_sent", "not_sent")])
+    ruling = forms.ChoiceField(choices=[(each, each) for each in get_args(Ruling)])
 
 
 class SavedViewForm(forms.Form):

@@ -5,7 +5,7 @@ rule.
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
-from typing import Literal
+from typing import get_args
 
 import pytest
 from django.db.models import F
@@ -20,7 +20,7 @@ from approvals.gate.execute import execute
 from approvals.models import Attempt, AuditEvent, PendingAction
 from approvals.worker import maintenance
 from tests.approvals.kinds import Script, handed_over
-from tests.conftest import Reviewer
+from tests.conftest import Api, Reviewer
 from tests.support.concurrently import all_at_once
 from tests.support.people.browser import set_rules
 from tests.support.servers.memory import MemoryServer
@@ -251,6 +251,25 @@ def test_expired_action_is_not_ordered_again(
     )
 
 
+def test_expired_mail_that_was_not_sent_can_be_ended(
+    unknown: PendingAction, alice: User, api: Api, server: MemoryServer
+) -> None:
+    PendingAction.objects.update(expires_at=F("created_at"))
+    approver = Reviewer.signed_in(alice)
+    assert "It did not happen: withdraw it" in approver.page(str(unknown.pk)).content.decode()
+
+    ruled = approver.decide(str(unknown.pk), "resolve", ruling="withdrawn", fence="1")
+    maintenance.sweep()
+    work()
+
+    assert ruled.status_code == 302
+    told = api.get(f"/actions/{unknown.pk}").json()
+    assert told["state"] == "cancelled"
+    assert told["next"].startswith("A person withdrew it")
+    assert "may_have_been_sent_at" in told  # a person's word is no proof
+    assert server.ledger == []
+
+
 def test_ruling_renews_an_expired_approval(
     unknown: PendingAction, bob: User, server: MemoryServer
 ) -> None:
@@ -263,14 +282,14 @@ def test_ruling_renews_an_expired_approval(
     assert len(server.ledger) == 1
 
 
-@pytest.mark.parametrize("ruling", ["sent", "not_sent"])
+@pytest.mark.parametrize("ruling", get_args(rulings.Ruling))
 @pytest.mark.parametrize("role", [Role.VIEWER, Role.PROPOSER, None])
 def test_approver_role_is_needed_to_rule(
     unknown: PendingAction,
     mailbox: Mailbox,
     charlie: User,
     role: Role | None,
-    ruling: Literal["sent", "not_sent"],
+    ruling: rulings.Ruling,
 ) -> None:
     if role:
         Membership.objects.create(mailbox=mailbox, user=charlie, role=role)
