@@ -44,9 +44,12 @@ def doubtful_attempts(action_id: UUID, *, before: int | None = None) -> QuerySet
 
 
 def may_any_have_left(action_ids: Iterable[UUID]) -> bool:
-    """Return True if an attempt of one of these actions was accepted, or is not proven unsent."""
-    on_wire = Attempt.objects.filter(phase=Attempt.Phase.WIRE_STARTED, proof="")
-    return on_wire.filter(action__in=list(action_ids)).exists()
+    """Return True if an attempt of one of these actions was accepted, or is not proven unsent, or if
+    its prepared draft is gone.
+    """
+    ids = list(action_ids)
+    on_wire = Attempt.objects.filter(phase=Attempt.Phase.WIRE_STARTED, proof="", action__in=ids)
+    return on_wire.exists() or find_gone().filter(action__in=ids).exists()
 
 
 def may_have_left(action: PendingAction) -> datetime | None:

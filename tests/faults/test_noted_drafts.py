@@ -12,16 +12,17 @@ from django.db import connection, connections
 from django.utils import timezone
 
 from accounts.models import User
-from approvals.gate import overdue
+from approvals.gate import overdue, send_back
 from approvals.gate.execute import execute
-from approvals.models import Attempt, PendingAction
+from approvals.models import Attempt, PendingAction, Preparation
+from approvals.worker import maintenance
 from tests.conftest import Api, Reviewer, make_api
 from tests.faults.graph_road import now_it_is_time, probe
 from tests.faults.test_late_orders import order_again
 from tests.support.people.gmail import connected, gmail
 from tests.support.people.outlook import state
 from tests.support.servers.gmail import GmailServer
-from tests.support.servers.sandbox import MIRA
+from tests.support.servers.sandbox import ADA, MIRA
 from tests.support.work import work
 
 __all__ = ["gmail"]
@@ -125,3 +126,24 @@ def test_next_proposal_of_a_draft_is_warned_if_unproven(
     warnings = proposal_of(api, draft)["warnings"]
 
     assert ("draft_was_sent" in {each["code"] for each in warnings}) is not proven
+
+
+def test_draft_leaves_not_again_if_its_prepared_one_is_gone(
+    api: Api, action: PendingAction, draft: str, gmail: GmailServer, reviewer: Reviewer
+) -> None:
+    second = PendingAction.objects.get(pk=proposal_of(api, draft)["action"]["id"])
+    assert reviewer.decide(str(second.pk), "approve").status_code == 302
+    gmail.fail("drafts.send", 429)
+    assert execute(action.pk, worker="test")
+    prepared = Preparation.objects.get().notes["draft"]
+    gmail._send(gmail.box(ADA), prepared)  # by its owner
+    now_it_is_time()
+    mine = PendingAction.objects.filter(pk=action.pk)
+    mine.update(approved_until=timezone.now() - timedelta(seconds=1))
+    send_back.send_back()
+    maintenance.tidy()
+    assert state(action)[0] == "pending"
+
+    work()
+
+    assert (state(second), len(gmail.ledger)) == (("failed", "draft_was_sent"), 1)
