@@ -19,7 +19,7 @@ pages = get_asgi_application()
 # Imported after Django's setup, because they read the catalogue of tools. Imported now, because the
 # first request would otherwise wait for the pages' modules.
 import mailhub.urls  # noqa: E402, F401
-from accounts.infra.streams import release_before_long_answer  # noqa: E402
+from accounts.infra.streams import release_before_answer  # noqa: E402
 from mailhub.intake.bodies import limit_bodies  # noqa: E402
 from tools.surfaces.waiting import wait_for_news  # noqa: E402
 
@@ -37,9 +37,9 @@ def _mcp() -> Any:
 
 async def _route(scope: Any, receive: Any, send: Any) -> None:
     if scope["type"] == "http" and scope["path"].rstrip("/") == "/mcp":
-        await _mcp()(scope, receive, release_before_long_answer(_forbid_caching(send)))
+        await _mcp()(scope, receive, release_before_answer(_forbid_caching(send)))
     else:
-        await waiting_pages(scope, receive, release_before_long_answer(send))
+        await waiting_pages(scope, receive, release_before_answer(send))
 
 
 def _forbid_caching(send: Any) -> Any:

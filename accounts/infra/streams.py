@@ -1,4 +1,4 @@
-"""Long answers over ASGI: while one is open it holds no thread and no database connection.
+"""Answers over ASGI: while a reader takes one, it holds no thread and no database connection.
 
 asgiref keeps a thread for a request until its answer ends, and Django a database connection for the
 thread. Without this, ten open answers would take all connections of a process.
@@ -14,15 +14,12 @@ from asgiref.sync import SyncToAsync, sync_to_async
 from django.db import close_old_connections
 from django.http import StreamingHttpResponse
 
-from accounts.infra.foreign_text import parse_number
-
 P = ParamSpec("P")
 T = TypeVar("T")
 Send = Callable[[Any], Awaitable[None]]
 
 OF_PERSON = 20
 OF_PROCESS = 500
-BUFFER_BYTES = 32 * 1024  # uvicorn waits for the reader above 64 KB
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,17 +81,14 @@ async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs)
         _end_thread()
 
 
-def release_before_long_answer(send: Send) -> Send:
-    """Return a `send` that calls `release_thread` before an answer for which the reader may need
-    long: a stream, or one that does not fit into the server's buffer.
+def release_before_answer(send: Send) -> Send:
+    """Return a `send` that calls `release_thread` before each answer: its reader may be slow, also
+    with a short one behind others.
     """
 
     async def send_released(message: Any) -> None:
         if message["type"] == "http.response.start":
-            said = dict(message.get("headers", ())).get(b"content-length", b"")
-            length = parse_number(said.decode("latin-1"))
-            if length is None or length > BUFFER_BYTES:
-                await release_thread()
+            await release_thread()
         await send(message)
 
     return send_released

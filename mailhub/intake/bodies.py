@@ -12,13 +12,13 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any
 
-from asgiref.sync import ThreadSensitiveContext, sync_to_async
-from django.db import close_old_connections
+from asgiref.sync import ThreadSensitiveContext
 from django.utils.datastructures import CaseInsensitiveMapping
 
 from accounts.access.auth import ADMITTED
 from accounts.infra.json_bodies import READ_BODY
 from accounts.infra.problems import Problem
+from accounts.infra.streams import in_thread
 from mailhub.intake import rules
 from mailhub.intake.admission import Admitted, admit, needs_database
 from mailhub.intake.answers import Refusal, refuse, report_fault
@@ -45,8 +45,7 @@ def limit_bodies(app: App) -> App:
         except Problem as problem:
             await _answer(refuse(scope["path"], problem), receive, send)
             return
-        # One thread, and so one database connection, for the caller's token and for Django's work
-        # afterwards.
+        # The thread that admits the caller is of this request.
         async with ThreadSensitiveContext(), AsyncExitStack() as stack:
             await _with_body(app, asked, scope, receive, send, stack)
 
@@ -65,7 +64,6 @@ async def _with_body(
             receive = await read(admitted.person_id)
     except Exception as error:
         problem = error if isinstance(error, Problem) else report_fault(error)
-        await sync_to_async(close_old_connections)()
         await _answer(refuse(asked.path, problem, asked.origin), receive, send)
         return
     await app({**scope, ADMITTED: admitted.caller}, receive, send)
@@ -102,7 +100,8 @@ def is_asked_by_app(asked: Asked) -> bool:
 
 
 async def _admit_async(asked: Asked) -> Admitted:
-    return await sync_to_async(admit)(asked) if needs_database(asked) else admit(asked)
+    """Admit a body. Its sender may be slow, so thread and database connection are given back."""
+    return await in_thread(admit, asked) if needs_database(asked) else admit(asked)
 
 
 def _headers(scope: Any) -> Mapping[str, str]:

@@ -20,6 +20,7 @@ from accounts.access.rate_limits import rate_limit_headers
 from accounts.infra.foreign_text import load_json, parse_url
 from accounts.infra.json_bodies import READ_BODY, check_json
 from accounts.infra.problems import Problem
+from accounts.infra.streams import in_thread
 from tools.catalog.entries import TOOLS
 from tools.surfaces.mcp import Context, Visit, make_server, report_fault, toolsets_of
 
@@ -39,7 +40,7 @@ _http_server = make_server(_visit_of)
 
 async def http_app(scope: Scope, receive: Receive, send: Send) -> None:
     """Serve `/mcp`, an ASGI application: one POST, one JSON answer; cookies are ignored."""
-    # One thread, and so one database connection, from the token to the answer, like Django's
+    # One thread, and so one database connection, from the body to the answer, like Django's
     # requests.
     async with ThreadSensitiveContext():
         try:
@@ -146,7 +147,8 @@ async def _admit(request: Request) -> Visit:
         raise Problem("invalid_input", "Send MCP requests by POST.", status=405)
     toolsets = toolsets_of(request.query_params.get("toolsets"))
     secret = secret_of(request.headers)
-    caller = await sync_to_async(caller_of_token)(secret, surface="mcp")
+    # The body may be slow: it is awaited without a thread and a database connection.
+    caller = await in_thread(caller_of_token, secret, surface="mcp")
     return Visit(
         caller=lambda: caller,
         again=lambda: caller_of_token(secret, surface="mcp"),
