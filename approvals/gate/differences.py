@@ -1,9 +1,10 @@
 """Differences between two revisions, field by field and word by word. Pure."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
+from difflib import Match, SequenceMatcher
 from typing import Literal
 
 from approvals.core.answers import Change
@@ -14,10 +15,11 @@ from approvals.models import PendingAction
 # characters.
 _ALONE = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
 TOKEN = re.compile(rf"[{_ALONE}]|[^\W{_ALONE}]+|\s+|.", re.DOTALL)
-# Comparing costs up to the product of both lengths. Beyond these limits, a whole block is shown as
+# Comparing costs up to the cube of the length. Beyond these limits, a whole block is shown as
 # replaced.
 MOST_LINES = 5_000
 MOST_TOKENS = 2_000
+MOST_PAIRS = 8_000_000  # of equal lines and words that are looked at in all: half a second
 MOST_CHARACTERS = 2_000  # of one value in an answer to a program
 
 
@@ -72,24 +74,56 @@ def word_by_word(before: str, after: str) -> tuple[Piece, ...]:
     """
     old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
     pieces: list[Piece] = []
-    for old_lines, new_lines, same in _blocks(old, new, most=MOST_LINES):
+    room = _Room()
+    for old_lines, new_lines, same in _blocks(old, new, most=MOST_LINES, room=room):
         if same or not old_lines or not new_lines:
             pieces += _plain("".join(old_lines), "".join(new_lines), same=same)
             continue
         words = TOKEN.findall("".join(old_lines)), TOKEN.findall("".join(new_lines))
-        for went, came, stayed in _blocks(*words, most=MOST_TOKENS):
+        for went, came, stayed in _blocks(*words, most=MOST_TOKENS, room=room):
             pieces += _plain("".join(went), "".join(came), same=stayed)
     return tuple(_join_pieces(pieces))
 
 
 def _blocks(
-    old: Sequence[str], new: Sequence[str], *, most: int
+    old: Sequence[str], new: Sequence[str], *, most: int, room: "_Room"
 ) -> Iterator[tuple[Sequence[str], Sequence[str], bool]]:
-    if max(len(old), len(new)) > most:
+    try:
+        if max(len(old), len(new)) > most:
+            raise _TooMuch
+        found = _Matcher(old, new, room).get_opcodes()
+    except _TooMuch:
         yield old, new, old == new
         return
-    for tag, i, j, k, m in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+    for tag, i, j, k, m in found:
         yield old[i:j], new[k:m], tag == "equal"
+
+
+class _TooMuch(Exception):
+    """Two texts that would take too long to compare."""
+
+
+@dataclass(kw_only=True)
+class _Room:
+    """The pairs that one comparison may still look at."""
+
+    pairs: int = MOST_PAIRS
+
+
+class _Matcher(SequenceMatcher[str]):
+    """A matcher that counts the pairs before it looks at them; it raises _TooMuch."""
+
+    def __init__(self, old: Sequence[str], new: Sequence[str], room: _Room) -> None:
+        self._old, self._counts, self._room = old, Counter(new), room
+        super().__init__(None, old, new, autojunk=False)
+
+    def find_longest_match(
+        self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None
+    ) -> Match:
+        self._room.pairs -= sum(self._counts[each] for each in self._old[alo:ahi])
+        if self._room.pairs < 0:
+            raise _TooMuch
+        return super().find_longest_match(alo, ahi, blo, bhi)
 
 
 def _plain(before: str, after: str, *, same: bool) -> list[Piece]:

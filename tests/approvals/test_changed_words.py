@@ -40,3 +40,21 @@ def test_texts_too_long_to_compare_are_shown_as_replaced() -> None:
     before, after = ("\n".join(f"{word}{n}" for n in range(20_000)) for word in "ab")
 
     assert [piece.sort for piece in word_by_word(before, after)] == ["removed", "added"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (" ".join(f"a{n}" for n in range(900)), " ".join(f"b{n}" for n in range(900))),
+        ("Helo" + "\n" * 4900, "Hello" + "\n" * 4900),
+    ],
+)
+def test_texts_that_take_long_to_compare_are_shown_as_replaced(before: str, after: str) -> None:
+    found = [(piece.sort, piece.text) for piece in word_by_word(before, after)]
+    assert found == [("removed", before), ("added", after)]
+
+
+def test_changed_words_of_a_long_text_are_found() -> None:
+    before = " ".join(f"word{n % 300}" for n in range(900))
+    found = word_by_word(before, before.replace("word7 ", "word8 "))
+    assert [piece.text for piece in found if piece.sort != "same"] == ["word7", "word8"] * 3
