@@ -3,7 +3,7 @@
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any, cast
 
 import dns.resolver
@@ -21,6 +21,7 @@ from tests.support.people.browser import browser
 from tests.support.processes.programs import until
 from tests.support.servers.hostile import Hostile, HostileImap
 from tests.support.servers.memory import MemoryServer
+from tools.mail.parsers import MAIL
 from tools.providers.imap.sessions import POOL
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
@@ -245,6 +246,18 @@ def test_tests_of_a_silent_channel_are_counted(
     with waiting(lambda: window.post(f"/notifications/{channel.pk}/test/")):
         until(lambda: count_borrowed() <= before)
         silent_names()
+
+
+def test_wait_for_a_parser_holds_no_connection(api: Api) -> None:
+    long = {**HELLO, "body": "<p>" + "<b>Hello</b>" * 1000, "body_type": "html"}
+    before = count_borrowed()
+    with ExitStack() as turns:
+        for _ in range(MAIL._limits.processes):
+            turns.enter_context(MAIL._turns.take(None))
+        with waiting(lambda: Api(secret=api.secret).tool("send_email", **long)):
+            until(lambda: len(MAIL._turns._waiting) == 4)
+            until(lambda: count_borrowed() <= before)
+            turns.close()
 
 
 def threads_named(name: str) -> int:

@@ -18,6 +18,7 @@ from typing import Any, Literal, TypeVar
 from pydantic_core import PydanticSerializationError
 
 from accounts.access.provider_calls import person_of_call
+from accounts.infra.database import give_back_connection
 from accounts.infra.problems import Problem
 from tools.mail.parsers.child import HEAD, NO_MEMORY, SAID, WAITING_SECONDS, arguments_of, result_of
 
@@ -163,6 +164,7 @@ class Pool:
         reason, until = self._refused.get(mark, (None, 0.0))
         if reason is not None and time.monotonic() < until:
             raise Unparsable(reason)
+        give_back_connection()
         with self._turns.take(person_of_call()):
             try:
                 answer = self._answer(job)
