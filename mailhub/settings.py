@@ -329,6 +329,7 @@ MAILHUB_REQUEST_LOG_SECONDS = 1.0  # the records of requests are written togethe
 ACCOUNT_LOGIN_BY_CODE_ENABLED = True  # offered only if mailhub sends mail
 ACCOUNT_EMAIL_UNKNOWN_ACCOUNTS = False  # no mail to unknown addresses
 ACCOUNT_EMAIL_SUBJECT_PREFIX = ""
+ACCOUNT_PASSWORD_RESET_TOKEN_GENERATOR = "accounts.people.reset_links.ResetLinks"  # noqa: S105  # a path
 ALLAUTH_TRUSTED_PROXY_COUNT = 1 if _public.scheme == "https" else 0
 ACCOUNT_FORMS = {
     "set_password": "accounts.forms.NewPasswordForm",

@@ -9,7 +9,9 @@ from io import StringIO
 from typing import Any
 
 import pytest
+from allauth.account.forms import default_token_generator
 from allauth.account.models import EmailAddress
+from allauth.account.utils import user_pk_to_url_str
 from allauth.mfa.models import Authenticator
 from allauth.socialaccount.models import SocialAccount
 from allauth.usersessions.models import UserSession
@@ -200,6 +202,18 @@ def test_links_and_invitations_end_with_the_account(
     assert Client().post(f"/invitations/{secret}/", {"name": "Mallory"}).status_code == 409
     assert not User.objects.filter(email="mallory@stranger.example").exists()
     assert Client().post(f"/sign-in/{link}/").status_code == 410
+
+
+def test_mailed_links_to_a_new_password_end_with_the_account(
+    smtp: FaultySmtp, operator: Client, carol: User
+) -> None:
+    key = default_token_generator.make_token(carol)
+    link = f"/account/password/reset/{user_pk_to_url_str(carol)}-{key}/"
+    assert b'name="password1"' in Client().get(link, follow=True).content
+    closed = {name: each for name, each in rights_form(carol).items() if name != "is_active"}
+    for form in (closed, rights_form(carol)):
+        assert operator.post(f"/admin/accounts/user/{carol.pk}/change/", form).status_code == 302
+    assert b'name="password1"' not in Client().get(link, follow=True).content
 
 
 def test_added_person_has_no_sign_in_method(operator: Client, alice: User) -> None:
