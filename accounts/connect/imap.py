@@ -40,8 +40,11 @@ REQUEST_BYTES = 64 * 1024 * 1024
 LINE_COST = 512  # bytes added for each line, because it costs Python as much time and memory
 REPLY_BYTES = 64 * 1024  # one reply of an SMTP server, all its lines together
 NOT_ASCII = translatable("A user name or password with letters outside ASCII cannot be used here.")
-# RFC 5530, section 3: response codes that say nothing about the password.
-NOT_NOW = re.compile(r"\[(UNAVAILABLE|INUSE|LIMIT|SERVERBUG)\b", re.IGNORECASE)
+# RFC 5530, section 3: response codes that say nothing about the password. Gmail has only an [ALERT] for
+# a sixteenth connection.
+NOT_NOW = re.compile(
+    r"\[(UNAVAILABLE|INUSE|LIMIT|SERVERBUG)\b|too many (\w+ )?connections", re.IGNORECASE
+)
 
 
 class ConnectError(Exception):

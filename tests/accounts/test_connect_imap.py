@@ -141,6 +141,10 @@ def test_smtp_answers_injected_before_tls_are_dropped(trusted: Authority) -> Non
         pytest.param(open_imap, imap(login=b"NO [INUSE] locked"), Unreachable, "imap_login", id="imap-inuse"),
         pytest.param(open_imap, imap(login=b"NO [LIMIT] many"), Unreachable, "imap_login", id="imap-limit"),
         pytest.param(open_imap, imap(login=b"NO [SERVERBUG] oops"), Unreachable, "imap_login", id="imap-serverbug"),
+        pytest.param(
+            open_imap, imap(login=b"NO [ALERT] Too many simultaneous connections. (Failure)"), Unreachable,
+            "imap_login", id="imap-too-many",
+        ),
         pytest.param(open_imap, imap(login=b""), Unreachable, "imap_login", id="imap-drop"),
         pytest.param(
             open_smtp, smtp(features=b"250 AUTH PLAIN\r\n", auth=b"535 5.7.8 no"), LoginRefused, "smtp_login",
