@@ -1,6 +1,7 @@
 """The memory for what foreign servers answer: one person cannot take all of it."""
 
 import threading
+import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -10,12 +11,14 @@ from django.db import connection
 from django.http import HttpResponse
 
 from accounts.access import provider_calls
+from accounts.access.room import MEGABYTE
 from accounts.connect.connecting import connect_mailbox
 from accounts.infra.problems import Problem
 from accounts.models import User
-from tests.conftest import Api, make_api, problem_of
+from tests.conftest import HELLO, Api, make_api, problem_of
 from tests.support.processes.programs import until
 from tests.support.servers.hostile import HostileImap
+from tests.tools.test_gmail_size import FOUR_MB, uploaded
 from tools.providers.imap.sessions import POOL
 from tools.surfaces.downloads import as_download
 
@@ -86,3 +89,21 @@ def test_file_counts_until_its_reader_has_it(alice: User, charlie: User) -> None
     slow.clear()
     assert ask(alice).status_code == 200
     assert not provider_calls.ANSWERS.held
+
+
+@pytest.mark.parametrize(
+    ("count", "held", "code", "most"), [(20, 0, "too_large", 48), (6, 90, "transient", 24)]
+)
+def test_attachments_without_room_are_not_loaded(
+    api: Api, alice: User, count: int, held: int, code: str, most: int
+) -> None:
+    files = [{"handle": uploaded(api, FOUR_MB)}] * count
+    api.tool("send_email", **HELLO)  # loads what calls need
+    with provider_calls.ANSWERS.hold(alice.pk) as note:
+        note(held * MEGABYTE)
+        tracemalloc.start()
+        refused = problem_of(api.tool("send_email", **HELLO, attachments=files))
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert refused["code"] == code
+    assert peak < most * MEGABYTE

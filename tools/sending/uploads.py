@@ -11,6 +11,7 @@ from django.utils import timezone
 from accounts.access.audience import lacks_scope
 from accounts.access.caller import Caller
 from accounts.access.provider_calls import hold_content
+from accounts.access.room import LARGE
 from accounts.infra.problems import FieldError, Problem
 from accounts.infra.texts import translatable
 from accounts.models import Mailbox
@@ -52,19 +53,24 @@ def find(caller: Caller, handle: str) -> Upload | None:
 def load_attachments(
     caller: Caller, mailbox: Mailbox, given: list[AttachmentGiven]
 ) -> tuple[Attachment, ...]:
-    """Return the attachments of a message after a check of each size and the total."""
-    found = tuple(_load_one(caller, mailbox, index, each) for index, each in enumerate(given))
-    total = sum(len(a.content) for a in found)
-    hold_content(total)
-    if total > MAX_TOTAL_BYTES:
-        raise Problem(
-            "too_large",
-            translatable(
-                "All attachments together must be smaller than %(max_total_bytes)s bytes.",
-                max_total_bytes=f"{MAX_TOTAL_BYTES:,}",
-            ),
-        )
-    return found
+    """Return the attachments of a message. Each size, the total and the room are checked on the way."""
+    found: list[Attachment] = []
+    total = counted = 0
+    for index, each in enumerate(given):
+        found.append(_load_one(caller, mailbox, index, each))
+        total += len(found[-1].content)
+        if total > MAX_TOTAL_BYTES:
+            raise Problem(
+                "too_large",
+                translatable(
+                    "All attachments together must be smaller than %(max_total_bytes)s bytes.",
+                    max_total_bytes=f"{MAX_TOTAL_BYTES:,}",
+                ),
+            )
+        if total - counted > LARGE:
+            hold_content(total - counted)
+            counted = total
+    return tuple(found)
 
 
 def _load_one(caller: Caller, mailbox: Mailbox, index: int, given: AttachmentGiven) -> Attachment:
