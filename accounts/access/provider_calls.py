@@ -16,6 +16,7 @@ from accounts.access.room import LARGE, MEGABYTE, Room
 from accounts.infra.problems import Problem
 
 AT_ONCE = 30
+FOR_OTHERS = 3  # a person leaves one of so many places of a mailbox to others
 RETRY_SECONDS = 5
 STRANGERS = "strangers"  # all calls together that somebody without a sign-in can begin
 _lock = threading.Lock()
@@ -39,11 +40,14 @@ _call: ContextVar[_Call | None] = ContextVar("counted_call", default=None)
 @contextmanager
 def limit_waiting(person: Hashable, mailbox: Hashable = None) -> Iterator[None]:
     """Count a call while it runs; raise `transient` if the person or the mailbox has too many."""
-    counted: list[Hashable] = [("person", person)]
+    counted: dict[Hashable, int] = {("person", person): AT_ONCE}
     if mailbox is not None:
-        counted.append(("mailbox", mailbox))
+        counted |= {
+            ("mailbox", mailbox): AT_ONCE,
+            (person, mailbox): AT_ONCE - AT_ONCE // FOR_OTHERS,
+        }
     with _lock:
-        if any(_running.count(each) >= AT_ONCE for each in counted):
+        if any(_running.count(each) >= most for each, most in counted.items()):
             raise Problem(
                 "transient",
                 "Too many calls wait for the mail server at the same time.",

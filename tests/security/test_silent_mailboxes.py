@@ -34,11 +34,11 @@ def silent() -> Iterator[HostileImap]:
     POOL.close_all()
 
 
-def connected(person: User, server: HostileImap) -> Mailbox:
+def connected(person: User, server: HostileImap, name: str = "quiet") -> Mailbox:
     address = f"127.0.0.1:{server.port}:plain"
     secrets = {"imap": address, "smtp": address, "username": "ada", "password": "secret"}
     return connect_mailbox(
-        owner=person, address="quiet@lovelace.example", provider="imap", secrets=secrets,
+        owner=person, address=f"{name}@lovelace.example", provider="imap", secrets=secrets,
         scopes=["read", "draft", "send"],
     )  # fmt: skip
 
@@ -61,25 +61,33 @@ def test_silent_server_stops_nobody_else(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(provider_calls, "AT_ONCE", 4)
-    quiet = connected(alice, silent)
+    quiet, quieter = connected(alice, silent), connected(alice, silent, "quieter")
     Membership.objects.create(user=bob, mailbox=quiet, role=Role.VIEWER)
     answering = make_mailbox("other@lovelace.example", server, alice, bob)
-    mine, his = make_api(alice, quiet, answering), make_api(bob, quiet, answering)
+    mine, his = make_api(alice, quiet, quieter, answering), make_api(bob, quiet, answering)
     answers: list[tuple[int, str]] = []
 
-    def read() -> None:
+    def read(caller: Api, mailbox: Mailbox) -> None:
         try:
-            answer = Api(secret=mine.secret).tool("list_emails", mailbox=quiet.address)
+            answer = Api(secret=caller.secret).tool("list_emails", mailbox=mailbox.address)
             answers.append((answer.status_code, answer.json()["code"]))
         finally:
             connection.close()
 
-    threads = [threading.Thread(target=read) for _ in range(provider_calls.AT_ONCE)]
+    threads: list[threading.Thread] = []
+
+    def begin(*callers: tuple[Api, Mailbox]) -> None:
+        for each in callers:
+            threads.append(threading.Thread(target=read, args=each))
+            threads[-1].start()
+        until(lambda: silent.connections == len(threads))
+
     before = count_borrowed()
     try:
-        for thread in threads:
-            thread.start()
-        until(lambda: silent.connections == provider_calls.AT_ONCE)
+        begin(*[(mine, quiet)] * 3)
+        # The fourth place of the mailbox is for others.
+        assert problem_of(mine.tool("list_emails", mailbox=quiet.address))["code"] == "transient"
+        begin((his, quiet), (mine, quieter))
 
         until(lambda: count_borrowed() <= before)
         for refused in (
@@ -97,7 +105,7 @@ def test_silent_server_stops_nobody_else(
         for thread in threads:
             thread.join()
 
-    assert answers == [(503, "transient")] * provider_calls.AT_ONCE
+    assert answers == [(503, "transient")] * len(threads)
     assert provider_calls._running == []
 
 
