@@ -4,6 +4,7 @@ import base64
 import html
 import io
 import re
+import tracemalloc
 import zipfile
 from contextlib import ExitStack
 from uuid import UUID
@@ -18,6 +19,7 @@ from accounts.models import Mailbox, User
 from approvals.models import AuditEvent, PendingAction
 from tests.approvals.review_pages import text_of
 from tests.conftest import Api, Reviewer
+from tests.support.concurrently import all_at_once
 from tests.support.people.browser import set_rules
 from tests.support.people.office import letter
 from tests.support.servers.memory import MemoryServer
@@ -146,6 +148,26 @@ def test_files_that_a_person_reads_at_once_are_counted(
         answers = [reviewer.client.get(address + page) for page in ("", "1.png")]
     assert [each.status_code for each in answers] == [503, 503]
     assert reviewer.client.get(address).status_code == 200
+
+
+def test_pictures_of_a_large_mail_are_read_one_after_the_other(
+    api: Api, alice: User, reviewer: Reviewer
+) -> None:
+    large = written("PDF") + b"%" * 3_900_000
+    files = [
+        {"name": f"{n}.pdf", "content_base64": base64.b64encode(large + bytes([n])).decode()}
+        for n in range(3)
+    ]
+    action = api.propose(attachments=files)
+    file = PendingAction.objects.get(pk=action).current.payload["attachments"][0]
+    address = f"/actions/{action}/files/{file['sha256']}/1.png"
+    assert reviewer.client.get(address).status_code == 200
+    windows = [Reviewer.signed_in(alice).client for _ in range(2)]
+    tracemalloc.start()
+    all_at_once([lambda window=each: window.get(address) for each in windows])  # type: ignore[misc]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 80 * 1024**2
 
 
 def test_rule_wants_each_file_opened_by_the_approver(

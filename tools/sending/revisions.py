@@ -3,7 +3,7 @@ checked again.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -369,9 +369,7 @@ def _content(payload: MailPayload, changed: Mapping[str, Any]) -> Content:
     )
 
 
-def _in_order(
-    found: tuple[Attachment, ...], seals: tuple[FileDigest, ...]
-) -> tuple[Attachment, ...]:
+def _in_order(found: Iterable[Attachment], seals: tuple[FileDigest, ...]) -> tuple[Attachment, ...]:
     """Return the attachments in the order of the proposal: inside the message, pictures of the HTML
     come first.
     """

@@ -5,6 +5,7 @@ the stored source, found by their hash, so a page of an earlier revision finds n
 conversation are read from the mailbox.
 """
 
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from functools import wraps
@@ -21,6 +22,7 @@ from accounts.access.auth import caller_of_session
 from accounts.access.provider_calls import limit_waiting
 from accounts.access.roles import get_mailbox
 from accounts.access.signed_in import AuthenticatedRequest, signed_in_page
+from accounts.infra.database import give_back_connection
 from accounts.infra.problems import Problem
 from accounts.models import Role
 from approvals.gate import find, rights
@@ -35,6 +37,9 @@ from tools.surfaces.downloads import as_download
 
 SHOWN_CHARACTERS = 20_000
 SHOWN_PAGES = 30
+_reading = (
+    threading.Lock()
+)  # reading a mail takes four times its size, and a page has many pictures
 
 
 def _says_why_not(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
@@ -195,7 +200,8 @@ def _find(request: AuthenticatedRequest, action_id: UUID, sha256: str) -> tuple[
     action = _find_action(request, action_id)
     payload = action.current.payload if action.kind in SORTS else None
     if payload:
-        with suppress(KeyError):
+        give_back_connection()
+        with suppress(KeyError), limit_waiting(request.user.pk), _reading:
             source = find.blob_of(action, MailPayload.from_json(payload).source_sha256)
             for file in attachments_in(source):
                 if file.sha256 == sha256:
