@@ -8,10 +8,13 @@ from typing import Any
 
 from django.core.asgi import get_asgi_application
 
+from mailhub.memory import give_back_large_blocks
+
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mailhub.settings")
 # Beside threads that parse hostile mail an answer waits for the interpreter lock many times. At the
 # default of 5 ms /healthz took up to 0.53 s, at 1 ms it takes 0.19 s.
 sys.setswitchinterval(0.001)
+give_back_large_blocks()
 # WhiteNoise yields a file synchronously, which Django handles in a thread.
 warnings.filterwarnings("ignore", message="StreamingHttpResponse must consume")
 pages = get_asgi_application()
