@@ -37,9 +37,8 @@ from tools.surfaces.downloads import as_download
 
 SHOWN_CHARACTERS = 20_000
 SHOWN_PAGES = 30
-_reading = (
-    threading.Lock()
-)  # reading a mail takes four times its size, and a page has many pictures
+# Reading a mail takes four times its size, and a page has many pictures.
+_reading = threading.Lock()
 
 
 def _says_why_not(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
