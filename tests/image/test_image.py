@@ -179,7 +179,7 @@ def test_approved_mail_leaves_from_the_image(engine: dict[str, str], home: Path)
         assert link
 
         config = about(engine, NAME)["config"]
-        web = [part.replace(":8000", f":{port}") for part in config["Cmd"]]
+        web = [part.replace("8000", str(port)) for part in config["Cmd"]]
         check = [part.replace(":8000", f":{port}") for part in config["Healthcheck"]["Test"][1:]]
         with container.running(*web), container.running("python", "manage.py", "worker"):
             until(lambda: answers(f"{url}/statusz"))
