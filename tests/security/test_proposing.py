@@ -75,18 +75,28 @@ def test_approved_duplicate_is_warned_about_at_any_age(api: Api, alice: User) ->
 
 
 @pytest.mark.both
-def test_twin_of_unknown_mail_has_a_warning(
-    api: Api, approved: Callable[..., PendingAction], script: Script
+@pytest.mark.parametrize("status", ["executing", "unknown"])
+def test_twin_of_leaving_or_unknown_mail_has_a_warning(
+    api: Api, approved: Callable[..., PendingAction], script: Script, status: str
 ) -> None:
-    script.instead = handed_over
-    execute(approved().pk, worker="test")
-    assert PendingAction.objects.get().status == "unknown"
+    first = approved()
     with guards.lift_guards(connection):
         PendingAction.objects.update(created_at=timezone.now() - timedelta(days=3))
 
-    again = PendingAction.objects.get(pk=api.propose())
+    def propose_again(_: object = None) -> None:
+        first.refresh_from_db()
+        assert first.status == status
+        again = PendingAction.objects.get(pk=api.propose())
+        codes.update(warning["code"] for warning in again.current.preview["warnings"])
 
-    codes = {warning["code"] for warning in again.current.preview["warnings"]}
+    codes: set[str] = set()
+    script.instead = handed_over
+    if status == "executing":
+        script.before = propose_again
+    execute(first.pk, worker="test")
+    if status == "unknown":
+        propose_again()
+
     assert "possible_duplicate" in codes
 
 
