@@ -192,29 +192,34 @@ def test_reconnected_mailbox_keeps_its_new_access(alice: User) -> None:
     assert access_token(mailbox, provider) == "of the new sign-in"
 
 
+@pytest.mark.parametrize("connects", [True, False])
 @pytest.mark.parametrize("meanwhile", ["before", "after the lease"])
-def test_no_token_of_an_account_connected_after_the_read(alice: User, meanwhile: str) -> None:
+def test_no_token_after_the_account_is_disconnected(
+    alice: User, meanwhile: str, connects: bool
+) -> None:
     mailbox = connected(alice)
     provider = Provider()
 
-    def connect_another() -> None:
+    def change() -> None:
         disconnect(mailbox, person=alice)
-        connected(alice, left=HOUR, token="of another account")
+        if connects:
+            connected(alice, left=HOUR, token="of another account")
 
     def after_the_lease(execute: Any, sql: str, *more: Any) -> Any:
         found = execute(sql, *more)
         if armed and sql.startswith("SELECT") and 'FROM "accounts_tokenrefresh"' in sql:
             armed.clear()
-            connect_another()
+            change()
         return found
 
     armed = [meanwhile]
     if meanwhile == "before":
-        connect_another()
+        change()
     with connection.execute_wrapper(after_the_lease), pytest.raises(NoToken):
         access_token(mailbox, provider)
     assert provider.asked == []
-    assert access_token(Mailbox.objects.get(), provider) == "of another account"
+    if connects:
+        assert access_token(Mailbox.objects.get(), provider) == "of another account"
 
 
 def test_reconnecting_ends_the_wait_after_a_dead_grant(alice: User) -> None:
