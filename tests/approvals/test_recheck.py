@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from django.core.management import call_command
 from django.db import connection
 from django.db.models.functions import Now
 from django.utils import timezone
@@ -37,6 +38,16 @@ def moved(approved: ApprovedAction) -> tuple[PreviewWarning, ...]:
     return (MOVED,)
 
 
+def while_rechecking(change: Callable[[], object]) -> Callable[..., tuple[PreviewWarning, ...]]:
+    """Return a recheck that finds nothing, and during which something changes."""
+
+    def seen(_: ApprovedAction) -> tuple[PreviewWarning, ...]:
+        change()
+        return ()
+
+    return seen
+
+
 def undo(action_id: str | UUID, person: User) -> None:
     action = PendingAction.objects.get(pk=action_id)
     PendingAction.objects.update(undo_until=timezone.now() + timedelta(minutes=1))
@@ -61,18 +72,25 @@ VOID: dict[str, Callable[[], object]] = {
 
 @pytest.mark.fault(17)
 @pytest.mark.parametrize("change", VOID)
-@pytest.mark.parametrize("found_by", ["worker", "sweeper"])
+@pytest.mark.parametrize("found_by", ["worker", "claim", "sweeper"])
 def test_lost_approval_returns_to_a_person_with_the_reason(
-    approved: Callable[..., PendingAction], server: MemoryServer, change: str, found_by: str
+    approved: Callable[..., PendingAction],
+    script: Script,
+    server: MemoryServer,
+    change: str,
+    found_by: str,
 ) -> None:
     action = approved()
-    VOID[change]()
-
-    if found_by == "worker":
-        assert execute(action.pk, worker="test") is False
+    if found_by == "claim":
+        script.seen = while_rechecking(VOID[change])
     else:
+        VOID[change]()
+
+    if found_by == "sweeper":
         assert maintenance.due() == []
         maintenance.sweep()
+    else:
+        assert execute(action.pk, worker="test") is False
 
     action.refresh_from_db()
     assert action.status == "pending"
@@ -186,6 +204,21 @@ def test_unavailable_mailbox_makes_mail_wait(
     Mailbox.objects.update(status="active")
     work()
     assert len(server.ledger) == 1
+
+
+@pytest.mark.fault(17)
+def test_pause_during_the_recheck_makes_mail_wait(
+    approved: Callable[..., PendingAction], script: Script, server: MemoryServer
+) -> None:
+    action = approved()
+    script.seen = while_rechecking(lambda: call_command("pause"))
+
+    assert execute(action.pk, worker="test") is False
+
+    action.refresh_from_db()
+    assert (action.status, action.approval_round) == ("approved", 1)
+    assert not Attempt.objects.exists()
+    assert server.ledger == []
 
 
 @pytest.mark.fault(17)
@@ -330,6 +363,7 @@ def test_claim_is_refused_after_the_content_was_replaced(
 ) -> None:
     """Replace the checked content and its approval, as the owner of the database can."""
     action = approved()
+    held = Membership.objects.get(user=bob)
 
     def meanwhile(_: ApprovedAction) -> tuple[PreviewWarning, ...]:
         with guards.lift_guards(connection):
@@ -342,6 +376,7 @@ def test_claim_is_refused_after_the_content_was_replaced(
                 approval_round=1,
                 digest="d" * 64,
                 created_at=timezone.now(),
+                membership=held.pk,
             )
         return ()
 
