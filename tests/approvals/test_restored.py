@@ -114,8 +114,12 @@ def test_other_or_new_journal_lets_nothing_leave(
     assert len(server.ledger) == 1
 
 
+@pytest.mark.parametrize("is_of_earlier_version", [False, True])
 def test_copy_that_has_sent_nothing_yet_sends_nothing_elsewhere(
-    approved: Callable[..., PendingAction], server: MemoryServer, home: Path
+    approved: Callable[..., PendingAction],
+    server: MemoryServer,
+    home: Path,
+    is_of_earlier_version: bool,
 ) -> None:
     approved()
     assert not restored.compare()
@@ -123,6 +127,8 @@ def test_copy_that_has_sent_nothing_yet_sends_nothing_elsewhere(
     assert not restored.compare()  # its own home, in which the journal was lost
     for kept in (journal.journal_file(), restored.home_file()):
         kept.unlink()
+    if is_of_earlier_version:  # it did not know its journal
+        Instance.objects.update(journal="")
 
     assert restored.compare()
     work()
@@ -332,8 +338,13 @@ def test_line_of_an_earlier_version_is_compared(
     work()
     assert len(server.ledger) == 2
 
+    Instance.objects.update(journal="")
     path.write_text(f'{{"at": "2026-11-01T10:00:00+00:00", "action": "{first.pk}", "fence": 2}}\n')
-    assert restored.compare()
+    attempt = run(approved(subject="Next"))
+
+    assert attempt.phase == "prepared"
+    assert len(server.ledger) == 2
+    assert restored.reason() == restored.REASONS["journal"]
 
 
 def test_copy_from_before_the_first_worker_lets_nothing_leave(
