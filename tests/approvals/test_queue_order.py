@@ -35,7 +35,10 @@ def choose(reviewer: Reviewer, order: str) -> Any:
 
 def pages(reviewer: Reviewer, address: str = "/") -> Iterator[list[str]]:
     """Yield the ids on each page of the list."""
+    earlier = set[str]()
     while address:
+        assert address not in earlier, "the list begins again"
+        earlier.add(address)
         page = text_of(reviewer.client.get(address))
         yield re.findall(r'data-id="([0-9a-f-]{36})"', page)
         onward = re.search(r'href="([^"]+)"\s+rel="next"', page)
