@@ -50,6 +50,7 @@ class TimedHeads(H11Protocol):
 OPTIONS: dict[str, Any] = {
     "http": TimedHeads,
     "loop": "uvloop",
+    "reset_contextvars": True,  # else a pipelined request goes on in the thread of the one before
     "h11_max_incomplete_event_size": HEAD_BYTES,
     "ws": "none",  # nothing here speaks it; an upgrade is answered as a plain request
     "lifespan": "off",

@@ -156,6 +156,7 @@ def test_without_a_connection_the_app_says_so_and_keeps_no_mail(
             "/static/mailhub/phone.css",
             "/static/mailhub/style.css",
         ]
+        page.goto("about:blank")  # which ends its stream
     page.goto(f"/actions/{action}/")
     expect(page.get_by_role("heading", name="No connection")).to_be_visible()
     assert "A subject of nobody" not in page.content()

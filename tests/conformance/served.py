@@ -34,9 +34,15 @@ class _Uvicorn(uvicorn.Server):
 
 
 @contextmanager
-def served(application: Any, **more: Any) -> Iterator[str]:
-    """Serve an ASGI application, and yield its address. `more` are options of uvicorn."""
+def served(application: Any, *, unread_bytes: int | None = None, **more: Any) -> Iterator[str]:
+    """Serve an ASGI application, and yield its address.
+
+    `unread_bytes` is about what the system keeps for a client that does not read. `more` are options
+    of uvicorn.
+    """
     with socket.socket() as listener:
+        if unread_bytes is not None:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, unread_bytes)
         listener.bind(("127.0.0.1", 0))
         server = _Uvicorn(uvicorn.Config(application, **{**OPTIONS, **more}))
         thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
