@@ -113,7 +113,7 @@ def test_invalid_certificate_gets_no_data(
 
 
 def test_connection_upgrades_to_tls_for_the_name(authority: Authority) -> None:
-    with serving(tls_server(authority.server_context(NAME))) as (port, heard):
+    with serving(tls_server(authority.server_context(NAME), banner=b"220\r\n")) as (port, heard):
         sock = safe_hosts.connect(
             endpoint(port=port, security="starttls"),
             timeout=WAIT,
@@ -123,6 +123,7 @@ def test_connection_upgrades_to_tls_for_the_name(authority: Authority) -> None:
         with safe_hosts.start_tls(
             sock, host=f"{NAME.upper()}.", context=authority.client_context()
         ) as secure:
+            assert secure.recv(100) == b"220\r\n"  # unread records would reset the connection
             secure.sendall(b"EHLO me")
         assert heard.result(WAIT) == b"EHLO me"
 
