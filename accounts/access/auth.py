@@ -23,9 +23,9 @@ from accounts.models import ApiToken, User, allowed_scopes, digest_of
 ACCESS_PREFIX = "mho_"  # of the access tokens that `accounts.oauth` gives out
 LAST_USED_EVERY = timedelta(minutes=1)
 FRESH_SECONDS = 1.0  # an ordinary call is answered within them and looks its caller up once
-# The key for the caller of a request, once it is known: in the ASGI scope, and
-# in `request.META`. A client cannot set it: its headers arrive there with the prefix HTTP_. The
-# caller may have been found long before the end of the body.
+# The key for the caller of a request, once it is known: in the ASGI scope, and in `request.META`. A
+# client cannot set it: its headers arrive there with the prefix HTTP_. The caller may have been
+# found long before the end of the body.
 ADMITTED = "mailhub.caller"
 
 
