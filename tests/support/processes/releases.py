@@ -18,12 +18,11 @@ class Release:
     newest: Mapping[str, int]
 
 
-# The release whose code must run on the tables of this tree. After a release, write its commit and its
-# newest migrations here. 0.2.0 is not it, because later migrations removed what 0.2.0 uses (deploy.md).
-# So this is the commit from which on migrations only add.
+# The release whose code must run on the tables of this tree: 0.3.0. After a release, write its commit
+# and its newest migrations here.
 PREVIOUS = Release(
-    commit="3b8fdbf86d456fb27a6ca5fdf53459f884f8dbe3",
-    newest={"accounts": 21, "agent": 5, "approvals": 50, "tools": 11},
+    commit="864ea51e7f1ed8872ef108e86e4e566e1a457feb",
+    newest={"accounts": 21, "agent": 5, "approvals": 52, "tools": 11},
 )
 
 
