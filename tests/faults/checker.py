@@ -301,8 +301,8 @@ def called_again(calls: Mapping[str, int], found: Sequence[World]) -> Iterator[V
 
 
 def ruled_otherwise(rulings: Sequence[Ruling], found: Sequence[World]) -> Iterator[Violation]:
-    """Check 2: an order of another copy is about the attempt on the person's page, and always comes
-    from a person.
+    """Check 2: an order of another copy, or of none, is about the attempt on the person's page, and
+    always comes from a person.
     """
     for world in found:
         for attempt in world.tables.attempts:
@@ -311,8 +311,12 @@ def ruled_otherwise(rulings: Sequence[Ruling], found: Sequence[World]) -> Iterat
                 for each in rulings
                 if (each.action, each.fence) == (attempt.action, attempt.fence)
             ]
+            is_last = not any(
+                each.action == attempt.action and each.fence > attempt.fence
+                for each in world.tables.attempts
+            )
             if attempt.ruled_at and not any(
-                each.ruling == "not_sent"
+                (each.ruling == "not_sent" or (each.ruling == "withdrawn" and is_last))
                 and each.taken is not False
                 and each.began <= attempt.ruled_at
                 for each in posted

@@ -79,6 +79,12 @@ REVOKED = Event(action="a", event="noticed", at=at(0.5), code="token_revoked")
         ),
         pytest.param(WELL.ruled(replace(RULED, taken=False)), id="a ruling that was refused"),
         pytest.param(
+            IN_DOUBT.state(
+                "cancelled", verdict="not_sent", evidence="person", ruled_at=at(5)
+            ).ruled(replace(RULED, ruling="withdrawn")),
+            id="withdrawn by a person who does not know whether it was sent",
+        ),
+        pytest.param(
             WELL.member((0, "member_removed", ""), (0.5, "joined", "approver")),
             id="removed and back before",
         ),
@@ -229,6 +235,10 @@ def test_kept_promise_has_no_findings(world: World) -> None:
             2, "called_again", id="restored, and one call more than attempts",
         ),
         pytest.param(WELL.sent_again("person").ruled(), 2, "ruled_by_nobody", id="sent again, and nobody ruled"),
+        pytest.param(
+            WELL.sent_again("person").ruled(replace(RULED, ruling="withdrawn")),
+            2, "ruled_by_nobody", id="sent again although it was withdrawn",
+        ),
         pytest.param(
             WELL.sent_again("person").ruled(replace(RULED, taken=False)),
             2, "ruled_by_nobody", id="sent again by a ruling that was refused",
