@@ -1,17 +1,15 @@
 """The only ownership check: which mailboxes a caller may use, and in which role."""
 
-from typing import Any
 from uuid import UUID
 
-from django.db.models import Exists, OuterRef, QuerySet, Subquery, Value
+from django.db.models import QuerySet, Value
 from django.db.models.functions import Lower
 
 from accounts.access.caller import Caller
 from accounts.infra.nearest import find_nearest
-from accounts.infra.own_sender import own_sender
 from accounts.infra.problems import FieldError, Problem, not_found
 from accounts.infra.texts import join, translatable
-from accounts.models import Mailbox, Membership, Role, User
+from accounts.models import ApiToken, Mailbox, Membership, Role, User
 
 MANY = 200  # comparing more addresses takes too long for an error
 
@@ -20,24 +18,34 @@ def mailboxes(caller: Caller, *, need: Role = Role.VIEWER) -> QuerySet[Mailbox]:
     """Return the connected mailboxes on which the caller has at least this role; a token sees only
     those it is bound to.
     """
-    found = connected_of(caller.user, need=need)
-    return found if caller.token is None else found.filter(tokens=caller.token)
+    visible = _visible(caller.user, caller.token, need=need)
+    return Mailbox.objects.filter(pk__in=visible.values("mailbox"))
+
+
+def connected_of(person: User, *, need: Role = Role.VIEWER) -> QuerySet[Mailbox]:
+    return Mailbox.objects.filter(pk__in=_visible(person, need=need).values("mailbox"))
+
+
+def held_mailboxes(person: User, *, need: Role = Role.VIEWER) -> QuerySet[Mailbox]:
+    """Return the mailboxes, connected or not, on which this person has at least this role now."""
+    return Mailbox.objects.filter(pk__in=_held(person, need).values("mailbox"))
+
+
+def _visible(
+    person: User, token: ApiToken | None = None, *, need: Role = Role.VIEWER
+) -> QuerySet[Membership]:
+    found = _held(person, need).exclude(mailbox__status=Mailbox.Status.DISCONNECTED)
+    return found if token is None else found.filter(mailbox__tokens=token)
+
+
+def _held(person: User, need: Role) -> QuerySet[Membership]:
+    return Membership.objects.filter(user=person, role__in=Role.at_least(need))
 
 
 def connected_as(address: str) -> QuerySet[Mailbox]:
     """Return the connected mailbox with this address in lower case, by the index over addresses."""
     connected = Mailbox.objects.exclude(status=Mailbox.Status.DISCONNECTED)
     return connected.annotate(folded=Lower("address")).filter(folded=address)
-
-
-def held_mailboxes(person: User, *, need: Role = Role.VIEWER) -> QuerySet[Mailbox]:
-    """Return the mailboxes, connected or not, on which this person has at least this role now."""
-    held = Membership.objects.filter(user=person, role__in=Role.at_least(need))
-    return Mailbox.objects.filter(pk__in=held.values("mailbox"))
-
-
-def connected_of(person: User, *, need: Role = Role.VIEWER) -> QuerySet[Mailbox]:
-    return held_mailboxes(person, need=need).exclude(status=Mailbox.Status.DISCONNECTED)
 
 
 def get_mailbox(caller: Caller, ref: str | None, *, need: Role) -> Mailbox:
@@ -60,8 +68,6 @@ def get_mailbox(caller: Caller, ref: str | None, *, need: Role) -> Mailbox:
         )
     if not found:
         raise _unknown_mailbox(caller, ref or "")
-    mailbox: Mailbox = found[0]
-    mailbox.sender_is_mailbox = found[0].is_sender
     if not Role(found[0].role).covers(need):
         raise Problem(
             "forbidden",
@@ -70,7 +76,7 @@ def get_mailbox(caller: Caller, ref: str | None, *, need: Role) -> Mailbox:
                 role=need.value,
             ),
         )
-    return mailbox
+    return found[0].mailbox
 
 
 def _unknown_mailbox(caller: Caller, ref: str) -> Problem:
@@ -86,17 +92,16 @@ def _unknown_mailbox(caller: Caller, ref: str) -> Problem:
     )
 
 
-def _find_visible(caller: Caller, ref: str | None) -> QuerySet[Mailbox, Any]:
-    """Return the mailboxes that a caller sees and may mean, with the role on each."""
-    found = mailboxes(caller)
-    if ref is not None and _is_uuid(ref):
-        found = found.filter(pk=ref)
-    elif ref is not None:
-        found = found.annotate(folded=Lower("address")).filter(folded=Lower(Value(ref)))
-    role = Membership.objects.filter(mailbox=OuterRef("pk"), user=caller.user)
-    return found.annotate(
-        role=Subquery(role.values("role")), is_sender=Exists(connected_as(own_sender()))
-    )
+def _find_visible(caller: Caller, ref: str | None) -> QuerySet[Membership]:
+    """Return the memberships of the mailboxes that a caller sees and may mean."""
+    found = _visible(caller.user, caller.token).select_related("mailbox")
+    if ref is None:
+        return found
+    try:
+        return found.filter(mailbox=UUID(ref))
+    except ValueError:
+        folded = found.annotate(folded=Lower("mailbox__address"))
+        return folded.filter(folded=Lower(Value(ref)))
 
 
 def has_role(person: User, mailbox: Mailbox, role: Role) -> bool:
@@ -110,11 +115,3 @@ def role_of(person: User, mailbox: Mailbox) -> Role | None:
     held = Membership.objects.filter(mailbox=mailbox, user=person)
     role = held.values_list("role", flat=True).first()
     return Role(role) if role else None
-
-
-def _is_uuid(text: str) -> bool:
-    try:
-        UUID(text)
-    except ValueError:
-        return False
-    return True

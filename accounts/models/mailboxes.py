@@ -23,10 +23,7 @@ class Mailbox(models.Model):
     holds for one generation. `sent_folder` and `drafts_folder` are the folders that a manager chose on
     an IMAP server; empty: by role. `provider_files_copies` is what mailhub has seen after a send: that
     the provider put its own copy into Sent, or that it did not.
-    `sender_is_mailbox` is `own_mail.sender_is_mailbox`, if it was read with the row.
     """
-
-    sender_is_mailbox: bool | None = None
 
     class Provider(models.TextChoices):
         IMAP = "imap", "IMAP"

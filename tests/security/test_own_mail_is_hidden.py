@@ -364,7 +364,7 @@ def test_tools_reach_a_mailbox_only_without_own_mail() -> None:
     assert set(_users_of_provider_for()) <= WITHOUT_A_PROGRAM
 
 
-def test_new_provider_method_is_refused_until_it_is_named(mailbox: Mailbox) -> None:
+def test_new_provider_method_is_refused_until_it_is_named() -> None:
     class Newer:
         def read_subject(self, message_id: str) -> str:
             return "Your code is 123456"
@@ -372,7 +372,7 @@ def test_new_provider_method_is_refused_until_it_is_named(mailbox: Mailbox) -> N
         def list_folders(self) -> tuple[()]:
             return ()
 
-    seen = ProviderForPrograms(cast("MailProvider", Newer()), mailbox)
+    seen = ProviderForPrograms(cast("MailProvider", Newer()))
     assert seen.list_folders() == ()
     with pytest.raises(AttributeError):
         seen.read_subject("1")

@@ -6,6 +6,7 @@ could read them could ask for a code in the name of the mailbox owner and approv
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 from accounts.access.caller import Caller
@@ -45,9 +46,7 @@ def provider_of(caller: Caller, mailbox: Mailbox) -> MailProvider:
     mail.
     """
     provider = provider_for(mailbox)
-    return (
-        provider if caller.is_person else cast(MailProvider, ProviderForPrograms(provider, mailbox))
-    )
+    return provider if caller.is_person else cast(MailProvider, ProviderForPrograms(provider))
 
 
 def is_gmail(provider: object) -> bool:
@@ -68,12 +67,10 @@ UNCHANGED = frozenset(
 class ProviderForPrograms:
     """A provider without own mail. It has the methods below and the UNCHANGED ones, and no other."""
 
-    def __init__(self, provider: MailProvider, mailbox: Mailbox) -> None:
+    def __init__(self, provider: MailProvider) -> None:
         self._provider = provider
         # Ids of checked messages: a forward checks once for all its files.
         self._allowed: set[str] = set()
-        known = mailbox.sender_is_mailbox
-        self._hides_sender = None if known is None else not known
 
     def __getattr__(self, name: str) -> Any:
         if name not in UNCHANGED:
@@ -100,7 +97,7 @@ class ProviderForPrograms:
         """Search without a trace of matching own mail, because its words could be guessed from the
         answer.
         """
-        query = replace(query, without_header=own_mail.HEADER, not_from=self._hidden_sender())
+        query = replace(query, without_header=own_mail.HEADER, not_from=self._hidden_sender)
 
         def ask(count: int, token: str | None) -> Page:
             return self._provider.search(query, limit=count, page_token=token)
@@ -232,12 +229,11 @@ class ProviderForPrograms:
         )
 
     def _is_hidden_sender(self, address: str) -> bool:
-        return bool(address) and address.lower() == own_sender() and bool(self._hidden_sender())
+        return bool(address) and address.lower() == own_sender() and bool(self._hidden_sender)
 
+    @cached_property
     def _hidden_sender(self) -> str:
         """Return the sender address of own mail; empty if a connected mailbox uses it for ordinary
         mail too.
         """
-        if self._hides_sender is None:
-            self._hides_sender = not own_mail.sender_is_mailbox()
-        return own_sender() if self._hides_sender else ""
+        return "" if own_mail.sender_is_mailbox() else own_sender()
