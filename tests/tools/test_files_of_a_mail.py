@@ -25,6 +25,7 @@ from tests.support.people.office import letter
 from tests.support.servers.memory import MemoryServer
 from tools.mail.message.extract import WORD
 from tools.mail.parsers import FILES, pool
+from tools.surfaces import file_views
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -168,6 +169,14 @@ def test_pictures_of_a_large_mail_are_read_one_after_the_other(
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 80 * 1024**2
+
+
+def test_slow_files_of_one_person_leave_room_for_others(
+    api: Api, reviewer: Reviewer, bob: User
+) -> None:
+    _, address = propose(api, "a.txt", "text/plain", b"Hello Bob")
+    with file_views._reading.take(reviewer.user.pk):
+        assert Reviewer.signed_in(bob).client.get(f"{address}download/").content == b"Hello Bob"
 
 
 def test_rule_wants_each_file_opened_by_the_approver(

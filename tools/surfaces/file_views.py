@@ -5,7 +5,6 @@ the stored source, found by their hash, so a page of an earlier revision finds n
 conversation are read from the mailbox.
 """
 
-import threading
 from collections.abc import Callable
 from contextlib import suppress
 from functools import wraps
@@ -30,15 +29,17 @@ from approvals.pages import listing
 from tools.mail.message import pictures
 from tools.mail.message.compose import Attachment, attachments_in
 from tools.mail.message.extract import CannotExtract, is_two_kinds, text_from
-from tools.mail.parsers import Unparsable
+from tools.mail.parsers import Turns, Unparsable
 from tools.reading import reads
 from tools.sending.payload import SORTS, MailPayload
 from tools.surfaces.downloads import as_download
 
 SHOWN_CHARACTERS = 20_000
 SHOWN_PAGES = 30
-# Reading a mail takes four times its size, and a page has many pictures.
-_reading = threading.Lock()
+# Reading a mail takes four times its size, and a page has many pictures. One of the turns is for other
+# people. The pictures of a page take half a minute in all.
+_reading = Turns(2, of_person=1)
+READ_SECONDS = 60.0
 
 
 def _says_why_not(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
@@ -200,7 +201,9 @@ def _find(request: AuthenticatedRequest, action_id: UUID, sha256: str) -> tuple[
     payload = action.current.payload if action.kind in SORTS else None
     if payload:
         give_back_connection()
-        with suppress(KeyError), limit_waiting(request.user.pk), _reading:
+        person = request.user.pk
+        turn = _reading.take(person, seconds=READ_SECONDS)
+        with suppress(KeyError), limit_waiting(person), turn:
             source = find.blob_of(action, MailPayload.from_json(payload).source_sha256)
             for file in attachments_in(source):
                 if file.sha256 == sha256:

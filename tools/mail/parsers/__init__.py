@@ -8,9 +8,9 @@ content.
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from tools.mail.parsers.pool import Limits, Pool, Unparsable
+from tools.mail.parsers.pool import Limits, Pool, Turns, Unparsable
 
-__all__ = ["FILES", "MAIL", "Unparsable", "is_small", "run"]
+__all__ = ["FILES", "MAIL", "Turns", "Unparsable", "is_small", "run"]
 
 T = TypeVar("T")
 # Below both limits, the worst of 574 hostile pages took 75 ms of processor time, so no other thread

@@ -84,25 +84,26 @@ class _Waiting:
     person: Hashable
 
 
-class _Turns:
+class Turns:
     """The order of the jobs: the person with the fewest running jobs goes first, then the job that
     waits longest. A job without a person counts for itself.
     """
 
-    def __init__(self, limits: Limits) -> None:
-        self._free, self._of_person = limits.processes, limits.of_person
+    def __init__(self, at_once: int, *, of_person: int) -> None:
+        self._free, self._of_person = at_once, of_person
         self._changed = threading.Condition()
         self._running = Counter[Hashable]()
         self._waiting: list[_Waiting] = []
 
     @contextmanager
-    def take(self, person: Hashable) -> Iterator[None]:
+    def take(self, person: Hashable, *, seconds: float | None = None) -> Iterator[None]:
         """Hold a turn during the block; raise Unparsable if none was free in time."""
+        seconds = WAIT_SECONDS if seconds is None else seconds
         mine = _Waiting(person=object() if person is None else person)
         with self._changed:
             self._waiting.append(mine)
             try:
-                if not self._changed.wait_for(lambda: self._next() is mine, WAIT_SECONDS):
+                if not self._changed.wait_for(lambda: self._next() is mine, seconds):
                     raise Unparsable("busy")
                 self._count(mine, 1)
             finally:
@@ -144,7 +145,7 @@ class Pool:
         self._idle: list[_Child] = []
         self._all: set[_Child] = set()
         self._lock = threading.Lock()
-        self._turns = _Turns(self._limits)
+        self._turns = Turns(self._limits.processes, of_person=self._limits.of_person)
         self._refused: OrderedDict[bytes, tuple[Reason, float]] = OrderedDict()
 
     def run(self, function: Callable[..., T], *arguments: Any) -> T:
