@@ -255,6 +255,17 @@ def test_conversation_page_is_folded_bounded_and_never_blocks(
     assert "cannot read the conversation right now" in text_of(silent)
 
 
+def test_conversation_with_an_endless_number_is_shown(
+    api: Api, reviewer: Reviewer, mailbox: Mailbox, server: MemoryServer
+) -> None:
+    text = f"I agree.\n[{'9' * 5000} quoted lines]\n"
+    server.deliver(mailbox.address, letter(to=mailbox.address, text=text).as_bytes())
+    original = api.tool("list_emails").json()["emails"][0]["id"]
+    answer = api.tool("reply_email", message_id=original, comment="Thank you.", confirm=True)
+    address = f"/actions/{answer.json()['action']['id']}/conversation/?part=1"
+    assert "I agree." in text_of(reviewer.client.get(address))
+
+
 def test_answered_mail_is_first_and_whole_in_a_long_conversation(
     api: Api, reviewer: Reviewer, mailbox: Mailbox, server: MemoryServer
 ) -> None:

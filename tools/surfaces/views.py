@@ -40,7 +40,7 @@ from tools.surfaces.forms import ComposeForm
 CONVERSATION_CHARACTERS = 12_000
 COMMANDS = 50
 RECIPIENTS = 3  # who are looked up
-QUOTED = re.compile(r"^\[(\d+) quoted lines?\]$", re.MULTILINE)
+QUOTED = re.compile(r"^\[(\d{1,9}) quoted lines?\]$", re.MULTILINE)
 
 
 @signed_in_form
