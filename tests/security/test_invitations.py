@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 from django.test import Client
+from django.utils import timezone
 
 from accounts.models import Invitation, Mailbox, Membership, QuotaUse, Role, User
 from approvals.models import AuditEvent
@@ -81,7 +82,7 @@ def test_later_word_of_a_manager_ends_an_invitation(
     assert not Membership.objects.filter(user=bob, mailbox=mailbox).exists()
 
 
-@pytest.mark.parametrize("how", ["removed", "changed", "closed"])
+@pytest.mark.parametrize("how", ["removed", "changed", "closed", "given new days", "joined again"])
 def test_invitations_of_a_former_manager_stay_ended(
     alice: User, bob: User, mailbox: Mailbox, how: str
 ) -> None:
@@ -94,6 +95,13 @@ def test_invitations_of_a_former_manager_stay_ended(
         Membership.objects.create(user=bob, mailbox=mailbox, role=Role.MANAGER)
     elif how == "closed":
         User.objects.filter(pk=bob.pk).update(is_active=False)
+    elif how == "given new days":
+        Membership.objects.filter(user=bob).update(ends_at=timezone.now())
+        members.change_role(mailbox=mailbox, person=alice, user_id=bob.pk, role=Role.MANAGER)
+    elif how == "joined again":
+        Membership.objects.filter(user=bob).update(ends_at=timezone.now())
+        own = members.invite(mailbox=mailbox, person=alice, email=bob.email, role=Role.MANAGER)
+        members.accept_invitation(secret=own, person=bob)
     else:
         for role in (Role.VIEWER, Role.MANAGER):
             members.change_role(mailbox=mailbox, person=alice, user_id=bob.pk, role=role)

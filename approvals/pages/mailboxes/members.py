@@ -74,7 +74,7 @@ def _invite(*, mailbox: Mailbox, person: User, email: str, role: Role) -> str:
     _lock_mailbox(mailbox, person)
     if Membership.objects.filter(mailbox=mailbox, user__email=email).exists():
         raise Problem("conflict", "This person is already a member.")
-    _end_invitations(mailbox, Q(email=email))
+    Invitation.open().filter(mailbox=mailbox, email=email).update(expires_at=timezone.now())
     secret = secrets.token_urlsafe(32)
     invitation = Invitation.objects.create(
         mailbox=mailbox,
@@ -204,6 +204,7 @@ def _join(invitation: Invitation, person: User | None, name: str) -> tuple[Invit
         over, _ = Membership.on_any_day.filter(**of_member).delete()
         Membership.objects.create(**of_member, role=invitation.role)
         if over:
+            _end_invitations(invitation.mailbox, member)
             take_mailbox(member, invitation.mailbox, by=member)
     record_event(
         "joined",
@@ -250,9 +251,7 @@ def change_role(
     may_approve = Membership.objects.filter(pk=member.pk, role__in=Role.at_least(Role.APPROVER))
     had = may_approve.exists()
     is_over = not Membership.objects.filter(pk=member.pk).exists()
-    _end_invitations(mailbox, Q(email=member.user.email))
-    if not role.covers(before):
-        _end_invitations(mailbox, Q(invited_by=user_id))
+    _end_invitations(mailbox, member.user)
     held: dict[str, Any] = {"role": role, "starts_at": starts_at, "ends_at": ends_at}
     Membership.on_any_day.filter(pk=member.pk).update(**held)
     if not role.covers(before) or not (had and may_approve.exists()):
@@ -290,7 +289,7 @@ def remove_member(*, mailbox: Mailbox, person: User, user_id: int) -> None:
     if member.role == Role.MANAGER:
         _another_manages(mailbox, member)
     member.delete()
-    _end_invitations(mailbox, Q(email=member.user.email) | Q(invited_by=user_id))
+    _end_invitations(mailbox, member.user)
     lost = recount_approvals(mailbox, user_id)
     event = "left" if person.pk == user_id else "member_removed"
     anchors.append_after_commit(
@@ -300,9 +299,12 @@ def remove_member(*, mailbox: Mailbox, person: User, user_id: int) -> None:
     take_mailbox(member.user, mailbox, by=person)
 
 
-def _end_invitations(mailbox: Mailbox, which: Q) -> None:
-    """End the open invitations to or of a person: a newer word of a manager counts."""
-    Invitation.open().filter(which, mailbox=mailbox).update(expires_at=timezone.now())
+def _end_invitations(mailbox: Mailbox, person: User) -> None:
+    """End the open invitations to and of a person: a newer word of a manager counts, and those of a
+    former manager must not work again.
+    """
+    theirs = Q(email=person.email) | Q(invited_by=person)
+    Invitation.open().filter(theirs, mailbox=mailbox).update(expires_at=timezone.now())
 
 
 def _lock_mailbox(mailbox: Mailbox, person: User | None) -> None:
