@@ -21,6 +21,7 @@ from django.http import HttpRequest
 from accounts.audit_hook import record_event
 from accounts.infra.fields import Encrypted
 from accounts.models import ApiToken, Mailbox, Membership, User
+from accounts.oauth.grants import take_staff_scopes
 from accounts.people.browsers import end_sessions
 from accounts.people.recovery import mail_rights, revoke_all
 
@@ -122,6 +123,8 @@ class PersonAdmin(ListedAdmin):
         if not obj.is_active:
             end_sessions(obj)
             revoke_all(obj, by=by)
+        elif not obj.is_staff:
+            take_staff_scopes(obj, by=by)
         if change and rights:
             transaction.on_commit(partial(mail_rights, obj))
 

@@ -16,10 +16,12 @@ from django.utils import timezone
 from django.utils.functional import cached_property
 from django.utils.translation import gettext_lazy as _
 
+JUDGED = frozenset({"is_active", "is_staff"})  # what the account may do rests on these
+
 
 class Users(models.QuerySet["User"]):
     def update(self, **changes: Any) -> int:
-        if "is_active" in changes:
+        if JUDGED & changes.keys():
             changes["generation"] = F("generation") + 1
         return super().update(**changes)
 
@@ -44,7 +46,8 @@ class UserManager(BaseUserManager["User"]):
 class User(AbstractUser):
     """A person; the e-mail address, in lower case, is the login.
 
-    `generation` counts how often the account was closed or opened: an approval holds for one.
+    `generation` counts how often the account was closed or opened, or joined or left the staff: an
+    approval holds for one.
     """
 
     username = None  # type: ignore[assignment]
@@ -71,9 +74,10 @@ class User(AbstractUser):
 
     def save(self, *args: Any, **kwargs: Any) -> None:
         fields = kwargs.get("update_fields")
-        if self.pk and (fields is None or "is_active" in fields):
-            others = type(self).objects.filter(pk=self.pk).exclude(is_active=self.is_active)
-            if others.update(is_active=self.is_active):
+        judged = {name: getattr(self, name) for name in JUDGED if fields is None or name in fields}
+        if self.pk and judged:
+            others = type(self).objects.filter(pk=self.pk).exclude(**judged)
+            if others.update(**judged):
                 self.refresh_from_db(fields=["generation"])
         super().save(*args, **kwargs)
 

@@ -22,6 +22,7 @@ from accounts.models import (
     CHAT_NAME,
     SCOPE_ROLES,
     SCOPES,
+    STAFF_SCOPES,
     USUAL_SCOPES,
     ApiToken,
     Mailbox,
@@ -150,6 +151,24 @@ def take_mailbox(person: User, mailbox: Mailbox, *, by: User) -> None:
             token=str(token.pk),
             scopes=token.scopes,
         )
+
+
+@transaction.atomic
+def take_staff_scopes(person: User, *, by: User) -> None:
+    """Take the scopes of staff from the tokens of a person who is no longer staff, for the same reason."""
+    held = ApiToken.objects.filter(user=person, revoked_at=None)
+    for token in held.select_for_update(no_key=True, of=("self",)).order_by("pk"):
+        scopes = sorted(set(token.scopes) - STAFF_SCOPES)
+        if len(scopes) < len(token.scopes):
+            ApiToken.objects.filter(pk=token.pk).update(scopes=scopes)
+            record_event(
+                "token_narrowed",
+                person=by,
+                subject=person,
+                mailboxes=token.mailboxes.all(),
+                token=str(token.pk),
+                scopes=scopes,
+            )
 
 
 @transaction.atomic

@@ -186,6 +186,20 @@ def test_tokens_of_a_closed_account_stay_revoked(operator: Client, carol: User) 
     assert [each["token"] for each in events("token_revoked")] == [str(token.pk)]
 
 
+def test_scopes_of_former_staff_stay_taken(operator: Client, carol: User) -> None:
+    User.objects.filter(pk=carol.pk).update(is_staff=True)
+    scopes = ["m365:run", "mail:read"]
+    token, _ = ApiToken.issue(user=carol, name="desk", scopes=scopes, mailboxes=[])
+    for form in (rights_form(carol), rights_form(carol, is_staff="on")):
+        address = f"/admin/accounts/user/{carol.pk}/change/"
+        assert operator.post(address, form).status_code == 302
+    token.refresh_from_db()
+    carol.refresh_from_db()
+    assert carol.is_staff
+    assert token.scopes == ["mail:read"]
+    assert [each["token"] for each in events("token_narrowed")] == [str(token.pk)]
+
+
 @pytest.mark.parametrize("opened", [False, True])
 def test_links_and_invitations_end_with_the_account(
     operator: Client, mailbox: Mailbox, carol: User, opened: bool

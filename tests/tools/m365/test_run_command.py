@@ -219,12 +219,16 @@ def test_write_is_a_high_risk_that_only_staff_approve(
 
 
 @pytest.mark.usefixtures("writes")
+@pytest.mark.parametrize("came_back", [False, True])
 def test_approved_write_returns_if_its_approver_left_staff(
-    runner: Api, reviewer: Reviewer, m365: M365
+    runner: Api, reviewer: Reviewer, m365: M365, came_back: bool
 ) -> None:
     action_id = run(runner, EVENT, confirm=True).json()["action"]["id"]
     assert reviewer.decide(action_id, "approve").status_code == 302
-    User.objects.filter(pk=reviewer.user.pk).update(is_staff=False)
+    for is_staff in (False, True)[: 1 + came_back]:
+        person = User.objects.get(pk=reviewer.user.pk)
+        person.is_staff = is_staff
+        person.save()
 
     work()
     send_back.send_back()
