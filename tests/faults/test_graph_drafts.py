@@ -317,6 +317,31 @@ def test_incomplete_draft_sent_during_its_removal_is_unknown(
     assert (graph.sends(), len(graph.ledger), created(graph)) == ([], 1, 1)
 
 
+@pytest.mark.parametrize("calls", range(6))
+@pytest.mark.parametrize("lost", ["its content", "its id"])
+def test_unfinished_draft_sent_before_any_call_is_unknown(
+    approved: PendingAction, graph: GraphServer, lost: str, calls: int
+) -> None:
+    if lost == "its id":
+        graph.fault("drop_after_effect", on="create")
+    else:
+        graph.fault("answer", on="get")
+    work()
+    made: list[str] = []
+
+    def send_by_hand(action: str) -> None:
+        made.append(action)
+        if len(made) == calls + 1:  # the next attempt looks at the draft and removes it
+            graph.accept(ADA, graph.drafts(ADA)[0], "by hand", save=True)
+
+    graph.chooser = send_by_hand
+    now_it_is_time()
+    work()
+
+    assert state(approved) == ("unknown", "draft_gone")
+    assert (graph.sends(), len(graph.ledger), created(graph)) == ([], 1, 1)
+
+
 def test_draft_thrown_away_before_its_comparison_is_made_again(
     approved: PendingAction, graph: GraphServer
 ) -> None:

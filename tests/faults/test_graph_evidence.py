@@ -16,6 +16,7 @@ from tests.conftest import Api, Reviewer
 from tests.faults.graph_road import approve, created, now_it_is_time, probe, throttled_with_a_draft
 from tests.support.people.outlook import api, graph, letter, mailbox, state
 from tests.support.servers.graph import GraphServer
+from tests.support.servers.graph_data import Fault
 from tests.support.servers.graph_store import Item, folder_id
 from tests.support.servers.sandbox import ADA, MIRA
 from tests.support.work import work
@@ -62,6 +63,23 @@ def test_draft_sent_by_hand_during_preparation_is_in_doubt(
     assert (graph.sends(), len(graph.ledger)) == ([], 1)
     probe()
     assert state(action)[0] == ("succeeded" if copy else "unknown")
+
+
+def test_draft_that_its_owner_is_sending_unfilled_is_in_doubt(
+    api: Api, reviewer: Reviewer, graph: GraphServer
+) -> None:
+    def move_and_refuse(action: str) -> Fault | None:
+        if action != "attachments":
+            return None
+        graph.store.move(ADA, graph.drafts(ADA)[0], "outbox")
+        return Fault(phase="answer", status=400, code="ErrorInvalidOperation")
+
+    graph.chooser = move_and_refuse
+    action = approve(
+        api, reviewer, attachments=[{"name": "a.pdf", "content_base64": "JVBERi0xLjQK"}]
+    )
+    work()
+    assert state(action) == ("unknown", "draft_gone")
 
 
 def test_sent_message_in_drafts_is_not_destroyed(

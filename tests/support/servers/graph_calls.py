@@ -68,11 +68,11 @@ class Call:
                     item = self.graph.store.new(self.address, "outbox", self.body["message"])
                 save = isinstance(self.body, bytes) or self.body.get("saveToSentItems", True)
                 return self._leaves(item, "sendMail", save=save)
-            case "POST", ["mailFolders", folder, "messages", message, "permanentDelete"]:
+            case _, ["mailFolders", folder, "messages", message, *rest]:
                 item = self._item(message)
                 if item.folder != self._folder(folder):
                     raise Refusal(404, "ErrorItemNotFound")
-                return self._on_message(method, item, ["permanentDelete"])
+                return self._on_message(method, item, rest)
             case _, ["messages", message, *rest]:
                 return self._on_message(method, self._item(message), rest)
         raise Refusal(404, "ResourceNotFound")

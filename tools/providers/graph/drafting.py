@@ -12,7 +12,7 @@ from tools.providers.base import NOT_A_DRAFT, StoredDraft
 from tools.providers.errors import NotFound, ProviderError, Refused, Unsupported
 from tools.providers.graph.attachments import GraphAttachments
 from tools.providers.graph.client import WRITE
-from tools.providers.graph.mailbox import STATE, GraphMailbox, addresses, path_of
+from tools.providers.graph.mailbox import STATE, GraphMailbox, addresses, path_in, path_of
 from tools.providers.graph.outgoing import Outgoing, parse_outgoing
 from tools.providers.graph.queries import quote_text
 
@@ -117,7 +117,7 @@ class GraphDrafts:
             yield
         except ProviderError:
             with suppress(ProviderError):
-                self._client.call("DELETE", path_of(draft), scope=WRITE)
+                self._client.call("DELETE", path_in("drafts", draft), scope=WRITE)
             raise
 
     def _answered_path(self, message_id: str) -> str:

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 from typing import Any
-from urllib.parse import quote
 
 from tools.mail.message import lenient
 from tools.mail.message.compose import MESSAGE_ID
@@ -11,7 +10,7 @@ from tools.providers.base import Envelope, StoredDraft
 from tools.providers.errors import NotFound, NotPermitted, Refused
 from tools.providers.graph.attachments import GraphAttachments
 from tools.providers.graph.client import WRITE
-from tools.providers.graph.mailbox import STATE, GraphMailbox, path_of
+from tools.providers.graph.mailbox import STATE, GraphMailbox, path_in, path_of
 from tools.providers.graph.outgoing import (
     MARKER,
     RECEIPTS,
@@ -75,14 +74,15 @@ class GraphEvidence:
         """Remove the draft; return False if it may have left since the caller has looked.
 
         If the notes name only a marker, the answer to the draft's creation was lost, so remove every
-        draft with that marker.
+        draft with that marker, and look again: one that leaves meanwhile is not among the drafts.
         """
         if not prepared.draft:
             marker = prepared.marker
             drafts = (
                 list(self._find_marked("drafts", marker)) if MESSAGE_ID.fullmatch(marker) else []
             )
-            return all(self._discard_unfinished(str(row["id"])) for row in drafts)
+            removed = all(self._discard_unfinished(str(row["id"])) for row in drafts)
+            return removed and not self.was_sent(marker, prepared)
         if not prepared.is_compared:
             return self._discard_unfinished(prepared.draft)
         return self.destroy(prepared) or not self.was_sent(prepared.marker, prepared)
@@ -96,11 +96,9 @@ class GraphEvidence:
         """
         if not self.is_unsent(prepared):
             return False
-        folder, draft = (quote(str(name), safe="") for name in (prepared.folder, prepared.draft))
+        place = path_in(str(prepared.folder), prepared.draft)
         try:
-            answer = self._client.call(
-                "POST", f"/mailFolders/{folder}/messages/{draft}/permanentDelete", scope=WRITE
-            )
+            answer = self._client.call("POST", f"{place}/permanentDelete", scope=WRITE)
         except Refused as error:
             if isinstance(error, NotPermitted):
                 raise
@@ -125,7 +123,7 @@ class GraphEvidence:
         except NotFound:
             return False
         is_in_place = prepared.folder in (None, state.get("parentFolderId"))
-        return bool(state.get("isDraft")) and is_in_place
+        return is_in_place and not self.may_have_left(state, prepared)
 
     def may_have_left(self, state: Mapping[str, Any], prepared: DraftNotes) -> bool:
         """Return True if this is no draft any more, or was moved after it was made, but not thrown
@@ -207,12 +205,14 @@ class GraphEvidence:
         """Delete a draft that was never compared, so no order names it; return False if it may have
         left.
 
-        The mailbox owner finds it in Deleted Items.
+        The mailbox owner finds it in Deleted Items. The address names the folder, as in `destroy`.
         """
         try:
-            if self.may_have_left(self.read_state(draft), DraftNotes(draft=draft)):
+            state = self.read_state(draft)
+            if self.may_have_left(state, DraftNotes(draft=draft)):
                 return False
-            self._client.call("DELETE", path_of(draft), scope=WRITE)
+            place = path_in(str(state.get("parentFolderId")), draft)
+            self._client.call("DELETE", place, scope=WRITE)
         except NotFound:
             return False
         return True

@@ -132,6 +132,11 @@ def path_of(graph_id: str) -> str:
     return f"/messages/{quote(graph_id, safe='')}"
 
 
+def path_in(folder: str, graph_id: str) -> str:
+    """Return the path of a message that is found only in this folder: not once it is on its way."""
+    return f"/mailFolders/{quote(folder, safe='')}{path_of(graph_id)}"
+
+
 def moment(value: Any) -> datetime | None:
     """Return a time of Graph, or None if it is not a valid time."""
     try:
