@@ -202,6 +202,20 @@ def test_answer_lost_without_trace_stays_unknown(
     assert world.sent() == []
 
 
+def test_copy_that_a_person_orders_leaves_without_a_sent_folder(
+    api: Api, approved: str, world: World, reviewer: Reviewer
+) -> None:
+    world.sandbox.signed_in(ADA).delete_folder("Sent")
+    world.smtp.drop(at="dot")
+    work()
+    assert reviewer.decide(approved, "resolve", ruling="not_sent", fence="1").status_code == 302
+    now_it_is_time("not_before")
+    work()
+    assert state(api, approved) == ("succeeded", None)
+    assert len(world.smtp.ledger) == 1
+    assert [message_id_of(copy) for copy in world.sent()] == message_ids(world)
+
+
 @pytest.mark.fault(41)
 def test_failed_lookup_is_no_evidence_and_the_next_finds_it(
     api: Api, approved: str, world: World

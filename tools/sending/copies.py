@@ -38,7 +38,7 @@ def keep_copy(provider: MailProvider, approved: ApprovedAction, payload: MailPay
     )
     expected = _is_expected(mailbox)
     if expected is not False:
-        if _has_copy(provider, approved.message_id):
+        if provider.find_sent(approved.message_id) is not None:
             _remember(mailbox, files_copies=True)
             return
         if mailbox.sent_copies == Mailbox.SentCopies.PROVIDER:
@@ -62,13 +62,6 @@ def _is_expected(mailbox: Mailbox) -> bool | None:
     if mailbox.sent_copies == Mailbox.SentCopies.AUTOMATIC:
         return mailbox.provider_files_copies
     return mailbox.gets_copies_from_provider
-
-
-def _has_copy(provider: MailProvider, message_id: str) -> bool:
-    try:
-        return provider.find_sent(message_id) is not None
-    except NotFound:  # there is no such folder yet
-        return False
 
 
 def _wait(age: timedelta, patience: timedelta) -> None:

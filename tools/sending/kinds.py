@@ -249,7 +249,7 @@ class SendMail(ActionKind):
         try:
             with _noting_refusal(mailbox):
                 return provider_for(mailbox).find_sent(message_id) or ""
-        except Refused:  # there is no Sent, or nobody may look there
+        except Refused:  # nobody may look there
             return message_id
 
     def find_arrivals(self, mailbox: Mailbox, since: datetime) -> Arrivals:

@@ -1,6 +1,7 @@
 """Whether a mail has left over SMTP: only the search in Sent can tell."""
 
 from tools.providers.base import Envelope, StoredDraft
+from tools.providers.errors import NotFound
 from tools.providers.imap.mailbox import ImapMailbox
 from tools.providers.notes import DraftNotes
 
@@ -17,7 +18,11 @@ class ImapEvidence:
 
     def find_sent(self, message_id: str) -> str | None:
         with self._mailbox.session() as session:
-            self._mailbox.select(session, self._mailbox.find_folder(session, "sent"))
+            try:
+                folder = self._mailbox.find_folder(session, "sent")
+            except NotFound:
+                return None  # a mailbox without this folder keeps no trace
+            self._mailbox.select(session, folder)
             return next(iter(self._mailbox.find_sent_as(session, message_id)), None)
 
     def differs_in_sent(self, message_id: str, envelope: Envelope) -> tuple[str, ...]:
