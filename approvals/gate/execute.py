@@ -194,7 +194,7 @@ def _is_still_unsent(read: Read, worker: str) -> bool:
     lost that attempt. If the database knows how it may have left, it is closed as sent, and nothing
     else has to pause: by an attempt in doubt, by a prepared draft that its owner sent, or before a
     restore that a person was warned of. If Sent cannot be searched, the mail is held back for ten
-    minutes after the start: a mailbox without Sent would wait for ever.
+    minutes after the start: one whose Sent cannot be opened would wait for ever.
     """
     action = read.action
     since = action.created_at
