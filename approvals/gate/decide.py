@@ -91,6 +91,7 @@ def approve(
                 shown=digest[:64],
                 stored=action.digest,
             )
+    log.info("approval", action=str(action.pk), outcome=refusal.code if refusal else action.status)
     # Raised outside the transaction, so that the audit event of the refusal is kept.
     if refusal:
         raise refusal

@@ -1,16 +1,18 @@
 """Logs with an allow-list of fields, so that no mail content can reach them.
 
 A field that is not in ALLOWED is dropped. Records of other libraries keep their logger, level and
-the constant template of the message, but never its arguments, because an argument may be an
-address. An exception is logged as its type and its stack frames, never its text.
+the constant template of the message. Numbers and ids fill it; any other argument becomes `…`,
+because it may be an address. An exception is logged as its type and its stack frames, never its text.
 """
 
 import errno
 import logging
+import re
 import sys
 import traceback
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from typing import Any, Literal
+from uuid import UUID
 
 import structlog
 from django.dispatch import receiver
@@ -30,6 +32,8 @@ ALLOWED = frozenset(
     }
 )  # fmt: skip
 
+ID = re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}")  # such as the one of a job
+
 
 def _exception_without_text(
     _logger: Any, _name: str, event: MutableMapping[str, Any]
@@ -47,18 +51,36 @@ def _exception_without_text(
     return event
 
 
-def _template_only(
+def _fill_template(
     _logger: Any, _name: str, event: MutableMapping[str, Any]
 ) -> MutableMapping[str, Any]:
-    """Use a library's constant template as the event, and drop its arguments."""
+    """Use a library's constant template as the event, filled with the harmless arguments."""
     record = event.get("_record")
     if isinstance(record, logging.LogRecord) and event.get("_from_structlog") is False:
         arguments = event.pop("positional_args", None)
         # Without arguments the library built the text itself, so it may contain anything.
-        event["event"] = record.msg if isinstance(record.msg, str) and arguments else record.name
+        is_template = isinstance(record.msg, str) and arguments
+        event["event"] = _fill(record.msg, arguments) if is_template else record.name
         if record.exc_info:
             event["exc_info"] = record.exc_info
     return event
+
+
+def _fill(template: str, arguments: Any) -> str:
+    shown = (
+        {name: _shorten(value) for name, value in arguments.items()}
+        if isinstance(arguments, Mapping)
+        else tuple(_shorten(value) for value in arguments)
+    )
+    try:
+        return template % shown
+    except (TypeError, ValueError, LookupError):  # it wants a number where there is a text
+        return template
+
+
+def _shorten(value: object) -> object:
+    is_id = isinstance(value, str) and ID.fullmatch(value)
+    return value if is_id or isinstance(value, int | float | UUID) else "…"
 
 
 def _keep_listed(
@@ -87,7 +109,7 @@ def configure(form: Literal["logfmt", "json"] = "logfmt", level: int = logging.I
             pass_foreign_args=True,
             foreign_pre_chain=shared,
             processors=[
-                _template_only,
+                _fill_template,
                 _exception_without_text,
                 _keep_listed,
                 last,
@@ -135,10 +157,14 @@ def _name_the_route(
     log_kwargs: dict[str, Any],
     **_: Any,
 ) -> None:
-    """Log the route's pattern instead of the path, because a path can hold a one-time token."""
+    """Log the route's pattern instead of the path, because a path can hold a one-time token. Of its
+    values only the id of an action is logged.
+    """
     match = request.resolver_match
+    action = match.kwargs.get("action_id") if match else None
     log_kwargs |= {
         "method": request.method,
         "route": match.route if match else "-",
+        "action": str(action) if isinstance(action, UUID) else None,
         "status": response.status_code,
     }

@@ -6,14 +6,16 @@ import json
 import logging
 from base64 import b64encode
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 import structlog
 from django.test import Client
 
 from mailhub.operations import logs
-from tests.conftest import HELLO, Api
+from tests.conftest import HELLO, Api, Reviewer
 from tests.support.processes.programs import manage
 from tools.providers.graph.call_log import log_call
 
@@ -56,14 +58,19 @@ def test_listed_fields_pass_and_all_others_are_dropped(logged: Logged) -> None:
     assert "to=" not in line
 
 
-def test_library_record_keeps_its_template_without_values(logged: Logged) -> None:
-    logging.getLogger("some.library").warning(
-        "cannot reach %s on port %d", CANARY, 25, extra={"subject": CANARY}
-    )
-    (line,) = logged().splitlines()
-    assert 'event="cannot reach %s on port %d"' in line
-    assert "logger=some.library" in line
-    assert CANARY not in line
+def test_library_record_shows_numbers_and_ids_only(logged: Logged) -> None:
+    library, job = logging.getLogger("some.library"), uuid4()
+    library.warning("cannot reach %s on port %d", CANARY, 25, extra={"subject": CANARY})
+    library.warning("%s: job %s, %s ended after %.1f s", job, job.hex, CANARY, 0.5)
+    library.warning("%(who)s made %(count)d calls", {"who": CANARY, "count": 3})
+    library.warning("%.1f s for %s", Decimal("1.5"), CANARY)
+    reached, ended, named, kept = logged().splitlines()
+    assert 'event="cannot reach … on port 25"' in reached
+    assert f'event="{job}: job {job.hex}, … ended after 0.5 s"' in ended
+    assert 'event="… made 3 calls"' in named
+    assert 'event="%.1f s for %s"' in kept
+    assert "logger=some.library" in reached
+    assert CANARY not in logged()
 
 
 def test_formatted_record_shows_only_its_logger(logged: Logged) -> None:
@@ -145,6 +152,27 @@ def test_call_of_a_sending_tool_is_logged_by_its_form(api: Api, logged: Logged) 
     assert "recipient_count=1" in said[2]
     assert "has_comment=false" in said[2].lower()
     assert "northwind" not in logged()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_lines_of_proposal_and_decision_name_the_action(
+    api: Api, reviewer: Reviewer, logged: Logged
+) -> None:
+    approved, rejected = api.propose(), api.propose()
+    assert reviewer.decide(approved, "approve").status_code == 302
+    assert reviewer.decide(rejected, "reject").status_code == 302
+    assert api.get("/actions/canary-id").status_code == 404
+    lines = logged().splitlines()
+    for event, action in (
+        ("event=tool_called", approved),
+        ("event=approval outcome=approved", approved),
+        ("route=actions/<uuid:action_id>/approve/", approved),
+        ("route=actions/<uuid:action_id>/reject/", rejected),
+        ("route=api/v1/actions/", None),
+    ):
+        said = [line for line in lines if all(word in line for word in event.split())]
+        assert any(f"action={action}" in line for line in said) is bool(action), event
+    assert "canary" not in logged()
 
 
 def test_call_of_graph_is_logged_without_ids(logged: Logged) -> None:

@@ -87,15 +87,16 @@ def call_tool(
             name if find_tool(caller, name) else "unknown",
             round((time.monotonic() - started) * 1000),
         )
+        proposed = result if isinstance(result, Proposed) else None
         log.info(
             "tool_called",
             tool=known,
             surface=caller.surface,
             outcome=outcome,
             duration_ms=took,
+            action=str(proposed.action_id) if proposed else None,
             **about,
         )
-        proposed = result if isinstance(result, Proposed) else None
         request_log.record(
             caller,
             tool=known,
