@@ -5,6 +5,7 @@ plain processes.
 """
 
 import json
+import os
 import re
 import socket
 import subprocess
@@ -22,7 +23,13 @@ from django.core.management import get_commands, load_command_class
 from mailhub.environment import Environment
 from mailhub.intake.rules import ANONYMOUS_BYTES, MAIL_BYTES
 from tests.support.processes.person import request
-from tests.support.processes.programs import PROJECT, environment, until
+from tests.support.processes.programs import (
+    PROJECT,
+    WorkerProcess,
+    environment,
+    manage,
+    until,
+)
 from tests.support.servers.services import free_port
 from tools.surfaces.openapi.document import build_document
 
@@ -254,6 +261,29 @@ def test_web_container_answers_its_own_health_check(tmp_path: Path) -> None:
     finally:
         process.kill()
     assert process.returncode == 0, said
+
+
+@pytest.mark.process
+def test_worker_container_is_well_while_its_worker_is(tmp_path: Path) -> None:
+    settings = KEYS | {"DATABASE_URL": f"sqlite:///{tmp_path}/db", "TMPDIR": str(tmp_path)}
+    assert manage(tmp_path, "migrate", "--verbosity=0", **settings).returncode == 0
+    check = [
+        sys.executable,
+        *(
+            part.replace("/tmp", str(tmp_path))
+            for part in SERVICES["worker"]["healthcheck"]["test"][2:]
+        ),
+    ]
+    assert "manage.py" not in check  # Django takes a second of processor time to start
+
+    def is_well() -> bool:
+        return not subprocess.run(check, capture_output=True, timeout=30, check=False).returncode
+
+    assert not is_well()
+    with WorkerProcess(tmp_path, **settings):
+        until(is_well)
+    os.utime(tmp_path / "mailhub-worker", (0, 0))
+    assert not is_well()
 
 
 def listens(port: int) -> bool:
