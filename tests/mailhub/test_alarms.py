@@ -71,6 +71,22 @@ def test_each_part_has_an_alarm_and_each_alarm_a_remedy() -> None:
 
 
 @pytest.mark.static
+def test_critical_alarms_come_within_a_minute() -> None:
+    (scrape,) = yaml.safe_load((RULES.parent / "scrape.yml").read_text())["scrape_configs"]
+    (group,) = yaml.safe_load(RULES.read_text())["groups"]
+    rounds = [scrape["scrape_interval"], group["interval"]]
+    unseen = {"MailhubNoWorker": heartbeats.FRESH.total_seconds()}
+    for rule in rules():
+        if rule["labels"]["severity"] == "critical":
+            name, waits = rule["alert"], [*rounds, rule["for"]]
+            assert unseen.get(name, 0) + sum(map(seconds, waits)) <= 60, name
+
+
+def seconds(duration: str) -> int:
+    return int(duration[:-1]) * {"s": 1, "m": 60}[duration[-1]]
+
+
+@pytest.mark.static
 def test_gmail_is_watched_by_the_agreed_thresholds() -> None:
     alarms = {rule["alert"]: rule["expr"] for rule in rules()}
     assert re.search(r'\{status="429"\}\[5m\]\)\) > 3$', alarms["MailhubGmailTooOften"])
