@@ -40,6 +40,7 @@ class Receipt(TypedDict):
     at: Moment
     recipient_count: Count
     provider: str
+    date: NotRequired[Moment]
     ruled_by: NotRequired[str]
     changed: NotRequired[list[str]]
 

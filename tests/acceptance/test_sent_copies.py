@@ -1,10 +1,12 @@
 """One copy of each sent mail in Sent, saved by mailhub or the provider; the folders that a manager chose."""
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from email import message_from_bytes
 from typing import Any
 
 import pytest
+import time_machine
 from django.test import Client
 from django.utils.html import escape
 
@@ -162,6 +164,25 @@ def test_mailhub_saves_the_copy_if_a_manager_says_so(fresh: Office) -> None:
     file_at_once(fresh)
     send(fresh)
     assert len(fresh.folder(SENT)) == 2
+
+
+def test_copy_has_the_date_that_the_mail_left_with(office: Office) -> None:
+    deliver = office.smtp.on_accept
+    assert deliver is not None
+    with time_machine.travel(datetime.now(UTC), tick=True) as clock:
+
+        def slowly(accepted: Accepted) -> None:
+            deliver(accepted)
+            clock.shift(timedelta(seconds=7))
+
+        office.smtp.on_accept = slowly
+        send(office)
+
+    (copy,), (left,) = office.folder(SENT), office.smtp.ledger
+    assert copy["Date"] == message_from_bytes(left.content)["Date"]
+    receipt = office.api.get(f"/actions/{PendingAction.objects.get().pk}").json()["receipt"]
+    assert copy["Date"].datetime == datetime.fromisoformat(receipt["date"])
+    assert datetime.fromisoformat(receipt["at"]) > copy["Date"].datetime
 
 
 @pytest.mark.parametrize("tool", ["reply_email", "forward_email"])

@@ -30,7 +30,7 @@ TAIL = """
 mailhub sends 7-bit mails with short lines, so it needs neither 8BITMIME nor SMTPUTF8. It waits for each
 answer, so a server may offer PIPELINING or not. Postfix refuses a sender only when it is given a
 recipient (`smtpd_delay_reject`); mailhub knows such an answer by its code. The sent bytes are those of the
-copy in Sent, but the `Date` of the copy is the time of the server's answer, so it may be seconds later.
+copy in Sent, its `Date` included.
 """
 
 

@@ -214,10 +214,11 @@ class Receipt:
     """The provider's answer when it accepted the message; `reference` holds no address.
 
     `changed` names the differences from the approved message if somebody else has sent the prepared
-    draft.
+    draft. `date` is the Date of the message if mailhub saves the copy in Sent.
     """
 
     at: datetime
+    date: datetime | None = None
     reference: str = ""
     changed: tuple[str, ...] = ()
 

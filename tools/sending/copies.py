@@ -30,11 +30,11 @@ def keep_copy(provider: MailProvider, approved: ApprovedAction, payload: MailPay
     Raises NotFound if a manager said that the provider files it, and it has not.
     """
     mailbox = approved.mailbox
-    left_at = (
-        datetime.fromisoformat(approved.receipt["at"]) if approved.receipt else datetime.now(UTC)
-    )
+    receipt = approved.receipt or {"at": datetime.now(UTC).isoformat()}
+    left_at = datetime.fromisoformat(receipt["at"])
+    date = datetime.fromisoformat(receipt.get("date", receipt["at"]))
     copy = add_date(
-        approved.blob(payload.source_sha256), date=format_datetime(left_at), bcc=payload.bcc
+        approved.blob(payload.source_sha256), date=format_datetime(date), bcc=payload.bcc
     )
     expected = _is_expected(mailbox)
     if expected is not False:

@@ -152,7 +152,11 @@ class SendMail(ActionKind):
         with suppress(Error):  # the mail stays accepted even if this note fails
             mailbox_status.mark_working(mailbox)
         return _accepted_outcome(
-            provider.name, len(envelope.recipients), receipt.at, changed=receipt.changed
+            provider.name,
+            len(envelope.recipients),
+            receipt.at,
+            date=receipt.date,
+            changed=receipt.changed,
         )
 
     def reconcile(self, approved: ApprovedAction) -> Outcome | None:
@@ -457,20 +461,27 @@ def _accepted_outcome(
     recipient_count: int,
     at: datetime,
     *,
+    date: datetime | None = None,
     reference: str = "",
     changed: Sequence[str] = (),
 ) -> Outcome:
-    """Return the outcome. Its receipt holds time and number of recipients, no address; `changed`
+    """Return the outcome. Its receipt holds times and number of recipients, no address; `changed`
     names the differences from the approved mail.
     """
     receipt: dict[str, Any] = {
-        "at": at.isoformat(timespec="seconds").replace("+00:00", "Z"),
+        "at": _format(at),
         "recipient_count": recipient_count,
         "provider": provider,
     }
+    if date:
+        receipt["date"] = _format(date)
     if changed:
         receipt["changed"] = list(changed)
     return Outcome(verdict="accepted", receipt=receipt, reference=reference)
+
+
+def _format(moment: datetime) -> str:
+    return moment.isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def _now() -> str:

@@ -1,6 +1,7 @@
 """Sending over SMTP, and the traces of it in the IMAP folders."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Literal
 
@@ -34,7 +35,7 @@ class ImapSender:
             smtp, envelope, wire_started=handover.start_wire, answer_seconds=seconds
         )
         SESSIONS.keep(key, smtp)
-        return receipt
+        return replace(receipt, date=lenient.date_of(lenient.headers(envelope.source), receipt.at))
 
     def mark(self, message_id: str, flag: Literal["answered", "forwarded"]) -> None:
         with self._mailbox.session() as session:
