@@ -1,4 +1,5 @@
 from allauth.account import views as library
+from django.apps import apps
 from django.urls import include, path, re_path
 
 from accounts.views import (
@@ -14,11 +15,14 @@ from accounts.views import (
     tokens,
 )
 
+SSO = "allauth.socialaccount.providers.openid_connect"
+
 urlpatterns = [
     path("sign-in/", sign_in.SignIn.as_view(), name="sign_in"),
     path("sign-in/again/", sign_in.sign_in_again, name="sign_in_again"),
     path("sign-in/challenge/", sign_in.challenge_passkey, name="challenge_passkey"),
-    path("sign-in/sso/", include("allauth.socialaccount.providers.openid_connect.urls")),
+    # It brings an HTTP library.
+    *([path("sign-in/sso/", include(f"{SSO}.urls"))] if apps.is_installed(SSO) else []),
     path(
         "sign-in/code/",
         sign_in.by_mail(library.request_login_code),

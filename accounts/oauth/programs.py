@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import ParseResult
 
-from allauth.idp.oidc.internal import cimd
 from allauth.idp.oidc.models import Client
 from django.conf import settings
 from django.core.exceptions import ValidationError
@@ -68,6 +67,11 @@ def _is_plain(client_id: str) -> bool:
     return client_id.isascii() and client_id.isprintable()
 
 
+def has_document(client_id: str) -> bool:
+    """Return True if the id is the address of a metadata document."""
+    return client_id.startswith("https:")
+
+
 def describe(client: Client, redirect_uri: str = "", *, proven: bool = True) -> Program:
     """Return a program in the words of the consent page.
 
@@ -77,7 +81,7 @@ def describe(client: Client, redirect_uri: str = "", *, proven: bool = True) -> 
     returns_to = redirects.host_of(redirect_uri)
     return Program(
         name=name_of(client),
-        document=client.id if proven and cimd.is_cimd_url(client.id) else "",
+        document=client.id if proven and has_document(client.id) else "",
         returns_to=returns_to,
         is_known=proven and is_known(client),
         is_local=returns_to == "localhost",
@@ -113,7 +117,7 @@ def is_allowed(client: Client) -> bool:
     """
     if is_known(client):
         return True
-    if cimd.is_cimd_url(client.id):
+    if has_document(client.id):
         return is_document_allowed(client.id)
     return all(is_host_allowed(redirects.host_of(uri)) for uri in client.get_redirect_uris())
 
@@ -171,8 +175,10 @@ def refresh(client_id: str, *, subject: str) -> None:
     `subject` is the person or network that the fetch is counted for. Raises Problem if the document
     cannot be used. A program that registered itself has none, and nothing happens.
     """
-    if not cimd.is_cimd_url(client_id):
+    if not has_document(client_id):
         return
+    from allauth.idp.oidc.internal import cimd  # brings requests
+
     known = find(client_id)
     if known is not None and not cimd.is_outdated(known):
         return

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-from allauth.idp.oidc.forms import ClientRegistrationForm
 from allauth.idp.oidc.internal.oauthlib.utils import get_validator_context
 from allauth.idp.oidc.models import Client
 from django.conf import settings
@@ -21,7 +20,6 @@ from accounts.infra.networks import network_of
 from accounts.infra.problems import Problem
 from accounts.models import SCOPES, USUAL_SCOPES
 from accounts.oauth import devices, metadata, programs
-from accounts.oauth.server import Server
 from accounts.views.oauth_messages import Asked, read_request, read_resources, to_response
 
 
@@ -57,6 +55,8 @@ def register(request: HttpRequest) -> HttpResponse:
         if problem.code == "rate_limited":
             return _busy(problem)
         return _error("invalid_client_metadata", "Send a JSON object.")
+    from allauth.idp.oidc.forms import ClientRegistrationForm  # brings requests
+
     form = ClientRegistrationForm(data=asked)
     if not form.is_valid():
         wrong = ", ".join(sorted(form.errors))
@@ -103,7 +103,9 @@ def revoke(request: HttpRequest) -> HttpResponse:
     return _ask_library(request, lambda server, asked: server.create_revocation_response(*asked))
 
 
-def _ask_library(request: HttpRequest, ask: Callable[[Server, Asked], Any]) -> HttpResponse:
+def _ask_library(request: HttpRequest, ask: Callable[[Any, Asked], Any]) -> HttpResponse:
+    from accounts.oauth.server import Server  # brings requests
+
     try:
         get_validator_context().requested_resources = read_resources(request.POST)
     except ValidationError:

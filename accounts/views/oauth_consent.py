@@ -33,7 +33,6 @@ from accounts.forms import ConsentForm, DeviceCodeForm
 from accounts.infra.problems import Problem
 from accounts.models import SCOPES, ApiToken, Mailbox, User
 from accounts.oauth import devices, grants, programs, redirects
-from accounts.oauth.server import Server
 from accounts.views.oauth_messages import read_request, read_resources
 
 # A SHA-256 in base64 for addresses (RFC 7636, 4.2).
@@ -56,6 +55,8 @@ def authorize(request: AuthenticatedRequest) -> HttpResponseBase:
 
     The form posts to the same address, so the request of the program is checked again.
     """
+    from accounts.oauth.server import Server  # brings requests
+
     server, asked = Server(), read_request(request)
     asked = (asked[0], "GET", "", asked[3])  # the library must not see the fields of the form
     try:

@@ -11,7 +11,8 @@ from pytest_httpserver import HTTPServer
 from accounts.infra import safe_hosts
 from accounts.models import User
 from approvals.outbound.notifications.channels import services as services_module
-from approvals.outbound.notifications.channels.services import SERVICES, read_address
+from approvals.outbound.notifications.channels.allow_list import SERVICES
+from approvals.outbound.notifications.channels.services import read_address
 from tests.approvals.channel_messages import REVIEW, channel_of, send
 from tests.approvals.webhook_listener import httpserver
 from tests.support.loopback import on_ports

@@ -26,12 +26,15 @@ WORKER = (
     "from approvals.management.commands import worker; from approvals.queues.workers import prepare;"
     "prepare(); import tools.providers.imap"
 )
-# All pages. The sandbox and the chat are not in the image that serves them.
+# All pages. Libraries for HTTP come with the first sign-in of a program or the first chat channel.
+# The sandbox and the chat are not in the image that serves the pages.
 PAGES = (
     "from django.urls import get_resolver;"
     "[each.url_patterns for each in get_resolver().url_patterns if hasattr(each, 'url_patterns')]"
 )
 ONLY_ELSEWHERE = (
+    "requests",
+    "urllib3",
     "pymap",
     "aiosmtpd",
     "mailhub.first_run.prepare",

@@ -11,7 +11,7 @@ from django.views.decorators.debug import sensitive_post_parameters, sensitive_v
 from accounts.access.signed_in import AuthenticatedRequest, signed_in_action, signed_in_form
 from accounts.people.devices import read_id
 from approvals.outbound.notifications.channels.adding import add_chat, add_push
-from approvals.outbound.notifications.channels.services import LENGTH, SERVICES
+from approvals.outbound.notifications.channels.allow_list import LENGTH, SERVICES
 
 BROWSERS = {
     "Edg": "Edge",
