@@ -88,6 +88,7 @@ def test_release_builds_what_the_tag_names(tree: Path) -> None:
     dist = tree / "dist"
     assert {each.name for each in dist.iterdir()} == {
         f"mailhub-{NEXT}.tar.gz",
+        f"mailhub-{NEXT}.mcpb",
         f"mailhub-{NEXT}.cdx.json",
         f"mailhub-{NEXT}-notes.md",
         f"mailhub_client-{NEXT}-py3-none-any.whl",
@@ -108,6 +109,9 @@ def test_release_builds_what_the_tag_names(tree: Path) -> None:
     assert "\n## " not in notes
     with ZipFile(dist / f"mailhub_client-{NEXT}-py3-none-any.whl") as wheel:
         assert "mailhub_client/py.typed" in wheel.namelist()
+    with ZipFile(dist / f"mailhub-{NEXT}.mcpb") as desktop:
+        assert json.loads(desktop.read("manifest.json"))["version"] == NEXT
+        assert "src/mailhub_client/bridge.py" in desktop.namelist()
     listed = json.loads((dist / f"mailhub-{NEXT}.cdx.json").read_text())
     assert listed["metadata"]["component"]["version"] == NEXT
     assert {each["name"] for each in listed["components"] if each.get("licenses")} >= {
