@@ -31,6 +31,11 @@ mailhub sends 7-bit mails with short lines, so it needs neither 8BITMIME nor SMT
 answer, so a server may offer PIPELINING or not. Postfix refuses a sender only when it is given a
 recipient (`smtpd_delay_reject`); mailhub knows such an answer by its code. The sent bytes are those of the
 copy in Sent, its `Date` included.
+
+## Browsers
+
+Every page is tested in Chromium. In Firefox ESR (153), `make test-all PART=browser` lets a person sign in, approve and edit
+by keyboard, and looks for errors of scripts and for pages that are wider than a phone.
 """
 
 
