@@ -34,8 +34,8 @@ copy in Sent, its `Date` included.
 
 ## Browsers
 
-Every page is tested in Chromium. In Firefox ESR (153), `make test-all PART=browser` lets a person sign in, approve and edit
-by keyboard, and looks for errors of scripts and for pages that are wider than a phone.
+Every page is tested in Chromium. In Firefox ESR (153), `make test-all PART=browser` lets a person sign in,
+approve and edit by keyboard, and looks for errors of scripts and for pages that are wider than a phone.
 """
 
 
