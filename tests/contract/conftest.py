@@ -260,7 +260,7 @@ def gmail(server: GmailServer, address: str) -> GmailProvider:
         answer_seconds=10,
         sleep=lambda seconds: None,
     )
-    return GmailProvider(client, address=address)
+    return GmailProvider(client)
 
 
 def provider(access: ImapAccess) -> ImapProvider:

@@ -94,7 +94,3 @@ def test_mail_in_another_folder_or_mailbox_was_not_sent(side: Side) -> None:
 def test_invalid_message_id_was_not_sent(side: Side, message_id: str) -> None:
     with suppress(Refused):
         assert not side.ada.find_sent(message_id)
-
-
-def test_sign_in_can_be_tested(side: Side) -> None:
-    side.ada.test()

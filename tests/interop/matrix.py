@@ -8,11 +8,12 @@ from typing import Any
 
 from imapclient import IMAPClient
 
+from accounts.connect.imap import ImapAccess, prove
+from accounts.infra import credentials
 from accounts.models import Mailbox
 from approvals.worker import maintenance
 from tests.faults.smtp_road import now_it_is_time
 from tests.support.people.office import Office, letter, parsed
-from tools.providers import provider_for
 
 CORPUS = sorted((Path(__file__).parent.parent / "corpus").glob("*.eml"))
 PDF = b"%PDF-1.4\n" + bytes(range(256)) * 40
@@ -31,7 +32,10 @@ class Operation:
 
 
 def connect(office: Office) -> None:
-    provider_for(office.mailbox).test()
+    """Sign in to both servers."""
+    mailbox = Mailbox.objects.get(pk=office.mailbox.pk)
+    secrets = credentials.decrypt(bytes(mailbox.credentials), mailbox_id=mailbox.pk)
+    prove(ImapAccess.from_secrets(secrets))
 
 
 def drafts(office: Office) -> None:

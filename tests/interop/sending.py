@@ -7,14 +7,13 @@ from accounts.connect.imap import ImapAccess
 from accounts.infra import credentials
 from accounts.models import Mailbox
 from tests.faults.smtp_road import now_it_is_time
-from tests.interop.matrix import Operation
+from tests.interop.matrix import Operation, connect
 from tests.support.people.office import SENT, Office, parsed
 from tests.support.processes.programs import until
 from tests.support.servers.imap_service import PASSWORD
 from tests.support.servers.smtp import Accepted
 from tests.support.servers.smtp_service import FORBIDDEN, SIZE_LIMIT, SmtpService
 from tests.support.work import work
-from tools.providers import provider_for
 from tools.providers.imap.smtp_sessions import SESSIONS
 
 SERVERS = {
@@ -65,7 +64,7 @@ def sign_in_as(office: Office, username: str, password: str = PASSWORD) -> None:
 
 
 def sign_in(office: Office) -> None:
-    provider_for(office.mailbox).test()
+    connect(office)
 
 
 def whole(office: Office) -> None:

@@ -52,4 +52,4 @@ def provider(gmail: GmailServer, waits: Waits) -> GmailProvider:
     client = GmailClient(
         token=lambda _: token, key=ADA, base_url=gmail.url, answer_seconds=10, sleep=waits
     )
-    return GmailProvider(client, address=ADA)
+    return GmailProvider(client)

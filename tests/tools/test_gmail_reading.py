@@ -216,7 +216,7 @@ def test_no_more_than_three_requests_at_once_per_mailbox(gmail: GmailServer) -> 
     client = GmailClient(
         token=lambda _: token, key="at once", base_url=gmail.url, answer_seconds=10
     )
-    provider = GmailProvider(client, address=ADA)
+    provider = GmailProvider(client)
     provider.read_message(stored[0].id, body=False)  # the library is loaded
 
     def meets_others(call: Any) -> None:
@@ -235,7 +235,7 @@ def test_rows_that_gmail_delays_are_requested_again(gmail: GmailServer) -> None:
     client = GmailClient(
         token=lambda _: token, key=ADA, base_url=gmail.url, answer_seconds=10, sleep=waits.append
     )
-    provider = GmailProvider(client, address=ADA)
+    provider = GmailProvider(client)
     gmail.fail("messages.get", 429, "rateLimitExceeded", only=lambda call: call.id == stored[1].id)
     cards = provider.list_messages(folder="inbox", unread=None, limit=5, page_token=None).cards
     assert [card.id for card in cards] == [each.id for each in stored]

@@ -218,5 +218,5 @@ def test_rows_that_cannot_be_filled_in_keep_their_ids(
 def test_ids_remain_if_no_row_can_be_filled_in(provider: GmailProvider, gmail: GmailServer) -> None:
     stored = arrived(gmail, 2)
     gmail.fail("batch", 503, times=None)
-    page = provider.find("in:inbox", limit=10)
+    page = provider.reader.find("in:inbox", limit=10)
     assert [(row.id, row.subject) for row in page.rows] == [(each.id, None) for each in stored]

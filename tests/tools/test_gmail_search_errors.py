@@ -22,7 +22,7 @@ def test_429_is_retried_after_a_second(
 ) -> None:
     arrived(gmail, 1)
     gmail.fail("messages.list", 429)
-    assert len(provider.find("in:inbox", limit=10).rows) == 1
+    assert len(provider.reader.find("in:inbox", limit=10).rows) == 1
     assert (waits, gmail.count("messages.list")) == ([1.0], 2)
 
 
@@ -58,7 +58,7 @@ def test_lasting_error_ends_after_the_waits(
 ) -> None:
     gmail.fail("messages.list", status, reason, times=None)
     with pytest.raises(Unavailable) as caught:
-        provider.find("in:inbox", limit=10)
+        provider.reader.find("in:inbox", limit=10)
     assert (caught.value.code, caught.value.pauses) == (code, pauses)
     assert (waits, gmail.count("messages.list")) == (expected, len(expected) + 1)
 
@@ -72,7 +72,7 @@ def test_permanent_error_is_not_retried(
 ) -> None:
     gmail.fail("messages.list", status, reason, times=None)
     with pytest.raises((Refused, TokenRefused)):
-        provider.find("in:inbox", limit=10)
+        provider.reader.find("in:inbox", limit=10)
     assert (waits, gmail.count("messages.list")) == ([], 1)
 
 
@@ -101,7 +101,7 @@ def test_longer_retry_after_is_waited_for(
     provider: GmailProvider, gmail: GmailServer, waits: Waits
 ) -> None:
     gmail.fail("messages.list", 429, headers={"retry-after": "3"})
-    provider.find("in:inbox", limit=10)
+    provider.reader.find("in:inbox", limit=10)
     assert waits == [3.0]
 
 
@@ -175,10 +175,10 @@ def test_metrics_count_searches_pages_requests_and_rows(
     stored = arrived(gmail, 3)
     gmail.page_size = 2
     gmail.fail("messages.get", 500, only=lambda call: call.id == stored[0].id)
-    provider.find("in:inbox", limit=5)
+    provider.reader.find("in:inbox", limit=5)
     gmail.fail("messages.list", 429, times=None)
     with pytest.raises(Unavailable):
-        provider.find("in:inbox", limit=5)
+        provider.reader.find("in:inbox", limit=5)
     assert [sample(name) - was for name, was in zip(names, before, strict=True)] == [
         1,
         1,

@@ -402,9 +402,26 @@ class MailProvider(Reader, Drafts, Sender, Evidence, Protocol):
         """
         ...
 
-    def test(self) -> None:
-        """Sign in to all services of the mailbox; raise ProviderError if one fails."""
-        ...
+
+class ComposedProvider:
+    """A provider made of four parts, each built by its vendor from the same client.
+
+    A call of `MailProvider` goes to the part whose interface has it.
+    """
+
+    reader: Reader
+    drafts: Drafts
+    sender: Sender
+    evidence: Evidence
+
+    def __getattr__(self, name: str) -> Any:
+        for part, interface in PARTS.items():
+            if name in vars(interface):
+                return getattr(getattr(self, part), name)
+        raise AttributeError(name)
+
+
+PARTS = {"reader": Reader, "drafts": Drafts, "sender": Sender, "evidence": Evidence}
 
 
 NOT_A_DRAFT = translatable(

@@ -15,6 +15,7 @@ from tools.schemas import GmailGetMessage, GmailSearchMessages
 
 if TYPE_CHECKING:
     from tools.providers.gmail import GmailProvider
+    from tools.providers.gmail.reading import GmailReader
 
 HINT = "Nothing found. Try fewer or other words, a longer time, or other labels (list_folders)."
 
@@ -53,11 +54,13 @@ def gmail_get_message(caller: Caller, mailbox: Mailbox, parameters: GmailGetMess
     )
 
 
-def _gmail(caller: Caller, mailbox: Mailbox) -> "GmailProvider | ProviderForPrograms":
+def _gmail(caller: Caller, mailbox: Mailbox) -> "GmailReader | ProviderForPrograms":
     provider = provider_of(caller, mailbox)
     if not is_gmail(provider):
         raise Problem(
             "invalid_input",
             "This tool is for Gmail mailboxes. Use search_emails and read_email here.",
         )
-    return cast("GmailProvider | ProviderForPrograms", provider)
+    if isinstance(provider, ProviderForPrograms):
+        return provider
+    return cast("GmailProvider", provider).reader

@@ -59,9 +59,7 @@ def is_gmail(provider: object) -> bool:
 
 
 # Calls that read no mail.
-UNCHANGED = frozenset(
-    {"delete_draft", "id_of_number", "is_prepared", "list_folders", "save_draft", "writes_quote"}
-)
+UNCHANGED = frozenset({"delete_draft", "id_of_number", "is_prepared", "list_folders", "save_draft"})
 
 
 class ProviderForPrograms:
@@ -115,12 +113,12 @@ class ProviderForPrograms:
 
         Rows after the first ten are only ids, which a program cannot read.
         """
-        gmail = cast("GmailProvider", self._provider)
+        gmail = cast("GmailProvider", self._provider).reader
         found = gmail.find(query, limit=limit, page_token=page_token, **filters)
         return replace(found, rows=tuple(row for row in found.rows if not self._is_own_row(row)))
 
     def get(self, message_id: str, **form: Any) -> "GmailMessage":
-        found = cast("GmailProvider", self._provider).get(message_id, **form)
+        found = cast("GmailProvider", self._provider).reader.get(message_id, **form)
         self._check(found.message)
         return replace(found, message=self._without_own(found.message))
 

@@ -110,7 +110,7 @@ class MemoryProvider:
         self._server = server
         self._address = address
 
-    def test(self) -> None:
+    def _sign_in(self) -> None:
         if not self._server.reachable:
             raise Unavailable("unreachable")
         if not self._server.accepts_login:
@@ -119,7 +119,7 @@ class MemoryProvider:
     def list_messages(
         self, *, folder: str, unread: bool | None, limit: int, page_token: str | None
     ) -> Page:
-        self.test()
+        self._sign_in()
         role = role_of(folder)
         if role is None or (
             role not in ALWAYS_THERE and (self._address.lower(), role) not in self._server.folders
@@ -140,7 +140,7 @@ class MemoryProvider:
         )
 
     def list_folders(self) -> tuple[Folder, ...]:
-        self.test()
+        self._sign_in()
         own = [role for address, role in self._server.folders if address == self._address.lower()]
         return tuple(
             Folder(
@@ -164,7 +164,7 @@ class MemoryProvider:
         return Page(cards=tuple(found[:limit]), next_token=token)
 
     def read_message(self, message_id: str, *, body: bool) -> Message:
-        self.test()
+        self._sign_in()
         stored, own = self._find_stored(message_id), servers_of("", domain_of(self._address))
         tree = mime.parse(stored.source)
         return read_tree(tree, id_=message_id, arrived=stored.arrived, body=body, own=own)
@@ -192,7 +192,7 @@ class MemoryProvider:
         return follow(start, answers_to, search, limit=limit)
 
     def read_arrivals(self, since: datetime, *, limit: int) -> Thread:
-        self.test()
+        self._sign_in()
         found = [
             replace(self.read_message(self._id("inbox", index), body=False), arrived=each.arrived)
             for index, each in enumerate(self._server.folder(self._address, "inbox"))
@@ -203,12 +203,12 @@ class MemoryProvider:
     def fetch_attachment(
         self, message_id: str, attachment_id: str, *, limit: int
     ) -> tuple[AttachmentInfo, bytes]:
-        self.test()
+        self._sign_in()
         tree = mime.parse(self._find_stored(message_id).source)
         return read_file(tree, attachment_id, limit=limit)
 
     def save_draft(self, source: bytes, *, replaces: str | None = None) -> StoredDraft:
-        self.test()
+        self._sign_in()
         if replaces is not None:
             self.read_draft(replaces)
         drafts = self._server.folder(self._address, "drafts")
@@ -222,7 +222,7 @@ class MemoryProvider:
         )
 
     def read_draft(self, draft_id: str) -> StoredDraft:
-        self.test()
+        self._sign_in()
         stored = self._find_stored(draft_id)
         if not draft_id.startswith("drafts:"):
             raise Refused("not_a_draft", NOT_A_DRAFT)
@@ -280,7 +280,7 @@ class MemoryProvider:
         """Do nothing: it accepts everything."""
 
     def send(self, envelope: Envelope, handover: Handover) -> Receipt:
-        self.test()
+        self._sign_in()
         handover.order = handover.prepared
         handover.start_wire()
         with self._server.lock:
@@ -296,7 +296,7 @@ class MemoryProvider:
         return Receipt(at=datetime.now(UTC))
 
     def find_sent(self, message_id: str) -> str | None:
-        self.test()
+        self._sign_in()
         for stored in self._server.folder(self._address, "sent"):
             headers = lenient.headers(stored.source)
             if message_id in (
@@ -310,17 +310,17 @@ class MemoryProvider:
         return ()  # no draft was prepared, so nobody could change it
 
     def is_unsent(self, prepared: DraftNotes) -> bool:
-        self.test()
+        self._sign_in()
         return prepared.draft in self._server.unsent
 
     def discard(self, prepared: DraftNotes) -> bool:
-        self.test()
+        self._sign_in()
         if prepared.draft:
             self._server.discarded.append(prepared.draft)
         return True
 
     def destroy(self, prepared: DraftNotes) -> bool:
-        self.test()
+        self._sign_in()
         if prepared.draft not in self._server.unsent:
             return False
         self._server.unsent.discard(prepared.draft)

@@ -1,7 +1,7 @@
 """A mailbox behind the Gmail API."""
 
-from collections.abc import Callable, Sequence
-from typing import Literal, Self
+from collections.abc import Callable
+from typing import Self
 
 from django.conf import settings
 
@@ -10,14 +10,14 @@ from accounts.connect.refreshing import GrantEnded, NoToken, access_token
 from accounts.infra import credentials
 from accounts.infra.texts import join, translatable
 from accounts.models import Mailbox
-from tools.providers.composed import ComposedProvider
+from tools.providers.base import ComposedProvider
 from tools.providers.errors import NotAuthorized, Unavailable
 from tools.providers.gmail.answers import COMPOSE_SCOPE, CONNECT_AGAIN
 from tools.providers.gmail.client import GmailClient
 from tools.providers.gmail.drafting import GmailDrafts
 from tools.providers.gmail.evidence import GmailEvidence
 from tools.providers.gmail.mailbox import GmailMailbox
-from tools.providers.gmail.reading import FoundPage, GmailMessage, GmailReader
+from tools.providers.gmail.reading import GmailReader
 from tools.providers.gmail.sending import GmailSender
 
 
@@ -27,8 +27,7 @@ class GmailProvider(ComposedProvider):
     always_keeps_copy = True
     reader: GmailReader
 
-    def __init__(self, client: GmailClient, *, address: str) -> None:
-        self._address = address
+    def __init__(self, client: GmailClient) -> None:
         self.mailbox = GmailMailbox(client)
         drafts = GmailDrafts(self.mailbox)
         evidence = GmailEvidence(self.mailbox)
@@ -45,38 +44,7 @@ class GmailProvider(ComposedProvider):
             base_url=settings.GMAIL_BASE_URL,
             answer_seconds=settings.MAILHUB_WIRE_TIMEOUT_SECONDS,
         )
-        return cls(client, address=mailbox.address)
-
-    def test(self) -> None:
-        client = self.mailbox.client
-        profile = client.read("getProfile", lambda users: users.getProfile(userId="me"))
-        if str(profile.get("emailAddress", "")).lower() != self._address.lower():
-            raise NotAuthorized(
-                "auth_error",
-                "Google signed in to a different account than the one of this mailbox.",
-            )
-
-    def find(
-        self,
-        query: str,
-        *,
-        limit: int,
-        newer_than_days: int | None = None,
-        label_ids: Sequence[str] = (),
-        page_token: str | None = None,
-    ) -> FoundPage:
-        """Search in Gmail's own language. See `GmailReader.find`."""
-        return self.reader.find(
-            query,
-            limit=limit,
-            newer_than_days=newer_than_days,
-            label_ids=label_ids,
-            page_token=page_token,
-        )
-
-    def get(self, message_id: str, *, fmt: Literal["full", "metadata"]) -> GmailMessage:
-        """Return a message with its headers. See `GmailReader.get`."""
-        return self.reader.get(message_id, fmt=fmt)
+        return cls(client)
 
 
 def _token_of(mailbox: Mailbox) -> Callable[[str], str]:

@@ -14,7 +14,7 @@ from accounts.connect import microsoft
 from accounts.connect.refreshing import access_token
 from accounts.infra import credentials
 from accounts.models import Mailbox
-from tools.providers.composed import ComposedProvider
+from tools.providers.base import ComposedProvider
 from tools.providers.graph.attachments import GraphAttachments
 from tools.providers.graph.client import GraphClient
 from tools.providers.graph.drafting import GraphDrafts
@@ -68,13 +68,6 @@ class GraphProvider(ComposedProvider):
             client, mailbox_id=mailbox_id, generation=mailbox.generation, scopes=mailbox.scopes
         )
         return provider
-
-    def test(self) -> None:
-        """Make one light read if reading was granted; otherwise only get a token."""
-        if self.mailbox.can_read:
-            self.mailbox.client.get("/mailFolders/inbox", {"$select": "id"})
-        else:
-            self.mailbox.client.sign_in()
 
 
 @functools.cache

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from typing import Self
 from uuid import UUID
 
-from accounts.connect.imap import ImapAccess, prove
+from accounts.connect.imap import ImapAccess
 from accounts.infra import credentials
 from accounts.models import Mailbox
-from tools.providers.composed import ComposedProvider
+from tools.providers.base import ComposedProvider
 from tools.providers.imap.drafting import ImapDrafts
 from tools.providers.imap.evidence import ImapEvidence
-from tools.providers.imap.mailbox import ImapMailbox, map_errors
+from tools.providers.imap.mailbox import ImapMailbox
 from tools.providers.imap.reading import ImapReader
 from tools.providers.imap.sending import ImapSender
 
@@ -47,7 +47,3 @@ class ImapProvider(ComposedProvider):
             chosen={"sent": mailbox.sent_folder, "drafts": mailbox.drafts_folder},
             domain=mailbox.domain,
         )
-
-    def test(self) -> None:
-        with map_errors():
-            prove(self.mailbox.access)
