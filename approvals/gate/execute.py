@@ -359,8 +359,8 @@ def _keep_lease(claim: Claim) -> Iterator[None]:
     began = time.monotonic()
 
     def may_go_on() -> bool:
-        phases = 2 if claim.on_wire.is_set() else 1
-        return time.monotonic() < began + phases * settings.MAILHUB_WIRE_TIMEOUT_SECONDS
+        allowed: float = settings.MAILHUB_WIRE_TIMEOUT_SECONDS
+        return time.monotonic() < began + (2 if claim.on_wire.is_set() else 1) * allowed
 
     def renew() -> None:
         try:

@@ -122,7 +122,7 @@ def open_preview(preview: Any, sealed: Any, action_id: UUID, revision: int) -> d
 
 
 def review_url(action: PendingAction) -> str:
-    return settings.MAILHUB_PUBLIC_URL + reverse("review", args=[action.pk])
+    return f"{settings.MAILHUB_PUBLIC_URL}{reverse('review', args=[action.pk])}"
 
 
 def describe_action(action: PendingAction, *, reads: bool) -> Action:

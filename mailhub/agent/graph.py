@@ -131,7 +131,8 @@ def superstep_limit() -> int:
 
     The guard ends a turn earlier, with an answer.
     """
-    return 2 * settings.AGENT_RECURSION_LIMIT + 10
+    rounds: int = settings.AGENT_RECURSION_LIMIT
+    return 2 * rounds + 10
 
 
 def system_message(turn: Turn, offered: list[Tool]) -> str:

@@ -63,7 +63,7 @@ def write_message(
 
 
 def queue_url() -> str:
-    return settings.MAILHUB_PUBLIC_URL + reverse("queue")
+    return f"{settings.MAILHUB_PUBLIC_URL}{reverse('queue')}"
 
 
 def _write_items(
