@@ -19,11 +19,6 @@ def issuer() -> str:
     return str(settings.MAILHUB_PUBLIC_URL).rstrip("/")
 
 
-def is_ours(resource: str) -> bool:
-    """Return True if a resource indicator (RFC 8707) names this server or one of its surfaces."""
-    return path_of(resource) is not None
-
-
 def is_for(resources: Collection[str], surface: Surface) -> bool:
     """Return True if an access token for these resources may be used on a surface."""
     wanted = PATHS.get(surface)

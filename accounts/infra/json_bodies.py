@@ -79,15 +79,10 @@ def check_json(content: bytes) -> None:
     if brackets + content.count(b",") + content.count(b":") > MAX_PARTS:
         raise Problem("invalid_input", "The request body has too many values.", status=400)
     if brackets > MAX_DEPTH and _depth(content) > MAX_DEPTH:
-        raise _too_deep()
-
-
-def _too_deep() -> Problem:
-    return Problem(
-        "invalid_input",
-        translatable("The request body is nested deeper than %(levels)s levels.", levels=MAX_DEPTH),
-        status=400,
-    )
+        too_deep = translatable(
+            "The request body is nested deeper than %(levels)s levels.", levels=MAX_DEPTH
+        )
+        raise Problem("invalid_input", too_deep, status=400)
 
 
 def _depth(content: bytes) -> int:

@@ -18,7 +18,7 @@ class Adapter(DefaultOIDCAdapter):
         return audience.issuer()
 
     def validate_resource_uris(self, *, uris: list[str], **kwargs: Any) -> None:
-        if not all(map(audience.is_ours, uris)):
+        if any(audience.path_of(uri) is None for uri in uris):
             raise ValidationError("The resource is not on this server.")
 
     def is_cimd_url_allowed(self, url: str) -> bool:

@@ -120,8 +120,8 @@ def measure_standstill() -> Standstill:
     now = database_now()
     waiting = list(_find_overdue(now)[:HEADS])
     late = [each for each in waiting if each.since < now - A_MINUTE]
-    slow = _executing_actions().filter(
-        attempts__verdict=None, attempts__started_at__lt=now - A_SLOW_SEND
+    slow = PendingAction.objects.filter(
+        status=Status.EXECUTING, attempts__verdict=None, attempts__started_at__lt=now - A_SLOW_SEND
     )
     excused = {owner for _, _, owner in _rows(slow)} if late else set()
     late = [each for each in late if each.owner not in excused]
@@ -178,7 +178,3 @@ def some_lack_the_journal() -> bool:
     """Return True if approved mail waits because the send journal could not be written."""
     codes = ("journal_busy", "journal_failed")
     return PendingAction.objects.filter(status=Status.APPROVED, error__code__in=codes).exists()
-
-
-def _executing_actions() -> QuerySet[PendingAction]:
-    return PendingAction.objects.filter(status=Status.EXECUTING)

@@ -66,7 +66,7 @@ def sweep(*, resident: bool = False) -> datetime | None:
     for chore in CHORES:
         _run(chore.name, partial(_do, chore, resident))
     _run("anchor", _anchor)
-    if time.monotonic() >= _others_due():
+    if time.monotonic() >= _others.get("at", -OTHERS_SECONDS) + OTHERS_SECONDS:
         _run("others", partial(_purge_others, resident))
     return next_due()
 
@@ -112,10 +112,6 @@ def purge_others() -> None:
 
 
 _others: dict[str, float] = {}
-
-
-def _others_due() -> float:
-    return _others.get("at", -OTHERS_SECONDS) + OTHERS_SECONDS
 
 
 def _anchor() -> None:

@@ -53,7 +53,7 @@ def back_up(folder: Path) -> dict[str, Any]:
         "ended": timezone.now().isoformat(),
         "engine": connection.vendor,
         "django": django.__version__,
-        "migrations": _newest_migrations(),
+        "migrations": dict(sorted(MigrationRecorder(connection).applied_migrations())),
         "keys": fingerprints(),
         "files": _hashes(folder),
     }
@@ -217,10 +217,6 @@ def _run_tool(program: str, *arguments: str, stdin: IO[bytes] | None = None) -> 
         ) from None
     if done.returncode:
         raise CommandError(f"{program} failed: {done.stderr.strip()}")
-
-
-def _newest_migrations() -> dict[str, str]:
-    return dict(sorted(MigrationRecorder(connection).applied_migrations()))
 
 
 def _files(folder: Path) -> list[Path]:

@@ -133,7 +133,9 @@ class SendMail(ActionKind):
             return WITHOUT_QUOTE
         mailbox = approved.mailbox
         provider = provider_for(mailbox)
-        source = add_date(approved.blob(payload.source_sha256), date=_now())
+        source = add_date(
+            approved.blob(payload.source_sha256), date=format_datetime(datetime.now(UTC))
+        )
         envelope = envelope_of(payload, source)
         handover = _handover(approved, notes)
         try:
@@ -478,11 +480,3 @@ def _accepted_outcome(
     if changed:
         receipt["changed"] = list(changed)
     return Outcome(verdict="accepted", receipt=receipt, reference=reference)
-
-
-def _format(moment: datetime) -> str:
-    return moment.isoformat(timespec="seconds").replace("+00:00", "Z")
-
-
-def _now() -> str:
-    return format_datetime(datetime.now(UTC))

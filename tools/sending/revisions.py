@@ -5,7 +5,7 @@ checked again.
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC
 from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
@@ -103,7 +103,7 @@ def fields(payload: MailPayload) -> tuple[EditField, ...]:
 
     An HTML mail is edited as HTML, with its quote below.
     """
-    html = payload.html
+    html, leaves = payload.html, payload.leaves_from
     values = {
         **{name: "\n".join(addresses) for name, addresses in _envelope(payload).items()},
         "subject": payload.subject,
@@ -148,13 +148,9 @@ def fields(payload: MailPayload) -> tuple[EditField, ...]:
             sort="moment",
             folded=True,
             value=payload.send_at or "",
-            reading=_in_words(payload.leaves_from),
+            reading=f"{leaves.astimezone(UTC):%Y-%m-%d %H:%M} UTC" if leaves else "",
         ),
     )
-
-
-def _in_words(moment: datetime | None) -> str:
-    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC" if moment else ""
 
 
 def revise_mail(current: Revisable, changes: Changes) -> Proposal:

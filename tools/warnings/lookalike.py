@@ -76,7 +76,7 @@ def model_of(domain: str, known: frozenset[str]) -> str | None:
 
     Both are in ASCII, as on the wire.
     """
-    if domain in WELL_KNOWN or any(_one_house(domain, each) for each in known):
+    if domain in WELL_KNOWN or any(owned_part_of(domain) == owned_part_of(each) for each in known):
         return None
     shape, read = skeleton(domain), decode_domain(domain)
     for each in sorted(known):
@@ -141,10 +141,6 @@ def prototype_in(data: Mapping[str, Sequence[Mapping[str, str]]], character: str
         return character
     other = alike[0]["c"]
     return min(character, other) if len(data.get(other, [])) == 1 else other
-
-
-def _one_house(domain: str, known: str) -> bool:
-    return owned_part_of(domain) == owned_part_of(known)
 
 
 def _begins_like(domain: str, known: str) -> bool:

@@ -53,17 +53,13 @@ def write_message(
         return NotificationMessage(
             id=delivery,
             title=_("Your digest") if is_digest else _title(items),
-            url=items[0].url if len(items) == 1 else queue_url(),
+            url=items[0].url if len(items) == 1 else settings.MAILHUB_PUBLIC_URL + reverse("queue"),
             items=() if is_digest else items,
             summary=summarize(person, now, content=Content(channel.content)) if is_digest else (),
             urgent=any(row.stage in URGENT for row in rows),
             waiting=count_waiting(channel.user_id),
             language=language,
         )
-
-
-def queue_url() -> str:
-    return f"{settings.MAILHUB_PUBLIC_URL}{reverse('queue')}"
 
 
 def _write_items(

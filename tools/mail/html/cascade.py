@@ -135,7 +135,7 @@ def _rules(nodes: Iterable[Any], variables: dict[str, str], depth: int = 0) -> I
                 {
                     name: _resolve(value, variables)
                     for name, value in declarations.items()
-                    if _is_judged(name)
+                    if name in JUDGED or name.startswith(STARTS)
                 }
                 for declarations in given
             )
@@ -155,10 +155,6 @@ def _resolve(value: str, variables: Styles) -> str:
         return value
     name, _, otherwise = value[4:].removesuffix(")").partition(",")
     return variables.get(name.strip(), otherwise.strip())
-
-
-def _is_judged(name: str) -> bool:
-    return name in JUDGED or name.startswith(STARTS)
 
 
 def _split(tokens: Iterable[Any]) -> Iterator[list[Any]]:

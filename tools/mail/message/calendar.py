@@ -80,7 +80,9 @@ def read_event(text: str) -> Event:
         end=_written(end),
         time_zone=_zone(start),
         all_day=all_day,
-        recurs=_plain(rule.to_ical().decode("utf-8", "replace")) if _is_rule(rule) else "",
+        recurs=_plain(rule.to_ical().decode("utf-8", "replace"))
+        if hasattr(rule, "to_ical")
+        else "",
         occurrence=_written(_moment(event, "RECURRENCE-ID")),
         cancelled=_plain(event.get("STATUS")).upper() == "CANCELLED",
         organizer=next(iter(_people(_listed(event, "ORGANIZER"))), ""),
@@ -122,10 +124,6 @@ def _zone(moment: date | None) -> str:
     zone = moment.tzinfo if isinstance(moment, datetime) else None
     name = getattr(zone, "key", None) or (str(zone) if zone else "")
     return _plain(name) if "<" not in name else ""
-
-
-def _is_rule(rule: Any) -> bool:
-    return hasattr(rule, "to_ical")
 
 
 def _listed(event: Any, name: str) -> list[Any]:

@@ -134,7 +134,7 @@ class _Splitter:
             disposition=first_word(disposed),
             encoding=encoding,
             name=lenient.decode_text(file.get("filename") or named.get("name") or ""),
-            content_id=_ascii(block.get("content-id", b"")).strip(" <>"),
+            content_id=block.get("content-id", b"").decode("ascii", "replace").strip().strip(" <>"),
             load=_loader(
                 self._source, body, end, encoding, is_text=kind in ("text/plain", "text/html")
             ),
@@ -241,7 +241,3 @@ def _headers(block: bytes) -> dict[str, bytes]:
         raw = str(value).encode("utf-8", "surrogateescape")
         found.setdefault(name.lower(), raw.replace(b"\r", b"").replace(b"\n", b""))
     return found
-
-
-def _ascii(value: bytes) -> str:
-    return value.decode("ascii", "replace").strip()

@@ -66,7 +66,7 @@ def _decode_joined(words: Words) -> str:
     rest = ""  # of base64 that was cut inside a group
     for place, word in enumerate(words):
         if word[2] in "qQ":
-            content += _bytes_of_q(word[3])
+            content += decodestring(word[3].encode("utf-8", "surrogateescape"), header=True)
             continue
         text = rest + NOT_BASE64.sub("", word[3].replace("-", "+").replace("_", "/"))
         following = words[place + 1][2] if place + 1 < len(words) else ""
@@ -76,10 +76,6 @@ def _decode_joined(words: Words) -> str:
     if not content and any(word[3].strip() for word in words):
         return "".join(word[0] for word in words)
     return text_of(bytes(content), _charset(words[0])) if words else ""
-
-
-def _bytes_of_q(text: str) -> bytes:
-    return decodestring(text.encode("utf-8", "surrogateescape"), header=True)
 
 
 def _bytes_of_b(text: str) -> bytes:

@@ -103,7 +103,11 @@ def _assemble(mail: _Mail) -> Folded:
             kept += rows
         else:
             counts[planned] += len("\n".join(rows).strip())
-            if planned == QUOTED and begin < last and any(map(_is_written, mail.lines[end:])):
+            if (
+                planned == QUOTED
+                and begin < last
+                and any(line.has_words for line in mail.lines[end:])
+            ):
                 number = sum(bool(row.strip()) for row in rows)
                 kept += ["", f"[{number} quoted line{'s' if number != 1 else ''}]", ""]
         begin = end
@@ -113,10 +117,6 @@ def _assemble(mail: _Mail) -> Folded:
         signature=counts[SIGNED],
         all_below=mail.all_below,
     )
-
-
-def _is_written(line: Line) -> bool:
-    return line.has_words
 
 
 def _plan_signatures(mail: _Mail) -> None:

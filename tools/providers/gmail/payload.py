@@ -40,11 +40,7 @@ OUTLINE = f"{HEAD},payload({_fields(LISTED_DEPTH)})"
 Fetch = Callable[[str], bytes]  # of Gmail's id of an attachment
 
 
-def fetch_nothing(attachment_id: str) -> bytes:
-    return b""
-
-
-def tree_of(payload: Mapping[str, Any], fetch: Fetch = fetch_nothing) -> Tree:
+def tree_of(payload: Mapping[str, Any], fetch: Fetch = lambda _: b"") -> Tree:
     """Return a message as parts; a content that Gmail keeps apart is fetched when it is loaded."""
     reader = _Reader(fetch)
     root = reader.part(payload, "", 0) or Part(number="1", type="multipart/mixed")

@@ -12,11 +12,7 @@ from tools.mail.text.decoding import text_of, without_controls
 Load = Callable[[str, str, int | None], bytes]  # section, encoding, limit
 
 
-def load_nothing(number: str, encoding: str, limit: int | None) -> bytes:
-    return b""
-
-
-def tree_of(structure: Any, load: Load = load_nothing) -> tuple[Part, bool]:
+def tree_of(structure: Any, load: Load = lambda *_: b"") -> tuple[Part, bool]:
     """Return a BODYSTRUCTURE as parts, and True if some were left out: nested too deep, or too
     many.
     """
