@@ -54,12 +54,7 @@ def create_draft(caller: Caller, mailbox: Mailbox, parameters: CreateDraft) -> D
         people = understand(to=parameters.to, cc=parameters.cc, bcc=parameters.bcc)
         request = Request(
             kind="reply" if original is not None and parent(original) else "send",
-            from_address=mailbox.address,
-            from_name=mailbox.name,
-            to=people.to,
-            cc=people.cc,
-            bcc=people.bcc,
-            names=people.names,
+            **people.envelope(mailbox),
             subject=parameters.subject if original is None else reply_subject(parameters.subject),
             content=author_content(parameters.body, parameters.body_type),
             importance=parameters.importance,
@@ -87,12 +82,7 @@ def draft_reply(caller: Caller, mailbox: Mailbox, parameters: DraftReply) -> Dra
         )
         request = Request(
             kind="reply",
-            from_address=mailbox.address,
-            from_name=mailbox.name,
-            to=people.to,
-            cc=people.cc,
-            bcc=people.bcc,
-            names=people.names,
+            **people.envelope(mailbox),
             subject=reply_subject(original.subject),
             content=answer_content(author_content(parameters.body, parameters.body_type), original),
             attachments=load_attachments(caller, mailbox, parameters.attachments),
@@ -149,12 +139,7 @@ def replacement(
     thread = _thread(original) if original is not None else _thread_of_draft(head)
     request = Request(
         kind="reply" if thread["in_reply_to"] else "send",
-        from_address=mailbox.address,
-        from_name=mailbox.name,
-        to=people.to,
-        cc=people.cc,
-        bcc=people.bcc,
-        names=people.names,
+        **people.envelope(mailbox),
         subject=reply_subject(subject) if original is not None else subject,
         content=content,
         importance=importance_of(head),

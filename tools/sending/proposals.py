@@ -3,7 +3,7 @@
 No mail leaves here.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -126,163 +126,142 @@ class Composed:
 
 def send_email(caller: Caller, mailbox: Mailbox, parameters: SendEmail) -> MailPreview | Proposed:
     """Preview a new message, or propose it to a person."""
-
-    def compose() -> Composed:
-        _check_copy(mailbox, parameters.save_to_sent_items)
-        people = understand(to=parameters.to, cc=parameters.cc, bcc=parameters.bcc)
-        request = Request(
-            from_address=mailbox.address,
-            from_name=mailbox.name,
-            to=people.to,
-            cc=people.cc,
-            bcc=people.bcc,
-            names=people.names,
-            subject=parameters.subject,
-            content=author_content(parameters.body, parameters.body_type),
-            importance=parameters.importance,
-            attachments=load_attachments(caller, mailbox, parameters.attachments),
-            save_to_sent=parameters.save_to_sent_items,
-        )
-        return Composed(request=request, notes=people.notes)
-
-    return _propose(caller, mailbox, "send_email", parameters, compose)
+    if earlier := _find_earlier(caller, mailbox, "send_email", parameters):
+        return earlier
+    _check_copy(mailbox, parameters.save_to_sent_items)
+    people = understand(to=parameters.to, cc=parameters.cc, bcc=parameters.bcc)
+    request = Request(
+        **people.envelope(mailbox),
+        subject=parameters.subject,
+        content=author_content(parameters.body, parameters.body_type),
+        importance=parameters.importance,
+        attachments=load_attachments(caller, mailbox, parameters.attachments),
+        save_to_sent=parameters.save_to_sent_items,
+    )
+    composed = Composed(request=request, notes=people.notes)
+    return _propose(caller, mailbox, "send_email", parameters, composed)
 
 
 def reply_email(caller: Caller, mailbox: Mailbox, parameters: ReplyEmail) -> MailPreview | Proposed:
     """Preview or propose an answer: resolve its recipients now, quote the original, keep the
     thread.
     """
-
-    def compose() -> Composed:
-        _check_copy(mailbox, parameters.save_to_sent_items)
-        with map_errors(mailbox):
-            provider = provider_of(caller, mailbox)
-            message = provider.read_message(parameters.message_id, body=True)
-            original = as_original(message)
-            to, cc = answer_recipients(
-                original, own=mailbox.address, reply_all=parameters.reply_all
+    if earlier := _find_earlier(caller, mailbox, "reply_email", parameters):
+        return earlier
+    _check_copy(mailbox, parameters.save_to_sent_items)
+    with map_errors(mailbox):
+        provider = provider_of(caller, mailbox)
+        message = provider.read_message(parameters.message_id, body=True)
+        original = as_original(message)
+        to, cc = answer_recipients(original, own=mailbox.address, reply_all=parameters.reply_all)
+        wrote = {each.lower() for each in (original.from_address, *original.reply_to)}
+        later, is_forged = None, False
+        if _asks_mailbox("reply", parameters):
+            later = find_later(
+                provider,
+                parameters.message_id,
+                original.message_id,
+                original.references,
+                own=mailbox.address,
             )
-            wrote = {each.lower() for each in (original.from_address, *original.reply_to)}
-            later, is_forged = None, False
-            if _asks_mailbox("reply", parameters):
-                later = find_later(
-                    provider,
-                    parameters.message_id,
-                    original.message_id,
-                    original.references,
-                    own=mailbox.address,
-                )
-                is_forged = wrote.isdisjoint(map(str.lower, to)) and not lies_in_sent(
-                    provider, parameters.message_id, to[0]
-                )
-        people = understand(
-            to=to,
-            cc=(*cc, *parameters.cc),
-            bcc=parameters.bcc,
-            names=answer_names(original, (*to, *cc)),
-        )
-        own = author_content(parameters.comment, parameters.body_type)
-        request = Request(
-            kind="reply",
-            from_address=mailbox.address,
-            from_name=mailbox.name,
-            to=people.to,
-            cc=people.cc,
-            bcc=people.bcc,
-            names=people.names,
-            subject=reply_subject(original.subject),
-            content=answer_content(own, original),
-            attachments=load_attachments(caller, mailbox, parameters.attachments),
-            in_reply_to=parent(original),
-            references=chain(original),
-            save_to_sent=parameters.save_to_sent_items,
-        )
-        return Composed(
-            request=request,
-            original=original,
-            original_id=parameters.message_id,
-            reply_all=parameters.reply_all,
-            comment=own.text,
-            later=later,
-            is_forged=is_forged,
-            unconfirmed=find_unconfirmed(message),
-            notes=people.notes,
-        )
-
-    return _propose(caller, mailbox, "reply_email", parameters, compose)
+            is_forged = wrote.isdisjoint(map(str.lower, to)) and not lies_in_sent(
+                provider, parameters.message_id, to[0]
+            )
+    people = understand(
+        to=to,
+        cc=(*cc, *parameters.cc),
+        bcc=parameters.bcc,
+        names=answer_names(original, (*to, *cc)),
+    )
+    own = author_content(parameters.comment, parameters.body_type)
+    request = Request(
+        kind="reply",
+        **people.envelope(mailbox),
+        subject=reply_subject(original.subject),
+        content=answer_content(own, original),
+        attachments=load_attachments(caller, mailbox, parameters.attachments),
+        in_reply_to=parent(original),
+        references=chain(original),
+        save_to_sent=parameters.save_to_sent_items,
+    )
+    composed = Composed(
+        request=request,
+        original=original,
+        original_id=parameters.message_id,
+        reply_all=parameters.reply_all,
+        comment=own.text,
+        later=later,
+        is_forged=is_forged,
+        unconfirmed=find_unconfirmed(message),
+        notes=people.notes,
+    )
+    return _propose(caller, mailbox, "reply_email", parameters, composed)
 
 
 def forward_email(
     caller: Caller, mailbox: Mailbox, parameters: ForwardEmail
 ) -> MailPreview | Proposed:
     """Preview or propose a forward with the original's attachments, byte for byte."""
-
-    def compose() -> Composed:
-        _check_copy(mailbox, parameters.save_to_sent_items)
-        with map_errors(mailbox):
-            provider = provider_of(caller, mailbox)
-            message = provider.read_message(parameters.message_id, body=True)
-            original = as_original(message)
-            attachments = forwarded_attachments(provider, message)
-        people = understand(to=parameters.to, cc=parameters.cc, bcc=parameters.bcc)
-        own = author_content(parameters.comment or "", parameters.body_type)
-        comment: Content | None = own if parameters.comment else None
-        request = Request(
-            kind="forward",
-            from_address=mailbox.address,
-            from_name=mailbox.name,
-            to=people.to,
-            cc=people.cc,
-            bcc=people.bcc,
-            names=people.names,
-            subject=forward_subject(original.subject),
-            content=forward_content(comment, original),
-            attachments=(
-                *attachments,
-                *load_attachments(caller, mailbox, parameters.attachments),
-            ),
-            references=chain(original),
-            save_to_sent=parameters.save_to_sent_items,
-        )
-        return Composed(
-            request=request,
-            original=original,
-            original_id=parameters.message_id,
-            comment=own.text,
-            unconfirmed=find_unconfirmed(message),
-            notes=people.notes,
-        )
-
-    return _propose(caller, mailbox, "forward_email", parameters, compose)
+    if earlier := _find_earlier(caller, mailbox, "forward_email", parameters):
+        return earlier
+    _check_copy(mailbox, parameters.save_to_sent_items)
+    with map_errors(mailbox):
+        provider = provider_of(caller, mailbox)
+        message = provider.read_message(parameters.message_id, body=True)
+        original = as_original(message)
+        attachments = forwarded_attachments(provider, message)
+    people = understand(to=parameters.to, cc=parameters.cc, bcc=parameters.bcc)
+    own = author_content(parameters.comment or "", parameters.body_type)
+    comment: Content | None = own if parameters.comment else None
+    request = Request(
+        kind="forward",
+        **people.envelope(mailbox),
+        subject=forward_subject(original.subject),
+        content=forward_content(comment, original),
+        attachments=(
+            *attachments,
+            *load_attachments(caller, mailbox, parameters.attachments),
+        ),
+        references=chain(original),
+        save_to_sent=parameters.save_to_sent_items,
+    )
+    composed = Composed(
+        request=request,
+        original=original,
+        original_id=parameters.message_id,
+        comment=own.text,
+        unconfirmed=find_unconfirmed(message),
+        notes=people.notes,
+    )
+    return _propose(caller, mailbox, "forward_email", parameters, composed)
 
 
 def send_draft(caller: Caller, mailbox: Mailbox, parameters: SendDraft) -> MailPreview | Proposed:
     """Preview or propose the present content of a draft; it is not sent if the draft
     changes first.
     """
-
-    def compose() -> Composed:
+    if earlier := _find_earlier(caller, mailbox, "send_draft", parameters):
+        return earlier
+    with map_errors(mailbox):
+        provider = provider_of(caller, mailbox)
+        stored = provider.read_draft(parameters.draft_id)
+    refuse_prepared(mailbox, provider, stored)
+    request = request_of_draft(stored.source, mailbox)
+    answered: list[Message] = []
+    later = None
+    if request.in_reply_to:
         with map_errors(mailbox):
-            provider = provider_of(caller, mailbox)
-            stored = provider.read_draft(parameters.draft_id)
-        refuse_prepared(mailbox, provider, stored)
-        request = request_of_draft(stored.source, mailbox)
-        answered: list[Message] = []
-        later = None
-        if request.in_reply_to:
-            with map_errors(mailbox):
-                answered, later = look_at_thread(
-                    provider, "", request.in_reply_to, request.references, own=mailbox.address
-                )
-        return Composed(
-            request=request,
-            draft=ProposedDraft(id=stored.id, sha256=stored.etag),
-            authors=tuple(find_authors(mailbox, stored)),
-            later=later,
-            unconfirmed=find_unconfirmed(*answered),
-        )
-
-    return _propose(caller, mailbox, "send_draft", parameters, compose)
+            answered, later = look_at_thread(
+                provider, "", request.in_reply_to, request.references, own=mailbox.address
+            )
+    composed = Composed(
+        request=request,
+        draft=ProposedDraft(id=stored.id, sha256=stored.etag),
+        authors=tuple(find_authors(mailbox, stored)),
+        later=later,
+        unconfirmed=find_unconfirmed(*answered),
+    )
+    return _propose(caller, mailbox, "send_draft", parameters, composed)
 
 
 def _propose(
@@ -290,20 +269,13 @@ def _propose(
     mailbox: Mailbox,
     tool: str,
     parameters: MailParameters,
-    compose: Callable[[], Composed],
+    composed: Composed,
 ) -> MailPreview | Proposed:
-    """Run the steps that all sending tools share.
+    """Encode the mail, with the generate-parse-compare gate, and preview it.
 
-    1. If the key led to an action before, return that action and compose nothing.
-    2. Compose, with the generate-parse-compare gate, and preview.
-    3. confirm=false: return the preview. confirm=true: store it for a person to decide.
+    confirm=false: return the preview. confirm=true: store it for a person to decide.
     """
-    asked = request_digest(tool, parameters)
-    earlier = _find_earlier(caller, mailbox, tool, parameters, asked)
-    if earlier is not None:
-        return earlier
-    send_at = check_send_time(parameters.send_at)
-    composed = compose()
+    send_at = parameters.send_at
     message = encode(composed.request)
     policy = policy_of(mailbox)
     context = _look_around(mailbox, composed, parameters, policy.confirmed_domains)
@@ -343,7 +315,7 @@ def _propose(
         mailbox=mailbox,
         tool=tool,
         key=parameters.idempotency_key,
-        request_digest=asked,
+        request_digest=request_digest(tool, parameters),
         proposal=proposal,
         replaces=parameters.replaces,
         remarks=read_remarks(parameters),
@@ -360,12 +332,12 @@ def _times(found: Mapping[str, datetime | None]) -> dict[str, str]:
 
 
 def _find_earlier(
-    caller: Caller, mailbox: Mailbox, tool: str, parameters: SendingParameters, asked: str
+    caller: Caller, mailbox: Mailbox, tool: str, parameters: MailParameters
 ) -> Proposed | None:
     """Return the action to which the key led before, or None for a new proposal.
 
     Raises Problem if the action that the new proposal replaces cannot be replaced, or if its
-    callback address cannot be used.
+    callback address or its send time cannot be used.
     """
     if parameters.confirm:
         earlier = proposals.replay(
@@ -373,13 +345,14 @@ def _find_earlier(
             mailbox=mailbox,
             tool=tool,
             key=parameters.idempotency_key,
-            request_digest=asked,
+            request_digest=request_digest(tool, parameters),
         )
         if earlier is not None:
             return build_proposed(earlier, caller, replayed=True)
     check_callback(caller, parameters)
     if parameters.replaces is not None:
         proposals.replaceable(caller=caller, mailbox=mailbox, action_id=parameters.replaces)
+    check_send_time(parameters.send_at)
     return None
 
 

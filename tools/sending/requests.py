@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from accounts.access.caller import Caller
 from accounts.infra.problems import FieldError, Problem
@@ -30,6 +31,17 @@ class Understood:
     bcc: tuple[str, ...]
     names: Mapping[str, str]
     notes: tuple[str, ...] = ()
+
+    def envelope(self, mailbox: Mailbox) -> dict[str, Any]:
+        """Return the members of a request that say who sends it and who receives it."""
+        return {
+            "from_address": mailbox.address,
+            "from_name": mailbox.name,
+            "to": self.to,
+            "cc": self.cc,
+            "bcc": self.bcc,
+            "names": self.names,
+        }
 
 
 def understand(
