@@ -26,15 +26,14 @@ PAGE = 30
 class Tab:
     """A tab of the queue.
 
-    `oldest_first` is for tabs that people work through, `counted` for tabs whose number is useful.
-    `of_others` is for what waits for others than the person.
+    `is_open`: people work through it, so it is counted, and the oldest comes first. `of_others` is for
+    what waits for others than the person.
     """
 
     key: str
     label: Promise
     statuses: tuple[Status, ...]
-    oldest_first: bool = False
-    counted: bool = False
+    is_open: bool = False
     of_others: bool = False
 
     def where(self, person: User) -> Rows:
@@ -45,35 +44,21 @@ class Tab:
 
 
 TABS = (
-    Tab(
-        key="pending",
-        label=_("Pending"),
-        statuses=(Status.PENDING,),
-        oldest_first=True,
-        counted=True,
-    ),
+    Tab(key="pending", label=_("Pending"), statuses=(Status.PENDING,), is_open=True),
     Tab(
         key="others",
         label=_("Waiting for others"),
         statuses=(Status.PENDING,),
-        oldest_first=True,
-        counted=True,
+        is_open=True,
         of_others=True,
     ),
     Tab(
         key="leaving",
         label=_("Outgoing"),
         statuses=(Status.APPROVED, Status.EXECUTING),
-        oldest_first=True,
-        counted=True,
+        is_open=True,
     ),
-    Tab(
-        key="unknown",
-        label=_("Unknown"),
-        statuses=(Status.UNKNOWN,),
-        oldest_first=True,
-        counted=True,
-    ),
+    Tab(key="unknown", label=_("Unknown"), statuses=(Status.UNKNOWN,), is_open=True),
     Tab(key="sent", label=_("Sent"), statuses=(Status.SUCCEEDED,)),
     Tab(key="failed", label=_("Failed"), statuses=(Status.FAILED,)),
     Tab(
@@ -174,12 +159,12 @@ def order_of_tab(tab: Tab, chosen: Order) -> Order:
     """Return the order of a tab; only the pending actions have one that the person chooses."""
     if tab.key == "pending":
         return chosen
-    return OLDEST if tab.oldest_first else NEWEST
+    return OLDEST if tab.is_open else NEWEST
 
 
 def tab_counts(mailboxes: list[Mailbox], person: User) -> dict[str, int]:
     """Return the numbers of the counted tabs."""
-    counted = [tab for tab in TABS if tab.counted and not tab.of_others]
+    counted = [tab for tab in TABS if tab.is_open and not tab.of_others]
     found = listing.count_by_status(
         mailboxes,
         [each for tab in counted for each in tab.statuses],
