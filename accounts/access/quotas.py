@@ -207,12 +207,6 @@ def _drop_old() -> None:
         del _slices[key]
 
 
-def forget_slices() -> None:
-    """Drop the slices of this process; for tests, because each starts with an empty database."""
-    with _lock:
-        _slices.clear()
-
-
 def forget_old() -> None:
     """Delete counts whose window has ended. The sweeper calls it."""
     old = QuotaUse.objects.filter(ends_at__lt=timezone.now() - timedelta(days=1))

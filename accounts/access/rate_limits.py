@@ -5,6 +5,7 @@ counts are shared by all processes (`accounts.access.quotas`). A signed-in perso
 here, except in the chat.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from django.conf import settings
@@ -25,7 +26,7 @@ def count_request(caller: Caller) -> None:
         return
     refusal = translatable("This token has sent too many requests within a minute.")
     amount = settings.MAILHUB_REQUESTS_PER_MINUTE
-    _count_often(caller, "requests", amount, MINUTE, refusal)
+    _count(caller, "requests", amount, MINUTE, refusal)
 
 
 def count_proposal(caller: Caller) -> None:
@@ -37,7 +38,7 @@ def count_proposal(caller: Caller) -> None:
     )
     amount = settings.MAILHUB_PROPOSALS_PER_MINUTE
     if caller.token is not None:
-        _count_often(caller, "proposals", amount, MINUTE, refusal)
+        _count(caller, "proposals", amount, MINUTE, refusal)
 
 
 def count_stored(caller: Caller, size: int) -> None:
@@ -49,9 +50,7 @@ def count_stored(caller: Caller, size: int) -> None:
     )
     amount = settings.MAILHUB_STORED_MEGABYTES_PER_DAY * MEGABYTE
     # Small slices: a server that restarts often must not use up the bytes of a day.
-    _count_often(
-        caller, "stored", amount, DAY, refusal, size=size, unit="content-bytes", slices=1000
-    )
+    _count(caller, "stored", amount, DAY, refusal, size=size, unit="content-bytes", slices=1000)
 
 
 def count_upload(caller: Caller, size: int) -> None:
@@ -60,7 +59,8 @@ def count_upload(caller: Caller, size: int) -> None:
         "This token has reached its limit of uploads in a day. Nothing was stored."
     )
     if caller.token is not None:
-        _count(caller, "uploads", settings.MAILHUB_UPLOADS_PER_DAY, DAY, refusal)
+        amount = settings.MAILHUB_UPLOADS_PER_DAY
+        _count(caller, "uploads", amount, DAY, refusal, counting=count)
         count_stored(caller, size)
 
 
@@ -71,7 +71,8 @@ def count_chat(caller: Caller) -> None:
     refusal = translatable(
         "You have asked the chat too often within a minute. Wait a little, then ask again."
     )
-    _count(caller, "chat", settings.AGENT_REQUESTS_PER_MINUTE, MINUTE, refusal)
+    amount = settings.AGENT_REQUESTS_PER_MINUTE
+    _count(caller, "chat", amount, MINUTE, refusal, counting=count)
 
 
 def rate_limit_headers(caller: Caller) -> dict[str, str]:
@@ -79,13 +80,7 @@ def rate_limit_headers(caller: Caller) -> dict[str, str]:
     return headers_of(caller.usage.values())
 
 
-def _count(caller: Caller, name: str, amount: int, seconds: int, refusal: str) -> None:
-    for subject, factor in _subjects(caller):
-        quota = Quota(name=name, amount=amount * factor, seconds=seconds, refusal=refusal)
-        _note(caller, count(quota, subject))
-
-
-def _count_often(
+def _count(
     caller: Caller,
     name: str,
     amount: int,
@@ -93,11 +88,12 @@ def _count_often(
     refusal: str,
     *,
     size: int = 1,
+    counting: Callable[[Quota, str, int], Usage] = count_often,
     **more: Any,
 ) -> None:
     for subject, factor in _subjects(caller):
         quota = Quota(name=name, amount=amount * factor, seconds=seconds, refusal=refusal, **more)
-        _note(caller, count_often(quota, subject, size))
+        _note(caller, counting(quota, subject, size))
 
 
 def _subjects(caller: Caller) -> list[tuple[str, int]]:

@@ -3,7 +3,6 @@
 import csv
 import json
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from io import StringIO
 from typing import Any
 from uuid import UUID
@@ -44,15 +43,6 @@ WRONG = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class Row:
-    event: AuditEvent
-    words: str
-    who: str
-    mailbox: Mailbox | None
-    details: list[tuple[str, str]]
-
-
 @signed_in_page
 def index(request: AuthenticatedRequest) -> HttpResponse:
     """Show the events, newest first. The address holds the filters."""
@@ -64,7 +54,7 @@ def index(request: AuthenticatedRequest) -> HttpResponse:
         return redirect(f"{request.path}?{form.query}")
     names = log.names_of(logged.rows)
     rows = [
-        Row(
+        log.Row(
             event=event,
             words=words_of(event.event),
             who=names[event.actor],

@@ -1,4 +1,4 @@
-"""The filter form of the audit page and its export."""
+"""The filter forms of the audit pages and the export."""
 
 from collections.abc import Mapping
 from datetime import date, datetime, time, timedelta
@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy as _
 
 from accounts.models import Mailbox
 from approvals.audit.log import Wanted
-from approvals.audit.words import GROUPS, grouped_choices
+from approvals.audit.words import GROUPS, Groups, grouped_choices
 
 # Days outside this range are typing errors, and some time zones cannot express them.
 DAY: dict[str, Any] = {
@@ -24,21 +24,50 @@ DAY: dict[str, Any] = {
 }
 
 
-class AuditForm(forms.Form):
+class EventForm(forms.Form):
     """Filters, as in the address. Days are in the person's time zone."""
 
+    groups: Groups
+
+    event = forms.ChoiceField(
+        label=_("What"),
+        required=False,
+        error_messages={"invalid_choice": _("No event has this name.")},
+    )
+    since = forms.DateField(label=_("From date"), **DAY)
+    until = forms.DateField(label=_("Until date"), **DAY)
+
+    def __init__(self, data: Any) -> None:
+        super().__init__(data, auto_id="f-%s")
+        self.fields["event"].choices = grouped_choices(self.groups)  # type: ignore[attr-defined]
+        for field in self.fields.values():
+            field.widget.attrs["class"] = "input"
+
+    def wanted_by(self, **more: Any) -> Wanted:
+        """Return the valid filters that every page has, and more."""
+        since, until = self.cleaned_data["since"], self.cleaned_data["until"]
+        return Wanted(
+            event=self.cleaned_data["event"],
+            since=midnight(since) if since else None,
+            until=day_after(until) if until else None,
+            **more,
+        )
+
+    @property
+    def query(self) -> str:
+        """Return the filters as a query string for another address."""
+        return urlencode({name: value for name in self.fields if (value := self.data.get(name))})
+
+
+class AuditForm(EventForm):
     NO_MAILBOX = "none"
+    groups = GROUPS
+    field_order = ("mailbox", "event", "kind", "who", "action", "since", "until")
 
     mailbox = forms.ChoiceField(
         label=_("Mailbox"),
         required=False,
         error_messages={"invalid_choice": _("You do not manage this mailbox.")},
-    )
-    event = forms.ChoiceField(
-        label=_("What"),
-        required=False,
-        choices=grouped_choices(GROUPS),
-        error_messages={"invalid_choice": _("No event has this name.")},
     )
     kind = forms.ChoiceField(
         label=_("Done by"),
@@ -58,11 +87,9 @@ class AuditForm(forms.Form):
         required=False,
         error_messages={"invalid": _("Enter the ID of an action.")},
     )
-    since = forms.DateField(label=_("From date"), **DAY)
-    until = forms.DateField(label=_("Until date"), **DAY)
 
     def __init__(self, data: Any, *, chains: Mapping[UUID, Mailbox | None]) -> None:
-        super().__init__(data, auto_id="f-%s")
+        super().__init__(data)
         self._chains = {
             str(mailbox.pk) if mailbox else self.NO_MAILBOX: key for key, mailbox in chains.items()
         }
@@ -71,8 +98,6 @@ class AuditForm(forms.Form):
             [(self.NO_MAILBOX, _("none: this server"))] if self.NO_MAILBOX in self._chains else []
         )
         self.fields["mailbox"].choices = [("", _("all")), *named.items(), *server]  # type: ignore[attr-defined]
-        for field in self.fields.values():
-            field.widget.attrs["class"] = "input"
         self.several = len(self._chains) > 1
 
     @property
@@ -88,19 +113,7 @@ class AuditForm(forms.Form):
         if not self.is_valid():
             return Wanted()
         said = self.cleaned_data
-        return Wanted(
-            event=said["event"],
-            action=said["action"],
-            kind=said["kind"] or None,
-            who=said["who"],
-            since=midnight(said["since"]) if said["since"] else None,
-            until=day_after(said["until"]) if said["until"] else None,
-        )
-
-    @property
-    def query(self) -> str:
-        """Return the filters as a query string for another address."""
-        return urlencode({name: value for name in self.fields if (value := self.data.get(name))})
+        return self.wanted_by(action=said["action"], kind=said["kind"] or None, who=said["who"])
 
 
 def midnight(day: date) -> datetime:

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any, Literal, cast
 from uuid import UUID
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -114,6 +114,20 @@ class Logged:
     rows: list[AuditEvent]
     next_cursor: str | None
     stopped_early: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One event in words. `about` is the person whom it concerns, `network` where they were."""
+
+    event: AuditEvent
+    words: str
+    who: str
+    mailbox: Mailbox | None = None
+    about: str = ""
+    method: str = ""
+    network: str = ""
+    details: list[tuple[str, str]]
 
 
 def chains_of(person: User) -> dict[UUID, Mailbox | None]:
@@ -257,11 +271,17 @@ def _after_cursor(cursor: str | None) -> Q:
 
 def _find_actors(name: str) -> list[str]:
     """Return a person with this address and their tokens, or the tokens with this name."""
-    people = User.objects.filter(email=name.strip().lower()).values_list("pk", flat=True)
-    tokens = ApiToken.objects.filter(Q(user__in=people) | Q(name=name.strip())).values_list(
-        "pk", flat=True
-    )
-    return [*actors_of(people), *(f"token:{key}" for key in tokens)]
+    people = people_of(name)
+    return actors_with_tokens(people, Q(user__in=people) | Q(name=name.strip()))
+
+
+def people_of(email: str) -> QuerySet[User, int]:
+    return User.objects.filter(email=email.strip().lower()).values_list("pk", flat=True)
+
+
+def actors_with_tokens(people: QuerySet[User, int], tokens: Q) -> list[str]:
+    keys = ApiToken.objects.filter(tokens).values_list("pk", flat=True)
+    return [*actors_of(people), *(f"token:{key}" for key in keys)]
 
 
 def actors_of(people: Iterable[int]) -> list[str]:

@@ -1,64 +1,64 @@
-"""The page of security events: its filters and rows."""
+"""Security events for staff: sign-ins, failed sign-ins, and changes of sign-in methods."""
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlencode
 from uuid import UUID
 
 from django import forms
 from django.db.models import Q
+from django.http import Http404, HttpResponse
+from django.shortcuts import redirect, render
 from django.utils.translation import gettext_lazy as _
 
-from accounts.models import ApiToken, Mailbox, User
-from approvals.audit.form import DAY, day_after, midnight
-from approvals.audit.log import Logged, Wanted, actors_of, details_of, names_of, page
-from approvals.audit.words import PEOPLE_GROUPS, grouped_choices, words_of
+from accounts.access.signed_in import AuthenticatedRequest, signed_in_page
+from accounts.infra.problems import Problem
+from accounts.models import Mailbox
+from approvals.audit.form import EventForm
+from approvals.audit.log import (
+    WINDOW,
+    Logged,
+    Row,
+    actors_with_tokens,
+    details_of,
+    names_of,
+    page,
+    people_of,
+)
+from approvals.audit.words import PEOPLE_GROUPS, words_of
 from approvals.models import AuditEvent
 from approvals.models.audit import PEOPLE
 
+PAGE = 50
 MOST_NAMED = 10
 SHOWN_BY_NAME = frozenset({"subject", "method", "network"})
 
 
-@dataclass(frozen=True, kw_only=True)
-class SecurityRow:
-    """One event in words: the actor, the person, the method, and the network."""
+@signed_in_page
+def index(request: AuthenticatedRequest) -> HttpResponse:
+    """Show the events, newest first. The address holds the filters."""
+    if not request.user.is_staff:
+        raise Http404
+    form = SecurityForm(request.GET)
+    try:
+        logged = form.events(request.GET.get("cursor"), limit=PAGE)
+    except Problem:  # an address that somebody typed or cut
+        return redirect(f"{request.path}?{form.query}")
+    context = {"form": form, "rows": rows_of(logged), "logged": logged, "window": WINDOW}
+    return render(request, "approvals/security_events.html", context)
 
-    event: AuditEvent
-    words: str
-    who: str
-    about: str
-    method: str
-    network: str
-    details: list[tuple[str, str]]
 
+class SecurityForm(EventForm):
+    groups = PEOPLE_GROUPS
+    field_order = ("event", "person", "network", "since", "until")
 
-class SecurityForm(forms.Form):
-    """Filters, as in the address. Days are in the person's time zone."""
-
-    event = forms.ChoiceField(
-        label=_("What"),
-        required=False,
-        choices=grouped_choices(PEOPLE_GROUPS),
-        error_messages={"invalid_choice": _("No event has this name.")},
-    )
     person = forms.CharField(label=_("Person (e-mail)"), required=False, max_length=254)
-    network = forms.CharField(label=_("Network"), required=False, max_length=50)
-    since = forms.DateField(label=_("From date"), **DAY)
-    until = forms.DateField(label=_("Until date"), **DAY)
-
-    def __init__(self, data: Any) -> None:
-        super().__init__(data, auto_id="f-%s")
-        for field in self.fields.values():
-            field.widget.attrs["class"] = "input"
-        self.fields["network"].widget.attrs["placeholder"] = "203.0.113.0/24"
-
-    @property
-    def query(self) -> str:
-        """Return the filters as a query string for another address."""
-        return urlencode({name: value for name in self.fields if (value := self.data.get(name))})
+    network = forms.CharField(
+        label=_("Network"),
+        required=False,
+        max_length=50,
+        widget=forms.TextInput({"placeholder": "203.0.113.0/24"}),
+    )
 
     def events(self, cursor: str | None, *, limit: int) -> Logged:
         """Return one page; it is empty if the filters are not valid.
@@ -69,16 +69,11 @@ class SecurityForm(forms.Form):
             return Logged(rows=[], next_cursor=None)
         asked = self.cleaned_data
         also = Q(data__network=asked["network"].strip()) if asked["network"].strip() else Q()
-        wanted = Wanted(
-            event=asked["event"],
-            since=midnight(asked["since"]) if asked["since"] else None,
-            until=day_after(asked["until"]) if asked["until"] else None,
-            also=also & _filter_by_person(asked["person"]),
-        )
+        wanted = self.wanted_by(also=also & _filter_by_person(asked["person"]))
         return page([PEOPLE], wanted, cursor=cursor, limit=limit)
 
 
-def rows_of(logged: Logged) -> list[SecurityRow]:
+def rows_of(logged: Logged) -> list[Row]:
     """Return the events of a page in words; names are looked up once."""
     names = names_of(logged.rows) | _addresses_of(logged.rows)
     return [_row(event, names) for event in logged.rows]
@@ -102,10 +97,10 @@ def _mailboxes_of(event: AuditEvent) -> list[UUID]:
     return found
 
 
-def _row(event: AuditEvent, names: Mapping[str, str]) -> SecurityRow:
+def _row(event: AuditEvent, names: Mapping[str, str]) -> Row:
     data: dict[str, Any] = event.data if isinstance(event.data, dict) else {}
     about = names.get(f"user:{data.get('subject', '')}", "")
-    return SecurityRow(
+    return Row(
         event=event,
         words=words_of(event.event),
         who=names[event.actor],
@@ -127,7 +122,6 @@ def _filter_by_person(email: str) -> Q:
     """Return the condition for events by a person or their tokens, or about that person."""
     if not email.strip():
         return Q()
-    people = User.objects.filter(email=email.strip().lower()).values_list("pk", flat=True)
-    tokens = ApiToken.objects.filter(user__in=people).values_list("pk", flat=True)
-    actors = [*actors_of(people), *(f"token:{key}" for key in tokens)]
+    people = people_of(email)
+    actors = actors_with_tokens(people, Q(user__in=people))
     return Q(actor__in=actors) | Q(data__subject__in=[str(key) for key in people])

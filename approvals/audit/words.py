@@ -6,6 +6,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 Words = dict[str, Promise]
+Groups = tuple[tuple[Promise, Words], ...]
 ACTION_WORDS: Words = {
     "created": _("Proposed"),
     "superseded": _("Replaced by another proposal"),
@@ -111,23 +112,20 @@ TOKEN_WORDS: Words = {
     "webhook_removed": _("Webhook removed"),
 }
 # The page of security events can filter by these.
-PEOPLE_GROUPS: tuple[tuple[Promise, Words], ...] = (
+PEOPLE_GROUPS: Groups = (
     (_("Members"), MEMBER_WORDS),
     (_("People"), PERSON_WORDS),
     (_("Tokens and programs"), TOKEN_WORDS),
 )
-GROUPS: tuple[tuple[Promise, Words], ...] = (
+GROUPS: Groups = (
     (_("Mail"), ACTION_WORDS),
     (_("Mailboxes and rules"), MAILBOX_WORDS),
     *PEOPLE_GROUPS,
 )
 WORDS: Words = {event: words for _group, group in GROUPS for event, words in group.items()}
-PEOPLE_WORDS: Words = {
-    event: words for _group, group in PEOPLE_GROUPS for event, words in group.items()
-}
 
 
-def grouped_choices(groups: tuple[tuple[Promise, Words], ...]) -> list[Any]:
+def grouped_choices(groups: Groups) -> list[Any]:
     """Return the events as choices of a form, under the name of their group."""
     return [("", _("all events")), *((name, list(words.items())) for name, words in groups)]
 
