@@ -139,8 +139,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "csp.middleware.CSPMiddleware",
-    "mailhub.middleware.second_factor.ask_for_second_factor",
-    "mailhub.middleware.step_up.ask_for_fresh_sign_in",
+    "mailhub.middleware.second_factor.AskFirst",
 ]
 
 # A script in another origin may call the API with a token. No cookie goes with it, and the API reads

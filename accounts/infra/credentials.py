@@ -35,51 +35,35 @@ class Secrets(dict[str, Any]):
 
 
 def encrypt(secrets: dict[str, Any], *, mailbox_id: UUID) -> bytes:
-    """Encrypt with the first configured key."""
-    key = configured_keys()[0]
-    nonce = os.urandom(NONCE_BYTES)
-    return (
-        key_id(key)
-        + nonce
-        + AESGCM(key).encrypt(nonce, json.dumps(secrets).encode(), _context_of(mailbox_id))
-    )
+    return _seal(json.dumps(secrets), _context_of(mailbox_id))
 
 
 def decrypt(record: bytes, *, mailbox_id: UUID) -> Secrets:
-    """Decrypt with the configured key that made the record; raise CannotDecrypt."""
-    made_by, nonce = record[:KEY_ID_BYTES], record[KEY_ID_BYTES : KEY_ID_BYTES + NONCE_BYTES]
-    for key in configured_keys():
-        if key_id(key) == made_by:
-            try:
-                plain = AESGCM(key).decrypt(
-                    nonce, record[KEY_ID_BYTES + NONCE_BYTES :], _context_of(mailbox_id)
-                )
-            except InvalidTag:
-                raise CannotDecrypt("the record does not belong to this row") from None
-            return Secrets(load_json(plain))
-    raise CannotDecrypt("the key that made the record is not configured")
+    """Decrypt a record of `encrypt`; raise CannotDecrypt."""
+    return Secrets(load_json(_open(record, _context_of(mailbox_id))))
 
 
 def encrypt_text(text: str, *, bound_to: str) -> str:
     """Encrypt a short secret of a library's table; `bound_to` names the table."""
-    key = configured_keys()[0]
-    nonce = os.urandom(NONCE_BYTES)
-    return base64.b64encode(
-        key_id(key) + nonce + AESGCM(key).encrypt(nonce, text.encode(), bound_to.encode())
-    ).decode()
+    return base64.b64encode(_seal(text, bound_to)).decode()
 
 
 def decrypt_text(record: str, *, bound_to: str) -> str:
     """Decrypt a record of `encrypt_text`; raise CannotDecrypt."""
-    raw = base64.b64decode(record)
+    return _open(base64.b64decode(record), bound_to).decode()
+
+
+def _seal(text: str, context: str) -> bytes:
+    key, nonce = configured_keys()[0], os.urandom(NONCE_BYTES)
+    return key_id(key) + nonce + AESGCM(key).encrypt(nonce, text.encode(), context.encode())
+
+
+def _open(record: bytes, context: str) -> bytes:
+    made_by, rest = record[:KEY_ID_BYTES], record[KEY_ID_BYTES:]
     for key in configured_keys():
-        if key_id(key) == raw[:KEY_ID_BYTES]:
-            nonce, sealed = (
-                raw[KEY_ID_BYTES : KEY_ID_BYTES + NONCE_BYTES],
-                raw[KEY_ID_BYTES + NONCE_BYTES :],
-            )
+        if key_id(key) == made_by:
             try:
-                return AESGCM(key).decrypt(nonce, sealed, bound_to.encode()).decode()
+                return AESGCM(key).decrypt(rest[:NONCE_BYTES], rest[NONCE_BYTES:], context.encode())
             except InvalidTag:
                 raise CannotDecrypt("the record belongs elsewhere") from None
     raise CannotDecrypt("the key that made the record is not configured")
@@ -95,5 +79,5 @@ def key_id(key: bytes) -> bytes:
     return hashlib.sha256(b"mailhub key id" + key).digest()[:KEY_ID_BYTES]
 
 
-def _context_of(mailbox_id: UUID) -> bytes:
-    return f"accounts_mailbox:credentials:{mailbox_id}".encode()
+def _context_of(mailbox_id: UUID) -> str:
+    return f"accounts_mailbox:credentials:{mailbox_id}"

@@ -4,7 +4,8 @@ asgiref keeps a thread for a request until its answer ends, and Django a databas
 thread. Without this, ten open answers would take all connections of a process.
 """
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
@@ -13,6 +14,7 @@ from weakref import WeakSet
 from asgiref.sync import SyncToAsync, sync_to_async
 from django.db import close_old_connections
 from django.http import StreamingHttpResponse
+from django.utils.datastructures import CaseInsensitiveMapping
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -92,6 +94,26 @@ def release_before_answer(send: Send) -> Send:
         await send(message)
 
     return send_released
+
+
+def read_headers(scope: Any) -> Mapping[str, str]:
+    """Return the headers of an ASGI request, one text for each name in any case."""
+    values = defaultdict[str, list[str]](list)
+    for name, value in scope["headers"]:
+        values[name.decode("latin-1")].append(value.decode("latin-1"))
+    return CaseInsensitiveMapping({name: ",".join(several) for name, several in values.items()})
+
+
+def add_headers(send: Send, headers_of: Callable[[int], Iterable[tuple[bytes, bytes]]]) -> Send:
+    """Return a `send` that adds the headers for the status of the answer."""
+
+    async def send_with_headers(message: Any) -> None:
+        if message["type"] == "http.response.start":
+            more = headers_of(message["status"])
+            message = {**message, "headers": [*message.get("headers", ()), *more]}
+        await send(message)
+
+    return send_with_headers
 
 
 async def release_thread() -> None:

@@ -5,20 +5,18 @@ deadline.
 """
 
 import asyncio
-from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from functools import partial
 from http import HTTPStatus
 from typing import Any
 
 from asgiref.sync import ThreadSensitiveContext
-from django.utils.datastructures import CaseInsensitiveMapping
 
 from accounts.access.auth import ADMITTED
 from accounts.infra.json_bodies import READ_BODY
 from accounts.infra.problems import Problem
-from accounts.infra.streams import in_thread
+from accounts.infra.streams import add_headers, in_thread, read_headers
 from mailhub.intake import rules
 from mailhub.intake.admission import Admitted, admit, needs_database
 from mailhub.intake.answers import Refusal, refuse, report_fault
@@ -38,7 +36,7 @@ def limit_bodies(app: App) -> App:
             await app(scope, receive, send)
             return
         try:
-            asked = Asked.of(scope["path"], _headers(scope))
+            asked = Asked.of(scope["path"], read_headers(scope))
             if not asked.has_body:
                 await app(scope, receive, send)
                 return
@@ -59,7 +57,7 @@ async def _with_body(
         admitted = await _admit_async(asked)
         read = partial(_body, admitted.limit, receive, stack)
         if is_asked_by_app(asked):
-            scope, send = {**scope, READ_BODY: read}, _close_after_refusal(send)
+            scope, send = {**scope, READ_BODY: read}, add_headers(send, _close_after_refusal)
         else:
             receive = await read(admitted.person_id)
     except Exception as error:
@@ -80,18 +78,9 @@ async def _body(
     return _replay(await _read(receive, limit, note), receive)
 
 
-def _close_after_refusal(send: Send) -> Send:
-    """Close the connection after a refusal, so that an unread body holds no resources."""
-
-    async def send_and_close(message: Message) -> None:
-        if message["type"] == "http.response.start" and message["status"] >= HTTPStatus.BAD_REQUEST:
-            message = {
-                **message,
-                "headers": [*message.get("headers", ()), (b"connection", b"close")],
-            }
-        await send(message)
-
-    return send_and_close
+def _close_after_refusal(status: int) -> list[tuple[bytes, bytes]]:
+    """Return the header that closes a connection after a refusal: an unread body holds no resources."""
+    return [(b"connection", b"close")] if status >= HTTPStatus.BAD_REQUEST else []
 
 
 def is_asked_by_app(asked: Asked) -> bool:
@@ -102,13 +91,6 @@ def is_asked_by_app(asked: Asked) -> bool:
 async def _admit_async(asked: Asked) -> Admitted:
     """Admit a body. Its sender may be slow, so thread and database connection are given back."""
     return await in_thread(admit, asked) if needs_database(asked) else admit(asked)
-
-
-def _headers(scope: Any) -> Mapping[str, str]:
-    values = defaultdict[str, list[str]](list)
-    for name, value in scope["headers"]:
-        values[name.decode("latin-1")].append(value.decode("latin-1"))
-    return CaseInsensitiveMapping({name: ",".join(several) for name, several in values.items()})
 
 
 async def _read(receive: Receive, limit: int, note: Callable[[int], None]) -> bytes:

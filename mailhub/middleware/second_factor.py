@@ -3,14 +3,12 @@
 They are the pages that need a fresh sign-in, and those of the admin.
 """
 
-from collections.abc import Callable
 from typing import Any
 
-from asgiref.sync import iscoroutinefunction, sync_to_async
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
 from django.urls import ResolverMatch, reverse
-from django.utils.decorators import sync_and_async_middleware
+from django.utils.deprecation import MiddlewareMixin
 from django.utils.http import url_has_allowed_host_and_scheme
 
 from accounts.access.signed_in import (
@@ -20,7 +18,7 @@ from accounts.access.signed_in import (
     signed_in_page,
 )
 from accounts.people.second_factor import lacks_factor, needs_factor_later
-from mailhub.middleware.step_up import STEP_UP_NAMESPACES, find_ask
+from mailhub.middleware.step_up import STEP_UP_NAMESPACES, find_ask, judge
 
 # Without these pages nobody could set up a factor, or end a session of somebody else.
 OPEN = ("mfa_", "account_", "end_")
@@ -35,38 +33,20 @@ def waits(match: ResolverMatch, method: str) -> bool:
     return find_ask(match, method) is not None
 
 
-def _judge(request: HttpRequest) -> HttpResponseBase | None:
-    match = request.resolver_match
-    assert match is not None  # Django sets it before it calls process_view
-    if waits(match, request.method or "") and lacks_factor(request.user):
-        return ask_for_factor(request)
-    return None
+class AskFirst(MiddlewareMixin):
+    """Before each view of these pages, ask for the second factor that is missing, then for a fresh
+    sign-in.
+    """
 
-
-@sync_and_async_middleware
-def ask_for_second_factor(answer: Callable[[HttpRequest], Any]) -> Callable[[HttpRequest], Any]:
-    """Redirect a person without a required second factor to the page that sets one up."""
-    if iscoroutinefunction(answer):
-
-        async def respond_async(request: HttpRequest) -> Any:
-            return await answer(request)
-
-        async def process_view_async(
-            request: HttpRequest, view: Any, args: Any, kwargs: Any
-        ) -> Any:
-            return await sync_to_async(_judge)(request)
-
-        respond_async.process_view = process_view_async  # type: ignore[attr-defined]
-        return respond_async
-
-    def respond(request: HttpRequest) -> Any:
-        return answer(request)
-
-    def process_view(request: HttpRequest, view: Any, args: Any, kwargs: Any) -> Any:
-        return _judge(request)
-
-    respond.process_view = process_view  # type: ignore[attr-defined]
-    return respond
+    def process_view(
+        self, request: HttpRequest, view: Any, args: Any, kwargs: Any
+    ) -> HttpResponseBase | None:
+        match, method = request.resolver_match, request.method or ""
+        assert match is not None  # Django sets it before it calls process_view
+        if waits(match, method) and lacks_factor(request.user):
+            return ask_for_factor(request)
+        ask = find_ask(match, method)
+        return judge(request, ask) if ask else None
 
 
 @signed_in_page

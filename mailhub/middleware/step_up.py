@@ -8,14 +8,10 @@ with the reason. A form of a URL name in neither table is treated as if it were 
 test fails until it is classified.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
-from asgiref.sync import iscoroutinefunction, sync_to_async
 from django.http import HttpRequest, HttpResponseBase
 from django.urls import ResolverMatch, reverse
-from django.utils.decorators import sync_and_async_middleware
 
 from accounts.people.step_up import ask_again, is_fresh
 
@@ -187,40 +183,3 @@ def judge(request: HttpRequest, ask: Ask) -> HttpResponseBase | None:
     assert match is not None
     kept = {ask.takes: match.kwargs[ask.takes]} if ask.takes else {}
     return ask_again(request, back=reverse(ask.back, kwargs=kept))
-
-
-@sync_and_async_middleware
-def ask_for_fresh_sign_in(answer: Callable[[HttpRequest], Any]) -> Callable[[HttpRequest], Any]:
-    """Ask for a fresh sign-in before every view of `STEP_UP`, and before every form that is in
-    neither table.
-    """
-    in_thread = sync_to_async(judge)
-
-    if iscoroutinefunction(answer):
-
-        async def respond_async(request: HttpRequest) -> Any:
-            return await answer(request)
-
-        async def process_view_async(
-            request: HttpRequest, view: Any, args: Any, kwargs: Any
-        ) -> Any:
-            ask = find_ask(_match(request), request.method or "")
-            return await in_thread(request, ask) if ask else None
-
-        respond_async.process_view = process_view_async  # type: ignore[attr-defined]
-        return respond_async
-
-    def respond(request: HttpRequest) -> Any:
-        return answer(request)
-
-    def process_view(request: HttpRequest, view: Any, args: Any, kwargs: Any) -> Any:
-        ask = find_ask(_match(request), request.method or "")
-        return judge(request, ask) if ask else None
-
-    respond.process_view = process_view  # type: ignore[attr-defined]
-    return respond
-
-
-def _match(request: HttpRequest) -> ResolverMatch:
-    assert request.resolver_match is not None  # Django sets it before it calls process_view
-    return request.resolver_match

@@ -20,7 +20,7 @@ from accounts.access.rate_limits import rate_limit_headers
 from accounts.infra.foreign_text import load_json, parse_url
 from accounts.infra.json_bodies import READ_BODY, check_json
 from accounts.infra.problems import Problem
-from accounts.infra.streams import in_thread
+from accounts.infra.streams import add_headers, in_thread
 from tools.catalog.entries import TOOLS
 from tools.surfaces.mcp import Context, Visit, make_server, report_fault, toolsets_of
 
@@ -79,7 +79,9 @@ async def _serve(scope: Scope, receive: Receive, send: Send) -> None:
     )
     async with manager.run():
         await manager.handle_request(
-            _pass_on(scope, visit), receive, _with_limits(visit.caller(), send)
+            _pass_on(scope, visit),
+            receive,
+            add_headers(send, lambda _: _list_limits(visit.caller())),
         )
 
 
@@ -121,15 +123,9 @@ def _check_scope(caller: Caller, body: bytes) -> None:
         raise lacks_scope(caller.surface, held=caller.scopes, needed=tool.scope)
 
 
-def _with_limits(caller: Caller, send: Send) -> Send:
-    async def send_with_limits(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            fields = rate_limit_headers(caller)
-            more = [(name.lower().encode(), value.encode()) for name, value in fields.items()]
-            message = {**message, "headers": [*message.get("headers", ()), *more]}
-        await send(message)
-
-    return send_with_limits
+def _list_limits(caller: Caller) -> list[tuple[bytes, bytes]]:
+    fields = rate_limit_headers(caller)
+    return [(name.lower().encode(), value.encode()) for name, value in fields.items()]
 
 
 def _pass_on(scope: Scope, visit: Visit) -> Scope:

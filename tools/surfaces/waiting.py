@@ -8,7 +8,7 @@ usual code answers, which checks the caller again.
 import asyncio
 import contextlib
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -17,12 +17,12 @@ from urllib.parse import parse_qs
 import structlog
 from asgiref.sync import sync_to_async
 from django.db import close_old_connections
-from django.utils.datastructures import CaseInsensitiveMapping
 
 from accounts.access.auth import ADMITTED, caller_of_token, secret_of
 from accounts.access.caller import Caller
 from accounts.infra.foreign_text import parse_number
 from accounts.infra.problems import Problem
+from accounts.infra.streams import add_headers, read_headers
 from approvals.audit.feed import last_event, last_event_of
 from approvals.gate import find
 from approvals.live.hub import HUB, Waiter
@@ -60,10 +60,11 @@ def wait_for_news(app: App) -> App:
         if wanted is None:
             await app(scope, receive, send)
             return
-        secret = secret_of(_headers(scope))
+        secret = secret_of(read_headers(scope))
         waiter = await _in_few_threads(_begin_with_token, secret, wanted.action_id)
         if wanted.preferred:
-            send = _with_preference(wanted, send)
+            applied = (b"preference-applied", f"wait={wanted.seconds}".encode())
+            send = add_headers(send, lambda status: [applied])
         if waiter is None:
             await app(scope, receive, send)
             return
@@ -126,19 +127,11 @@ def _wanted(scope: Any) -> Wanted | None:
         seconds = parse_number(asked[-1], digits=2) or 0
         found = Wanted(action_id=address[1], seconds=seconds, preferred=False)
         return found if 0 < seconds <= MOST_SECONDS else None
-    preferred = _PREFERRED.search(_headers(scope).get("Prefer", ""))
+    preferred = _PREFERRED.search(read_headers(scope).get("Prefer", ""))
     if preferred is None or int(preferred[1]) == 0:
         return None
     seconds = min(int(preferred[1]), MOST_SECONDS)
     return Wanted(action_id=address[1], seconds=seconds, preferred=True)
-
-
-def _headers(scope: Any) -> Mapping[str, str]:
-    found: dict[str, str] = {}
-    for name, value in scope["headers"]:
-        key, text = name.decode("latin-1"), value.decode("latin-1")
-        found[key] = f"{found[key]}, {text}" if key in found else text
-    return CaseInsensitiveMapping(found)
 
 
 async def _in_few_threads(
@@ -187,13 +180,3 @@ def _replay(first: Message, gone: asyncio.Future[Message]) -> Receive:
         return waiting.pop() if waiting else await asyncio.shield(gone)
 
     return replay
-
-
-def _with_preference(wanted: Wanted, send: Send) -> Send:
-    async def send_with_preference(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            applied = (b"preference-applied", f"wait={wanted.seconds}".encode())
-            message = {**message, "headers": [*message.get("headers", ()), applied]}
-        await send(message)
-
-    return send_with_preference
