@@ -21,6 +21,7 @@ from tools.providers.gmail import GmailProvider
 from tools.providers.gmail.client import GmailClient
 from tools.providers.graph import GraphProvider
 from tools.providers.imap import ImapProvider
+from tools.providers.imap.mailbox import ImapMailbox
 from tools.providers.imap.sessions import POOL
 
 PROVIDERS = [
@@ -266,7 +267,7 @@ def gmail(server: GmailServer, address: str) -> GmailProvider:
 def provider(access: ImapAccess) -> ImapProvider:
     mailbox_id = uuid.uuid4()
     domain = domain_of(ADA)
-    return ImapProvider(access, mailbox_id=mailbox_id, key=mailbox_id, domain=domain)
+    return ImapProvider(ImapMailbox(access, mailbox_id=mailbox_id, key=mailbox_id, domain=domain))
 
 
 @contextmanager

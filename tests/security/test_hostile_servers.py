@@ -24,6 +24,7 @@ from tests.support.servers.smtp import FaultySmtp
 from tools.providers.base import Envelope, Handover
 from tools.providers.errors import OutcomeUnknown, Unavailable
 from tools.providers.imap import ImapProvider
+from tools.providers.imap.mailbox import ImapMailbox
 
 IMAP_HARMS: list[Harm] = [
     "drip",
@@ -47,7 +48,7 @@ def access(imap: int = 1, smtp: int = 1) -> ImapAccess:
 
 
 def provider(imap: int = 1, smtp: int = 1) -> ImapProvider:
-    return ImapProvider(access(imap, smtp), mailbox_id=uuid.uuid4(), key=uuid.uuid4())
+    return ImapProvider(ImapMailbox(access(imap, smtp), mailbox_id=uuid.uuid4(), key=uuid.uuid4()))
 
 
 class Bounded:

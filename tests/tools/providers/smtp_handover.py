@@ -12,6 +12,7 @@ from tests.support.servers.smtp import FaultySmtp, Point
 from tools.providers.base import Envelope, Handover
 from tools.providers.errors import ProviderError
 from tools.providers.imap import ImapProvider
+from tools.providers.imap.mailbox import ImapMailbox
 
 SOURCE = b"Subject: Hello\r\nTo: charles@lovelace.example\r\n\r\nHello.\r\n"
 EVERYBODY = (CHARLES, MIRA, "hidden@copy.example")
@@ -33,7 +34,7 @@ def access(smtp: FaultySmtp) -> ImapAccess:
 
 
 def provider(smtp: FaultySmtp) -> ImapProvider:
-    return ImapProvider(access(smtp), mailbox_id=uuid.uuid4(), key=uuid.uuid4())
+    return ImapProvider(ImapMailbox(access(smtp), mailbox_id=uuid.uuid4(), key=uuid.uuid4()))
 
 
 def send(

@@ -12,6 +12,7 @@ from tests.support.servers.sandbox import ADA, ImapTap, SandboxServer
 from tools.mail.message.lenient import ORIGINAL_ID_HEADERS
 from tools.providers.errors import Refused
 from tools.providers.imap import ImapProvider
+from tools.providers.imap.mailbox import ImapMailbox
 from tools.providers.imap.message_ids import Place, encode
 
 MAILBOX = uuid.uuid4()
@@ -52,7 +53,7 @@ def tap(sandbox: SandboxServer) -> Iterator[ImapTap]:
 @pytest.fixture
 def provider(sandbox: SandboxServer, tap: ImapTap) -> ImapProvider:
     return ImapProvider(
-        sandbox.access(ADA, imap_port=tap.port), mailbox_id=MAILBOX, key=uuid.uuid4()
+        ImapMailbox(sandbox.access(ADA, imap_port=tap.port), mailbox_id=MAILBOX, key=uuid.uuid4())
     )
 
 

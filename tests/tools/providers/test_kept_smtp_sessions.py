@@ -13,13 +13,14 @@ from tests.tools.providers.smtp_handover import SOURCE, Plan, access, drop, repl
 from tools.providers.base import Envelope, Handover
 from tools.providers.errors import OutcomeUnknown, ProviderError
 from tools.providers.imap import ImapProvider
+from tools.providers.imap.mailbox import ImapMailbox
 from tools.providers.imap.smtp_sessions import MAX_KEPT, MAX_MAILS, SESSIONS, SmtpSessions
 
 
 @pytest.fixture
 def mailbox(smtp: FaultySmtp) -> Iterator[ImapProvider]:
     """Yield a mailbox whose mails go to the faulty server."""
-    yield ImapProvider(access(smtp), mailbox_id=uuid.uuid4(), key=uuid.uuid4())
+    yield ImapProvider(ImapMailbox(access(smtp), mailbox_id=uuid.uuid4(), key=uuid.uuid4()))
     SESSIONS.close_all()
 
 
@@ -54,7 +55,7 @@ def test_next_mail_uses_the_connection_after_rset(smtp: FaultySmtp, mailbox: Ima
 
 def test_other_credentials_get_another_connection(smtp: FaultySmtp, mailbox: ImapProvider) -> None:
     send(mailbox, 1)
-    renewed = ImapProvider(access(smtp), mailbox_id=uuid.uuid4(), key=uuid.uuid4())
+    renewed = ImapProvider(ImapMailbox(access(smtp), mailbox_id=uuid.uuid4(), key=uuid.uuid4()))
     send(renewed, 2)
 
     assert connections(smtp) == 2

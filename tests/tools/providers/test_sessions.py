@@ -18,6 +18,7 @@ from tests.support.servers.sandbox import ADA, ImapTap, SandboxServer
 from tools.providers import provider_for
 from tools.providers.errors import NotAuthorized, ProviderError, Refused, Unavailable
 from tools.providers.imap import ImapProvider
+from tools.providers.imap.mailbox import ImapMailbox
 from tools.providers.imap.sessions import MAX_KEPT, SessionPool
 
 MAIL = b"From: m@northwind.example\r\nSubject: one\r\n\r\nhello\r\n"
@@ -33,7 +34,9 @@ def tap(sandbox: SandboxServer) -> Iterator[ImapTap]:
 @pytest.fixture
 def provider(sandbox: SandboxServer, tap: ImapTap) -> ImapProvider:
     return ImapProvider(
-        sandbox.access(ADA, imap_port=tap.port), mailbox_id=uuid.uuid4(), key=uuid.uuid4()
+        ImapMailbox(
+            sandbox.access(ADA, imap_port=tap.port), mailbox_id=uuid.uuid4(), key=uuid.uuid4()
+        )
     )
 
 
@@ -192,7 +195,7 @@ def test_changed_credentials_use_a_session_of_their_own(
 def test_two_mailboxes_never_share_a_session(sandbox: SandboxServer, tap: ImapTap) -> None:
     access = sandbox.access(ADA, imap_port=tap.port)
     for _ in range(2):
-        subjects(ImapProvider(access, mailbox_id=uuid.uuid4(), key=uuid.uuid4()))
+        subjects(ImapProvider(ImapMailbox(access, mailbox_id=uuid.uuid4(), key=uuid.uuid4())))
     assert tap.count(b"LOGIN") == 2
 
 

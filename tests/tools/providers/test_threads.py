@@ -9,6 +9,7 @@ from tests.support.servers.sandbox import ADA, ImapTap, SandboxServer
 from tools.providers.base import Message, Thread
 from tools.providers.errors import Refused
 from tools.providers.imap import ImapProvider
+from tools.providers.imap.mailbox import ImapMailbox
 from tools.providers.threads import MOST_IDS, MOST_SEARCHES, follow
 
 
@@ -93,7 +94,7 @@ def test_folder_that_refuses_makes_a_conversation_incomplete(
     sandbox.deliver(ADA, source)
     with ImapTap(sandbox.state.imap_port) as tap:
         access = sandbox.access(ADA, imap_port=tap.port)
-        provider = ImapProvider(access, mailbox_id=uuid.uuid4(), key=uuid.uuid4())
+        provider = ImapProvider(ImapMailbox(access, mailbox_id=uuid.uuid4(), key=uuid.uuid4()))
         page = provider.list_messages(folder="inbox", unread=None, limit=1, page_token=None)
         tap.refuse(line, b"[BADCHARSET]")
 

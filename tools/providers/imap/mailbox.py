@@ -14,7 +14,6 @@ from accounts.connect.imap import ConnectError, ImapAccess, LoginRefused, conver
 from accounts.infra.database import give_back_connection
 from accounts.infra.texts import translatable
 from tools.mail.message import lenient
-from tools.mail.message.authentication import servers_of
 from tools.providers.base import role_of
 from tools.providers.errors import NotAuthorized, NotFound, Refused, Unavailable
 from tools.providers.imap import message_ids
@@ -67,7 +66,7 @@ class ImapMailbox:
     ) -> None:
         """Take the names of folders that a person chose, by role, and the domain of the address."""
         self.access = access
-        self.own_servers = servers_of(access.imap.host, domain)
+        self.domain = domain
         self._mailbox_id = mailbox_id
         self.key = key
         self._chosen = chosen or {}

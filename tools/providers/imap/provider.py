@@ -1,8 +1,6 @@
 """A mailbox behind IMAP and SMTP."""
 
-from collections.abc import Mapping
 from typing import Self
-from uuid import UUID
 
 from accounts.connect.imap import ImapAccess
 from accounts.infra import credentials
@@ -20,18 +18,8 @@ class ImapProvider(ComposedProvider):
     send_scope = "SMTP"
     always_keeps_copy = False
 
-    def __init__(
-        self,
-        access: ImapAccess,
-        *,
-        mailbox_id: UUID,
-        key: object,
-        chosen: Mapping[str, str] | None = None,
-        domain: str = "",
-    ) -> None:
-        self.mailbox = ImapMailbox(
-            access, mailbox_id=mailbox_id, key=key, chosen=chosen, domain=domain
-        )
+    def __init__(self, mailbox: ImapMailbox) -> None:
+        self.mailbox = mailbox
         self.reader = ImapReader(self.mailbox)
         self.drafts = ImapDrafts(self.mailbox)
         self.sender = ImapSender(self.mailbox)
@@ -41,9 +29,11 @@ class ImapProvider(ComposedProvider):
     def for_mailbox(cls, mailbox: Mailbox) -> Self:
         secrets = credentials.decrypt(bytes(mailbox.credentials), mailbox_id=mailbox.id)
         return cls(
-            ImapAccess.from_secrets(secrets),
-            mailbox_id=mailbox.id,
-            key=(mailbox.id, mailbox.credentials_version),
-            chosen={"sent": mailbox.sent_folder, "drafts": mailbox.drafts_folder},
-            domain=mailbox.domain,
+            ImapMailbox(
+                ImapAccess.from_secrets(secrets),
+                mailbox_id=mailbox.id,
+                key=(mailbox.id, mailbox.credentials_version),
+                chosen={"sent": mailbox.sent_folder, "drafts": mailbox.drafts_folder},
+                domain=mailbox.domain,
+            )
         )

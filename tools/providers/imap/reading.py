@@ -9,6 +9,7 @@ from typing import Any
 from imapclient import IMAPClient
 
 from tools.mail.message import lenient, mime
+from tools.mail.message.authentication import servers_of
 from tools.mail.message.mime import Tree
 from tools.mail.message.parts import Part
 from tools.mail.message.reading import count_files
@@ -223,7 +224,7 @@ class ImapReader:
         self, session: Session, uid: int, tree: Tree, arrived: datetime, *, body: bool
     ) -> Message:
         id_ = self._mailbox.make_id(session, uid)
-        own = self._mailbox.own_servers
+        own = servers_of(self._mailbox.access.imap.host, self._mailbox.domain)
         return read_tree(tree, id_=id_, arrived=arrived, body=body, own=own)
 
     def _search(self, session: Session, folders: Sequence[str], roles: Mapping[str, str]) -> Search:
