@@ -43,7 +43,6 @@ def connect_mailbox(
     provider: str,
     secrets: dict[str, Any],
     scopes: list[str],
-    name: str = "",
     proof: Proof = "command",
 ) -> Mailbox:
     """Store a new mailbox, or fresh access to one that the owner manages; the owner becomes its
@@ -57,7 +56,7 @@ def connect_mailbox(
     mailbox = Mailbox.objects.select_for_update(no_key=True).filter(address__iexact=address).first()
     event = "mailbox_reconnected" if mailbox else "mailbox_connected"
     if mailbox is None:
-        mailbox = _add(owner, address, provider, secrets, scopes, name)
+        mailbox = _add(owner, address, provider, secrets, scopes)
     else:
         _refuse_another(owner, mailbox, secrets)
         _replace_access(mailbox, provider, secrets, scopes)
@@ -66,18 +65,13 @@ def connect_mailbox(
 
 
 def _add(
-    owner: User,
-    address: str,
-    provider: str,
-    secrets: dict[str, Any],
-    scopes: list[str],
-    name: str,
+    owner: User, address: str, provider: str, secrets: dict[str, Any], scopes: list[str]
 ) -> Mailbox:
     mailbox_id = uuid.uuid4()
     mailbox = Mailbox.objects.create(
         id=mailbox_id,
         address=address,
-        name=name or owner.get_full_name(),
+        name=owner.get_full_name(),
         provider=provider,
         scopes=scopes,
         checked_at=timezone.now(),

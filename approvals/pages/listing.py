@@ -37,6 +37,7 @@ from approvals.pages.orders import BY_MAILBOX, OLDEST, Order, value_of
 
 WINDOW = 2000
 COUNTED = 100  # of each mailbox and state
+PLACES = 99  # that are counted
 TERM = re.compile(r'(?:(from|to|warning|for):)?(?:"([^"]*)"|(\S+))')
 
 
@@ -215,10 +216,9 @@ def place_of(
     *,
     order: Order,
     where: Rows,
-    at_most: int = 99,
 ) -> int:
     """Return its place among the pending actions, 1 for the first; 0 if it is too far down."""
-    keys = _keys(mailboxes, (Status.PENDING,), where, after=None, order=order, take=at_most)
+    keys = _keys(mailboxes, (Status.PENDING,), where, after=None, order=order, take=PLACES)
     return next((number for number, key in enumerate(keys, start=1) if key[-1] == action.pk), 0)
 
 

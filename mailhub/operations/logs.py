@@ -89,7 +89,7 @@ def _keep_listed(
     return {name: value for name, value in event.items() if name in ALLOWED and value is not None}
 
 
-def configure(form: Literal["logfmt", "json"] = "logfmt", level: int = logging.INFO) -> None:
+def configure(form: Literal["logfmt", "json"]) -> None:
     """Send all log records, ours and the libraries', through the allow-list to standard error."""
     order = ["timestamp", "level", "event"]
     last: structlog.types.Processor = (
@@ -123,7 +123,7 @@ def configure(form: Literal["logfmt", "json"] = "logfmt", level: int = logging.I
     )
     root = logging.getLogger()
     root.handlers[:] = [handler]
-    root.setLevel(level)
+    root.setLevel(logging.INFO)
     # Django logs the path of each refused request. The request log line below has the route instead,
     # but no exception of a middleware.
     requests = logging.getLogger("django.request")

@@ -53,7 +53,7 @@ class Boxes:
             case "li":
                 return self._begin_item(attributes, style)
             case _:
-                return self._begin_indented("  ", "  ", apart=False)
+                return self._begin_indented("  ", "  ")
 
     def _push(self) -> None:
         self._outer.append(self.lines)
@@ -127,7 +127,7 @@ class Boxes:
         # Some programs put a list directly into a list: it is indented without an item.
         in_item = self._items[-1:] == [len(self._outer)]
         nested = bool(self._lists)
-        leave = self._begin_indented("  ", "  ", apart=False) if nested and not in_item else None
+        leave = self._begin_indented("  ", "  ") if nested and not in_item else None
         begin_or_end = self.lines.end_line if nested else self.lines.add_gap
         begin_or_end()
         self._lists.append(opened)
@@ -150,7 +150,7 @@ class Boxes:
             mark = _mark(opened.style, number)
         if "none" in (style.get("list-style-type") or style.get("list-style") or "").split():
             mark = ""
-        leave = self._begin_indented(mark, " " * len(mark), apart=False)
+        leave = self._begin_indented(mark, " " * len(mark))
         self._items.append(len(self._outer))
 
         def end() -> None:
@@ -159,7 +159,7 @@ class Boxes:
 
         return end
 
-    def _begin_indented(self, first: str, others: str, *, apart: bool) -> Leave:
+    def _begin_indented(self, first: str, others: str) -> Leave:
         if len(self._outer) >= DEEPEST:
             return self._begin_block()
         self.lines.end_line()
@@ -173,7 +173,7 @@ class Boxes:
             if shown:
                 starts = [first, *[others] * (len(lines) - 1)]
                 lines = [f"{a}{b}".rstrip() for a, b in zip(starts, lines, strict=False)]
-            self.lines.add_block(lines, apart=apart)
+            self.lines.add_block(lines)
 
         return end
 

@@ -32,7 +32,7 @@ def first_word(value: bytes) -> str:
     return found[0].decode("ascii").lower() if found else ""
 
 
-def parameters(value: bytes, left: Iterator[int], charset: str = "") -> dict[str, str]:
+def parameters(value: bytes, left: Iterator[int]) -> dict[str, str]:
     """Return the parameters of a header by name in lower case.
 
     Their charset is detected while numbers are left in `left`.
@@ -44,12 +44,10 @@ def parameters(value: bytes, left: Iterator[int], charset: str = "") -> dict[str
         found.append((match[1], content))
         if len(found) == MOST:
             break
-    return join(found, left, charset)
+    return join(found, left)
 
 
-def join(
-    items: Iterable[tuple[bytes, bytes]], left: Iterator[int], charset: str = ""
-) -> dict[str, str]:
+def join(items: Iterable[tuple[bytes, bytes]], left: Iterator[int]) -> dict[str, str]:
     """Return parameters by name; values split or encoded by RFC 2231 (`filename*0*=utf-8''…`) are
     joined.
     """
@@ -60,7 +58,7 @@ def join(
         name = without_controls(raw_name.decode("ascii", "replace")).lower()
         base, star, place = name.partition("*")
         if not star:
-            found.setdefault(base, lenient.decode_raw(content, left, charset))
+            found.setdefault(base, lenient.decode_raw(content, left))
             continue
         number = int(place.rstrip("*") or 0) if PIECE.fullmatch(place) else 0
         encoded = place == "" or place.endswith("*")
@@ -74,8 +72,6 @@ def join(
         content = b"".join(piece for _, piece in sorted(parts))
         label = charsets.get(base, "")
         found[base] = (
-            text_of(content, label)
-            if codec_of(label)
-            else lenient.decode_raw(content, left, charset)
+            text_of(content, label) if codec_of(label) else lenient.decode_raw(content, left)
         )
     return found
