@@ -1,11 +1,12 @@
 """The only ownership check: which mailboxes a caller may use, and in which role."""
 
-from uuid import UUID
+from typing import Any
 
 from django.db.models import QuerySet, Value
 from django.db.models.functions import Lower
 
 from accounts.access.caller import Caller
+from accounts.infra.foreign_text import parse_uuid
 from accounts.infra.nearest import find_nearest
 from accounts.infra.problems import FieldError, Problem, not_found
 from accounts.infra.texts import join, translatable
@@ -92,16 +93,17 @@ def _unknown_mailbox(caller: Caller, ref: str) -> Problem:
     )
 
 
-def _find_visible(caller: Caller, ref: str | None) -> QuerySet[Membership]:
-    """Return the memberships of the mailboxes that a caller sees and may mean."""
-    found = _visible(caller.user, caller.token).select_related("mailbox")
-    if ref is None:
-        return found
-    try:
-        return found.filter(mailbox=UUID(ref))
-    except ValueError:
-        folded = found.annotate(folded=Lower("mailbox__address"))
-        return folded.filter(folded=Lower(Value(ref)))
+def _find_visible(caller: Caller, ref: str | None) -> QuerySet[Mailbox, Any]:
+    """Return the mailboxes that a caller sees and may mean, with the role on each."""
+    found = mailboxes(caller)
+    if ref is not None and parse_uuid(ref):
+        found = found.filter(pk=ref)
+    elif ref is not None:
+        found = found.annotate(folded=Lower("address")).filter(folded=Lower(Value(ref)))
+    role = Membership.objects.filter(mailbox=OuterRef("pk"), user=caller.user)
+    return found.annotate(
+        role=Subquery(role.values("role")), is_sender=Exists(connected_as(own_sender()))
+    )
 
 
 def has_role(person: User, mailbox: Mailbox, role: Role) -> bool:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 from urllib.parse import SplitResult, urlsplit
+from uuid import UUID
 
 from pydantic import AfterValidator
 
@@ -47,6 +48,14 @@ def parse_number(text: str, *, digits: int = DIGITS_OF_AN_ID) -> int | None:
     """
     fits = text.isascii() and text.isdecimal() and len(text) <= digits
     return int(text) if fits else None
+
+
+def parse_uuid(text: str) -> UUID | None:
+    """Return the id that a text writes; None for any other text."""
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
 
 
 def find_broken(document: Any) -> Iterator[str]:

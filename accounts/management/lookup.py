@@ -1,10 +1,8 @@
 """People and mailboxes that a command line names: by address, or by the id that a command printed."""
 
-from uuid import UUID
-
 from django.core.management.base import CommandError
 
-from accounts.infra.foreign_text import parse_number
+from accounts.infra.foreign_text import parse_number, parse_uuid
 from accounts.models import Mailbox, User
 
 
@@ -23,17 +21,10 @@ def find_mailbox(name: str) -> Mailbox:
     """Return the mailbox with this address or id; raise CommandError if it is unknown."""
     name = name.strip()
     mailbox = Mailbox.objects.filter(address__iexact=name).first()
-    if mailbox is None and (key := _uuid_in(name)):
+    if mailbox is None and (key := parse_uuid(name)):
         mailbox = Mailbox.objects.filter(pk=key).first()
     if mailbox is None:
         raise CommandError(
             "There is no mailbox with this address or id; connect_mailbox connects it."
         )
     return mailbox
-
-
-def _uuid_in(text: str) -> UUID | None:
-    try:
-        return UUID(text)
-    except ValueError:
-        return None

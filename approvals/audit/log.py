@@ -19,7 +19,7 @@ from django.utils.translation import gettext_lazy
 
 from accounts.access.roles import held_mailboxes
 from accounts.infra.first_rows import first_rows
-from accounts.infra.foreign_text import parse_number
+from accounts.infra.foreign_text import parse_number, parse_uuid
 from accounts.models import ApiToken, Mailbox, Role, User
 from approvals.core.cursors import foreign_cursor, read_cursor, write_cursor
 from approvals.models import AuditChain, AuditEvent
@@ -200,7 +200,7 @@ def names_of(events: Iterable[AuditEvent]) -> dict[str, str]:
         f"token:{token.pk}": _("%(name)s, a token of %(owner)s")
         % {"name": token.name, "owner": token.user.email}
         for token in ApiToken.objects.select_related("user").filter(
-            pk__in=filter(None, map(_token_id, actors))
+            pk__in=filter(None, (parse_uuid(each.removeprefix("token:")) for each in actors))
         )
     }
     fixed = {
@@ -303,10 +303,3 @@ def owner_id(actor: str) -> int | None:
 def name_of(actor: str, person: str) -> str:
     """Return how a person who acts is called, or the chat of that person."""
     return person if actor.startswith("user:") else _("the chat of %(owner)s") % {"owner": person}
-
-
-def _token_id(actor: str) -> UUID | None:
-    try:
-        return UUID(actor.removeprefix("token:"))
-    except ValueError:
-        return None

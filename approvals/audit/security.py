@@ -1,7 +1,6 @@
 """Security events for staff: sign-ins, failed sign-ins, and changes of sign-in methods."""
 
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from typing import Any
 from uuid import UUID
 
@@ -12,6 +11,7 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext_lazy as _
 
 from accounts.access.signed_in import AuthenticatedRequest, signed_in_page
+from accounts.infra.foreign_text import parse_uuid
 from accounts.infra.problems import Problem
 from accounts.models import Mailbox
 from approvals.audit.form import EventForm
@@ -90,11 +90,7 @@ def _addresses_of(events: Iterable[AuditEvent]) -> dict[str, str]:
 def _mailboxes_of(event: AuditEvent) -> list[UUID]:
     """Return the ids of mailboxes in an event. Any value may be stored there."""
     given = event.data.get("mailboxes") if isinstance(event.data, dict) else None
-    found = []
-    for each in given if isinstance(given, list) else []:
-        with suppress(ValueError):
-            found.append(UUID(str(each)))
-    return found
+    return list(filter(None, map(parse_uuid, map(str, given if isinstance(given, list) else []))))
 
 
 def _row(event: AuditEvent, names: Mapping[str, str]) -> Row:

@@ -15,6 +15,7 @@ from django.urls import reverse
 from accounts.access import roles
 from accounts.access.caller import Caller
 from accounts.infra.credentials import CannotDecrypt
+from accounts.infra.foreign_text import parse_uuid
 from accounts.infra.problems import Problem, not_found
 from accounts.infra.texts import translatable, without_sources
 from accounts.models import Mailbox, User
@@ -73,9 +74,8 @@ def of_caller(caller: Caller) -> QuerySet[PendingAction]:
 
 def find(actions: QuerySet[PendingAction], action_id: str | UUID) -> PendingAction | None:
     """Return the action with this id among these; None for an unknown or malformed id."""
-    try:
-        wanted = UUID(str(action_id))
-    except ValueError:
+    wanted = parse_uuid(str(action_id))
+    if wanted is None:
         return None
     return actions.select_related("mailbox", "proposer", "watch").filter(pk=wanted).first()
 
@@ -286,10 +286,9 @@ def after_cursor(cursor: str | None, *, newest_first: bool, by: str = "created_a
     if not cursor:
         return Q()
     at, key = read_cursor(cursor)
-    try:
-        action_id = UUID(key)
-    except ValueError:
-        raise foreign_cursor() from None
+    action_id = parse_uuid(key)
+    if action_id is None:
+        raise foreign_cursor()
     further = "lt" if newest_first else "gt"
     return Q(**{f"{by}__{further}": at}) | Q(**{by: at, f"id__{further}": action_id})
 

@@ -17,6 +17,7 @@ from django.utils.translation import gettext
 
 from accounts.access.auth import sign_in_method
 from accounts.access.signed_in import AuthenticatedRequest, ask_for_factor, signed_in_action
+from accounts.infra.foreign_text import parse_uuid
 from accounts.infra.problems import Problem
 from accounts.people.second_factor import FactorMissing
 from approvals.core.states import Status
@@ -197,11 +198,7 @@ def _read_chosen(request: AuthenticatedRequest, field: str) -> list[Chosen]:
         action_id, _, content = item.partition(":")
         digest, _, revision = content.partition(":")
         form = ApproveForm({"digest": digest, "revision": revision})
-        try:
-            key = UUID(action_id)
-        except ValueError:
-            continue
-        if form.is_valid():
+        if (key := parse_uuid(action_id)) and form.is_valid():
             chosen[key] = (form.cleaned_data["digest"], form.cleaned_data["revision"])
     found = find.with_preview(
         find.visible_to(request.user).filter(pk__in=chosen, status=Status.PENDING)

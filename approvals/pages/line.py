@@ -6,6 +6,7 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, render
 
 from accounts.access.signed_in import AuthenticatedRequest, signed_in_page
+from accounts.infra.foreign_text import parse_uuid
 from accounts.models import User
 from approvals.core.states import Status
 from approvals.gate import rights
@@ -47,13 +48,8 @@ def page(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse:
 
 
 def _read_after(request: AuthenticatedRequest) -> PendingAction | None:
-    given = request.GET.get("after")
-    if not given:
-        return None
-    try:
-        return visible_action(request, UUID(given))
-    except ValueError:
-        return None
+    given = parse_uuid(request.GET.get("after", ""))
+    return visible_action(request, given) if given else None
 
 
 def _find_next(person: User, after: PendingAction | None) -> PendingAction | None:

@@ -10,7 +10,7 @@ from django.views.decorators.http import require_GET
 
 from accounts.access.roles import held_mailboxes
 from accounts.access.signed_in import AuthenticatedRequest, signed_in_action, signed_in_page
-from accounts.infra.foreign_text import parse_number
+from accounts.infra.foreign_text import parse_number, parse_uuid
 from accounts.infra.streams import stream as open_stream
 from accounts.infra.streams import take_place
 from accounts.models import Mailbox, Role
@@ -70,7 +70,7 @@ def changes(request: AuthenticatedRequest) -> JsonResponse:
     for row in rows:
         row.left = row.pk not in belonging  # type: ignore[attr-defined]
     counts = tab_counts(mailboxes, person)
-    shown = [UUID(each) for each in request.GET.getlist("shown")[: 2 * PAGE] if _is_uuid(each)]
+    shown = filter(None, map(parse_uuid, request.GET.getlist("shown")[: 2 * PAGE]))
     looking = events.find_present(shown, mailboxes=mailboxes, but=person)
     frame = {
         "asked": asked,
@@ -140,11 +140,3 @@ def _new_comments(request: AuthenticatedRequest, action: PendingAction) -> dict[
     if len(found) <= shown:
         return {}
     return {"comments": render_to_string("approvals/comments.html", {"comments": found}, request)}
-
-
-def _is_uuid(text: str) -> bool:
-    try:
-        UUID(text)
-    except ValueError:
-        return False
-    return True

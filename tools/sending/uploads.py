@@ -4,7 +4,6 @@ request.
 
 import base64
 import binascii
-from uuid import UUID
 
 from django.utils import timezone
 
@@ -12,6 +11,7 @@ from accounts.access.audience import lacks_scope
 from accounts.access.caller import Caller
 from accounts.access.provider_calls import hold_content
 from accounts.access.room import LARGE
+from accounts.infra.foreign_text import parse_uuid
 from accounts.infra.problems import FieldError, Problem
 from accounts.infra.texts import translatable
 from accounts.models import Mailbox
@@ -41,9 +41,8 @@ def keep(caller: Caller, *, name: str, media_type_: str, content: bytes) -> Uplo
 
 def find(caller: Caller, handle: str) -> Upload | None:
     """Return the unexpired upload of this caller, or None."""
-    try:
-        wanted = UUID(handle)
-    except ValueError:
+    wanted = parse_uuid(handle)
+    if wanted is None:
         return None
     return Upload.objects.filter(
         pk=wanted, owner=caller.user, owner_name=caller.name, expires_at__gt=timezone.now()
