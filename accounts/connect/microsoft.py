@@ -27,7 +27,7 @@ from accounts.connect.refreshing import GrantEnded, NoToken
 from accounts.connect.tenants import EVERY_TENANT, lets_every_tenant_in
 from accounts.infra.credentials import Secrets
 from accounts.infra.database import give_back_connection
-from accounts.infra.foreign_text import parse_url
+from accounts.infra.foreign_text import origin_of
 from accounts.infra.texts import translatable
 
 READ, DRAFT, SEND, PROFILE = "Mail.Read", "Mail.ReadWrite", "Mail.Send", "User.Read"
@@ -326,7 +326,7 @@ def _build_error(result: Mapping[str, Any]) -> SignInFailed:
 
 def _scopes(names: Sequence[str]) -> list[str]:
     """Return the permissions as scopes; outside the public cloud they need the Graph's address."""
-    origin = _graph_origin()
+    origin = origin_of(settings.GRAPH_BASE_URL)
     return (
         list(names)
         if origin == "https://graph.microsoft.com"
@@ -335,9 +335,4 @@ def _scopes(names: Sequence[str]) -> list[str]:
 
 
 def _default_scope() -> list[str]:
-    return [f"{_graph_origin()}/.default"]
-
-
-def _graph_origin() -> str:
-    url = parse_url(settings.GRAPH_BASE_URL)
-    return f"{url.scheme}://{url.netloc}"
+    return [f"{origin_of(settings.GRAPH_BASE_URL)}/.default"]

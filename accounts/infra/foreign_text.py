@@ -91,3 +91,9 @@ def parse_url(text: str) -> SplitResult:
     parts = urlsplit(text)
     _ = parts.port
     return parts
+
+
+def origin_of(url: str) -> str:
+    """Return the scheme, host and port of an address; raise the same."""
+    parts = parse_url(url)
+    return f"{parts.scheme}://{parts.netloc}"

@@ -19,7 +19,7 @@ from accounts.access.signed_in import AuthenticatedRequest, signed_in_form, sign
 from accounts.connect import microsoft
 from accounts.connect.connecting import ANOTHER_ACCOUNT, AnotherAccount, connect_mailbox
 from accounts.connect.consent import Consent, Refused, is_set_up, ways
-from accounts.infra.foreign_text import parse_url
+from accounts.infra.foreign_text import origin_of
 from accounts.infra.problems import Problem
 from accounts.people.address_proof import is_proven
 from accounts.views.connect import TAKEN, AddressForm, proof_url
@@ -126,7 +126,9 @@ def page(
         request, "accounts/connect_oauth.html", context, status=403 if refused else 200
     )
     # Set as django-csp's decorator sets it, because that accepts only constant values.
-    response._csp_update = {"form-action": [_origin(url) for url in _doors(provider)]}  # type: ignore[attr-defined]
+    authority = settings.MICROSOFT_AUTHORITY or "https://login.microsoftonline.com"
+    door = settings.GOOGLE_AUTH_URI if provider == "gmail" else authority
+    response._csp_update = {"form-action": [origin_of(door)]}  # type: ignore[attr-defined]
     return response
 
 
@@ -136,14 +138,3 @@ def _abilities_of(provider: str) -> set[str]:
         return {"read", "draft", "send"}
     words = {microsoft.READ: {"read"}, microsoft.DRAFT: {"read", "draft"}, microsoft.SEND: {"send"}}
     return {word for name in microsoft.default_permissions() for word in words[name]}
-
-
-def _doors(provider: str) -> list[str]:
-    if provider == "gmail":
-        return [settings.GOOGLE_AUTH_URI]
-    return [settings.MICROSOFT_AUTHORITY or "https://login.microsoftonline.com"]
-
-
-def _origin(url: str) -> str:
-    parts = parse_url(url)
-    return f"{parts.scheme}://{parts.netloc}"

@@ -30,7 +30,7 @@ from django.views.decorators.http import require_http_methods
 
 from accounts.access.signed_in import AuthenticatedRequest, signed_in_page
 from accounts.forms import SignInForm
-from accounts.infra.foreign_text import parse_url
+from accounts.infra.foreign_text import origin_of
 from accounts.models import SignInLink, User
 from accounts.people.step_up import AFTERWARDS, is_fresh
 
@@ -53,9 +53,7 @@ class SignIn(LoginView):
         apps = cast(
             list[dict[str, Any]], settings.SOCIALACCOUNT_PROVIDERS["openid_connect"]["APPS"]
         )
-        issuers = [parse_url(app["settings"]["server_url"]) for app in apps]
-        if issuers:
-            sources = [f"{url.scheme}://{url.netloc}" for url in issuers]
+        if sources := [origin_of(app["settings"]["server_url"]) for app in apps]:
             response._csp_update = {"form-action": sources}  # type: ignore[attr-defined]
         return response
 

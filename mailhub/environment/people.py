@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, NoDecode
 
-from accounts.infra.foreign_text import parse_url
+from accounts.infra.foreign_text import origin_of, parse_url
 
 
 class PeopleEnvironment(BaseSettings):
@@ -107,7 +107,7 @@ class PeopleEnvironment(BaseSettings):
     def _are_origins(cls, origins: list[str]) -> list[str]:
         for origin in origins:
             parts = parse_url(origin)
-            whole = f"{parts.scheme}://{parts.netloc}"
-            if parts.scheme not in ("http", "https") or not parts.hostname or whole != origin:
+            is_whole = parts.hostname and origin_of(origin) == origin
+            if parts.scheme not in ("http", "https") or not is_whole:
                 raise ValueError("takes origins such as https://app.example, without a path")
         return origins

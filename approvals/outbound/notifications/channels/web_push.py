@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 
-from accounts.infra.foreign_text import load_json, parse_url
+from accounts.infra.foreign_text import load_json, origin_of, parse_url
 from accounts.infra.safe_hosts import HostError
 from approvals.models import Content, NotificationChannel
 from approvals.outbound.notifications.channels.port import DeliveryAnswer, NotificationMessage
@@ -94,7 +94,7 @@ def _push(
     if address is None or private is None:
         return DeliveryAnswer(result="gone", code="subscribe_again")
     session = PinnedSession(seconds=SECONDS, ports=PORTS)
-    origin = parse_url(address["endpoint"])
+    origin = origin_of(address["endpoint"])
     try:
         webpush(
             {
@@ -103,7 +103,7 @@ def _push(
             },
             json.dumps(payload, ensure_ascii=False),
             vapid_private_key=private,
-            vapid_claims={"sub": _contact(), "aud": f"{origin.scheme}://{origin.netloc}"},
+            vapid_claims={"sub": _contact(), "aud": origin},
             headers={"Topic": tag, "Urgency": "high" if urgent else "normal"},
             ttl=settings.MAILHUB_ACTION_TTL_HOURS * 3600,
             requests_session=session,
