@@ -21,7 +21,7 @@ from accounts.access.roles import held_mailboxes
 from accounts.infra.first_rows import first_rows
 from accounts.infra.foreign_text import parse_number, parse_uuid
 from accounts.models import ApiToken, Mailbox, Role, User
-from approvals.core.cursors import foreign_cursor, read_cursor, write_cursor
+from approvals.core.cursors import read_cursor, write_cursor
 from approvals.models import AuditChain, AuditEvent
 from approvals.models.audit import NO_MAILBOX
 
@@ -261,10 +261,7 @@ def _cursor(at: datetime, key: int) -> str:
 def _after_cursor(cursor: str | None) -> Q:
     if not cursor:
         return Q()
-    at, key = read_cursor(cursor)
-    number = parse_number(key)
-    if number is None:
-        raise foreign_cursor()
+    at, number = read_cursor(cursor, parse_number)
     # Both conditions, because the index serves only the first.
     return Q(at__lte=at) & (Q(at__lt=at) | Q(id__lt=number))
 

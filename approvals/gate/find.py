@@ -29,7 +29,7 @@ from approvals.core.answers import (
     Watched,
 )
 from approvals.core.at_rest import open_part
-from approvals.core.cursors import foreign_cursor, read_cursor, write_cursor
+from approvals.core.cursors import after_cursor, write_cursor
 from approvals.core.states import FINAL, Status
 from approvals.core.types import Rendered, get_kind
 from approvals.gate import blobs, notes, reconcile, watches
@@ -270,27 +270,7 @@ def page(
     if len(rows) <= limit:
         return rows, None
     last = rows[limit - 1]
-    return rows[:limit], cursor_of(last.created_at, last.pk)
-
-
-def cursor_of(at: datetime, action_id: UUID) -> str:
-    """Return the cursor of a page that ends with this action."""
-    return write_cursor(at, action_id.hex)
-
-
-def after_cursor(cursor: str | None, *, newest_first: bool, by: str = "created_at") -> Q:
-    """Return the condition for rows after a cursor in the order of `by` and id; empty without one.
-
-    Raises `invalid_input` for a cursor that no list has given.
-    """
-    if not cursor:
-        return Q()
-    at, key = read_cursor(cursor)
-    action_id = parse_uuid(key)
-    if action_id is None:
-        raise foreign_cursor()
-    further = "lt" if newest_first else "gt"
-    return Q(**{f"{by}__{further}": at}) | Q(**{by: at, f"id__{further}": action_id})
+    return rows[:limit], write_cursor(last.created_at, last.pk.hex)
 
 
 def blob_of(action: PendingAction, sha256: str) -> bytes:

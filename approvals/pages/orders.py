@@ -36,7 +36,7 @@ class Order:
 
         Raises `invalid_input` for a cursor that this order has not given.
         """
-        at, key = read_cursor(cursor)
+        at, key = read_cursor(cursor, str)
         name, *first = key.split(".")
         if name != self.name or len(first) != len(self.fields) - 1:
             raise foreign_cursor()

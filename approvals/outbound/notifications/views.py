@@ -3,7 +3,6 @@
 from uuid import UUID
 
 from django.contrib import messages
-from django.db.models import Q
 from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
@@ -18,7 +17,7 @@ from accounts.infra.foreign_text import parse_number
 from accounts.infra.problems import Problem
 from accounts.infra.time_zones import COOKIE, get_zone
 from accounts.models import User
-from approvals.core.cursors import read_cursor, write_cursor
+from approvals.core.cursors import after_cursor, write_cursor
 from approvals.models import (
     Content,
     Notification,
@@ -68,7 +67,11 @@ def _render(request: AuthenticatedRequest, form: WhenForm) -> HttpResponse:
     person = request.user
     channels = NotificationChannel.objects.filter(user=person)
     cursor = request.GET.get("cursor")
-    mine = Notification.objects.filter(_after(cursor), user=person)
+    try:
+        further = after_cursor(cursor, parse=parse_number)
+    except Problem:
+        raise Http404 from None
+    mine = Notification.objects.filter(further, user=person)
     rows = list(mine.select_related("channel")[: PAGE + 1])
     context = {
         "form": form,
@@ -100,20 +103,6 @@ def _render(request: AuthenticatedRequest, form: WhenForm) -> HttpResponse:
         "cursor": cursor,
     }
     return render(request, "approvals/notifications.html", context)
-
-
-def _after(cursor: str | None) -> Q:
-    """Return the condition for rows that are older than a cursor; raises 404 for a foreign one."""
-    if not cursor:
-        return Q()
-    try:
-        at, key = read_cursor(cursor)
-    except Problem:
-        raise Http404 from None
-    number = parse_number(key)
-    if number is None:
-        raise Http404
-    return Q(created_at__lt=at) | Q(created_at=at, pk__lt=number)
 
 
 @signed_in_action

@@ -21,7 +21,7 @@ from accounts.access.signed_in import (
 )
 from accounts.infra.problems import Problem
 from accounts.models import ApiToken, User
-from approvals.gate.find import after_cursor, cursor_of
+from approvals.core.cursors import after_cursor, write_cursor
 from approvals.models import Webhook
 from approvals.outbound.webhooks.events import ALL, SECURITY
 from approvals.outbound.webhooks.subscriptions import (
@@ -83,11 +83,11 @@ def page(request: AuthenticatedRequest, webhook_id: UUID) -> HttpResponse:
     webhook = _get_own_webhook(request, webhook_id)
     cursor = request.GET.get("cursor")
     try:
-        further = after_cursor(cursor, newest_first=True, by="at")
+        further = after_cursor(cursor, by="at")
     except Problem:
         raise Http404 from None
     rows = list(webhook.deliveries.filter(further).order_by("-at", "-id")[: PAGE + 1])
-    older = cursor_of(rows[PAGE - 1].at, rows[PAGE - 1].pk) if len(rows) > PAGE else None
+    older = write_cursor(rows[PAGE - 1].at, rows[PAGE - 1].pk.hex) if len(rows) > PAGE else None
     context = {"webhook": webhook, "deliveries": rows[:PAGE], "older": older, "cursor": cursor}
     return render(request, "approvals/webhook.html", context)
 
