@@ -1,6 +1,6 @@
 from django.urls import path
 
-from approvals.audit import audit_views, security
+from approvals.audit import audit_views, security_views
 from approvals.outbound.notifications import views as notification_views
 from approvals.outbound.notifications.channels import channel_views
 from approvals.outbound.webhooks import webhook_views
@@ -123,7 +123,7 @@ urlpatterns = [
         name="remove_channel",
     ),
     path("audit/", audit_views.index, name="audit"),
-    path("audit/security/", security.index, name="audit_security"),
+    path("audit/security/", security_views.index, name="audit_security"),
     path("audit/export/", audit_views.export, name="audit_export"),
     path("audit/verify/", audit_views.verify, name="audit_verify"),
     path("invitations/<str:secret>/", member_views.invitation, name="invitation"),
