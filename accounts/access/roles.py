@@ -1,7 +1,5 @@
 """The only ownership check: which mailboxes a caller may use, and in which role."""
 
-from typing import Any
-
 from django.db.models import QuerySet, Value
 from django.db.models.functions import Lower
 
@@ -93,17 +91,15 @@ def _unknown_mailbox(caller: Caller, ref: str) -> Problem:
     )
 
 
-def _find_visible(caller: Caller, ref: str | None) -> QuerySet[Mailbox, Any]:
-    """Return the mailboxes that a caller sees and may mean, with the role on each."""
-    found = mailboxes(caller)
-    if ref is not None and parse_uuid(ref):
-        found = found.filter(pk=ref)
-    elif ref is not None:
-        found = found.annotate(folded=Lower("address")).filter(folded=Lower(Value(ref)))
-    role = Membership.objects.filter(mailbox=OuterRef("pk"), user=caller.user)
-    return found.annotate(
-        role=Subquery(role.values("role")), is_sender=Exists(connected_as(own_sender()))
-    )
+def _find_visible(caller: Caller, ref: str | None) -> QuerySet[Membership]:
+    """Return the memberships of the mailboxes that a caller sees and may mean."""
+    found = _visible(caller.user, caller.token).select_related("mailbox")
+    if ref is None:
+        return found
+    if mailbox_id := parse_uuid(ref):
+        return found.filter(mailbox=mailbox_id)
+    folded = found.annotate(folded=Lower("mailbox__address"))
+    return folded.filter(folded=Lower(Value(ref)))
 
 
 def has_role(person: User, mailbox: Mailbox, role: Role) -> bool:

@@ -133,9 +133,8 @@ class SendMail(ActionKind):
             return WITHOUT_QUOTE
         mailbox = approved.mailbox
         provider = provider_for(mailbox)
-        source = add_date(
-            approved.blob(payload.source_sha256), date=format_datetime(datetime.now(UTC))
-        )
+        date = format_datetime(datetime.now(UTC))
+        source = add_date(approved.blob(payload.source_sha256), date=date)
         envelope = envelope_of(payload, source)
         handover = _handover(approved, notes)
         try:
@@ -480,3 +479,7 @@ def _accepted_outcome(
     if changed:
         receipt["changed"] = list(changed)
     return Outcome(verdict="accepted", receipt=receipt, reference=reference)
+
+
+def _format(moment: datetime) -> str:
+    return moment.isoformat(timespec="seconds").replace("+00:00", "Z")
