@@ -6,14 +6,18 @@ another ending, or an added word.
 
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from bisect import bisect_right
+from collections.abc import Mapping
+from functools import cache, lru_cache
+from pathlib import Path
 
 import idna
 
 from tools.mail.text.owners import ending_of, is_of_registry, owned_part_of
 
-# The skeleton of UTS #39 for the characters of an ASCII domain; a test compares it with the data.
+# Of the characters that a domain may have; `bin/lookalikes` makes them from the data of Unicode.
+TABLES = Path(__file__).with_name("unicode")
+# The skeleton of UTS #39 for the characters of an ASCII domain; a test compares it with the tables.
 # Because of it, most domains need no tables. UTS #39 does not list two v as a confusable, but they
 # are read as w.
 ASCII = {"0": "o", "1": "l", "m": "rn"}
@@ -65,9 +69,9 @@ BAIT = frozenset(
 )
 # Scripts that one language uses together (UTS #39, "highly restrictive").
 TOGETHER = (
-    {"LATIN", "HAN", "HIRAGANA", "KATAKANA"},
-    {"LATIN", "HAN", "BOPOMOFO"},
-    {"LATIN", "HAN", "HANGUL"},
+    {"Latin", "Han", "Hiragana", "Katakana"},
+    {"Latin", "Han", "Bopomofo"},
+    {"Latin", "Han", "Hangul"},
 )
 
 
@@ -105,42 +109,63 @@ def spell_domain(domain: str) -> str:
 @lru_cache(maxsize=10_000)
 def skeleton(domain: str) -> str:
     """Return a form that is equal for domains that look the same."""
-    read = unicodedata.normalize("NFD", decode_domain(domain))
+    read = unicodedata.normalize("NFD", ".".join(_letters_of(domain)))
     shape = "".join(_prototype(character) for character in read)
     return unicodedata.normalize("NFD", shape).lower().replace("vv", "w")
 
 
 def mixes_scripts(domain: str) -> bool:
     """Return True if one label mixes scripts that no language uses together."""
-    labels = [label for label in decode_domain(domain).split(".") if not label.isascii()]
-    return any(_is_mixed(label) for label in labels)
+    return any(_is_mixed(label) for label in _letters_of(domain) if not label.isascii())
+
+
+def _letters_of(domain: str) -> list[str]:
+    return [_decode_label(label) for label in domain.lower().split(".")]
+
+
+def _decode_label(label: str) -> str:
+    """Return the label in its letters, also if they are newer than this Python."""
+    if not label.startswith("xn--"):
+        return label
+    try:
+        return idna.ulabel(label)
+    except idna.IDNABidiError:  # the last check, which a letter fails whose direction is not known
+        return label[4:].encode().decode("punycode")
+    except idna.IDNAError:
+        return label
 
 
 def _is_mixed(label: str) -> bool:
-    from confusable_homoglyphs import categories  # 50 KB of tables, for few domains
-
-    scripts = categories.unique_aliases(label) - {"COMMON", "INHERITED"}
+    starts, names = _scripts()
+    scripts = {names[bisect_right(starts, ord(each)) - 1] for each in label}
+    scripts -= {"Common", "Inherited"}
     return len(scripts) > 1 and not any(scripts <= together for together in TOGETHER)
 
 
 def _prototype(character: str) -> str:
     if character.isascii():
         return ASCII.get(character, character)
-    from confusable_homoglyphs import confusables  # a megabyte of tables, for few domains
-
-    return prototype_in(confusables.confusables_data, character)
+    return prototypes().get(character, character)
 
 
-def prototype_in(data: Mapping[str, Sequence[Mapping[str, str]]], character: str) -> str:
-    """Return the prototype of a character.
+@cache
+def prototypes() -> Mapping[str, str]:
+    """Return the prototype of each character that has one, in ASCII too."""
+    return {
+        chr(int(point, 16)): "".join(chr(int(each, 16)) for each in prototype)
+        for point, *prototype in _rows("prototypes.txt")
+    }
 
-    The data lists for a prototype all similar characters, and for each of those only the prototype.
-    """
-    alike = data.get(character, [])
-    if len(alike) != 1:
-        return character
-    other = alike[0]["c"]
-    return min(character, other) if len(data.get(other, [])) == 1 else other
+
+@cache
+def _scripts() -> tuple[list[int], list[str]]:
+    rows = _rows("scripts.txt")
+    return [int(start, 16) for start, _ in rows], [name for _, name in rows]
+
+
+def _rows(table: str) -> list[list[str]]:
+    lines = (TABLES / table).read_text().splitlines()
+    return [line.split() for line in lines if not line.startswith("#")]
 
 
 def _begins_like(domain: str, known: str) -> bool:
