@@ -333,8 +333,8 @@ MOMENTS = {
     "a draft of Microsoft 365 is moved to the bin": Moment(
         edit=(
             "tools/providers/graph/evidence.py",
-            '"POST", f"/mailFolders/{folder}/messages/{draft}/permanentDelete"',
-            '"DELETE", f"/messages/{draft}"',
+            '"POST", f"{place}/permanentDelete"',
+            '"DELETE", path_of(prepared.draft)',
         ),
         tests=LATE,
         chosen="late_order",
