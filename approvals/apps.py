@@ -8,11 +8,18 @@ class ApprovalsConfig(AppConfig):
         # Importing the module registers the checks. The models must be loaded first.
         from accounts.audit_hook import audit_event
         from accounts.people.browsers import browser_ended
+        from accounts.people.recovery import rights_taken
         from approvals import checks  # noqa: F401
         from approvals.audit.chain import record_from_accounts
         from approvals.gate.send_back import announce_change
-        from approvals.outbound.notifications.channels.adding import remove_push
+        from approvals.outbound.notifications.channels.adding import (
+            remove_chat,
+            remove_push,
+        )
+        from approvals.outbound.webhooks.subscriptions import end_security_webhooks
 
         audit_event.connect(record_from_accounts)
         audit_event.connect(announce_change)
         browser_ended.connect(remove_push)
+        rights_taken.connect(end_security_webhooks)
+        rights_taken.connect(remove_chat)

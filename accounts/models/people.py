@@ -46,8 +46,8 @@ class UserManager(BaseUserManager["User"]):
 class User(AbstractUser):
     """A person; the e-mail address, in lower case, is the login.
 
-    `generation` counts how often the account was closed or opened, or joined or left the staff: an
-    approval holds for one.
+    `generation` counts how often the account was closed, opened or recovered, or joined or left the
+    staff: an approval holds for one.
     """
 
     username = None  # type: ignore[assignment]

@@ -33,6 +33,7 @@ from accounts.models import (
     digest_of,
 )
 from accounts.oauth.programs import name_of
+from accounts.people.recovery import rights_taken
 
 NAME_LENGTH = 100
 
@@ -135,22 +136,19 @@ def narrow(token: ApiToken, *, scopes: Collection[str], mailboxes: Collection[Ma
 
 
 @transaction.atomic
-def take_mailbox(person: User, mailbox: Mailbox, *, by: User) -> None:
-    """Take a mailbox away from the tokens of a person who is no longer a member: they must not work
-    again if the person comes back.
+def take_mailbox(person: User, mailbox: Mailbox, *, by: User, role: Role | None = None) -> None:
+    """Take a mailbox away from the tokens of a person who is no longer a member; with a lower `role`,
+    from those with a scope that needs more. They must not work again if the right comes back.
     """
     held = ApiToken.objects.filter(user=person, mailboxes=mailbox, revoked_at=None)
     for token in held.select_for_update(no_key=True, of=("self",)).order_by("pk"):
-        ApiToken.objects.filter(pk=token.pk).update(generation=F("generation") + 1)
-        token.mailboxes.remove(mailbox)
-        record_event(
-            "token_narrowed",
-            person=by,
-            subject=person,
-            mailboxes=[mailbox],
-            token=str(token.pk),
-            scopes=token.scopes,
-        )
+        if role is None or not all(
+            role.covers(SCOPE_ROLES.get(scope, Role.VIEWER)) for scope in token.scopes
+        ):
+            ApiToken.objects.filter(pk=token.pk).update(generation=F("generation") + 1)
+            token.mailboxes.remove(mailbox)
+            _record_narrowed(token, person, [mailbox], by)
+    rights_taken.send(sender=None, person=person, by=by, whole=False)
 
 
 @transaction.atomic
@@ -158,17 +156,22 @@ def take_staff_scopes(person: User, *, by: User) -> None:
     """Take the scopes of staff from the tokens of a person who is no longer staff, for the same reason."""
     held = ApiToken.objects.filter(user=person, revoked_at=None)
     for token in held.select_for_update(no_key=True, of=("self",)).order_by("pk"):
-        scopes = sorted(set(token.scopes) - STAFF_SCOPES)
-        if len(scopes) < len(token.scopes):
-            ApiToken.objects.filter(pk=token.pk).update(scopes=scopes)
-            record_event(
-                "token_narrowed",
-                person=by,
-                subject=person,
-                mailboxes=token.mailboxes.all(),
-                token=str(token.pk),
-                scopes=scopes,
-            )
+        if STAFF_SCOPES & set(token.scopes):
+            token.scopes = sorted(set(token.scopes) - STAFF_SCOPES)
+            ApiToken.objects.filter(pk=token.pk).update(scopes=token.scopes)
+            _record_narrowed(token, person, token.mailboxes.all(), by)
+    rights_taken.send(sender=None, person=person, by=by, whole=False)
+
+
+def _record_narrowed(token: ApiToken, person: User, mailboxes: Iterable[Mailbox], by: User) -> None:
+    record_event(
+        "token_narrowed",
+        person=by,
+        subject=person,
+        mailboxes=mailboxes,
+        token=str(token.pk),
+        scopes=token.scopes,
+    )
 
 
 @transaction.atomic

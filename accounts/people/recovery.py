@@ -9,7 +9,9 @@ from allauth.socialaccount.models import SocialAccount
 from django.conf import settings
 from django.core.mail import EmailMessage
 from django.db import transaction
+from django.db.models import F
 from django.db.models.functions import Now
+from django.dispatch import Signal
 from django.template.loader import render_to_string
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -23,13 +25,18 @@ from accounts.people.browsers import end_sessions
 log = structlog.get_logger(__name__)
 
 LINK_LIFETIME = timedelta(hours=1)
+# Rights of a `person` were taken, in the open transaction, `by` a person or (None) a command: some, or
+# those of the `whole` account. Each receiver ends for good what its package has handed out for them
+# without a token.
+rights_taken = Signal()
 
 
 def recover(person: User, *, revoke_tokens: bool = False) -> str:
     """Remove every way to sign in that a person has, and return the secret of a new sign-in link.
 
-    Their password, passkeys, one-time codes, recovery codes, linked accounts and open links are
-    removed, and all their browsers are signed out. Tokens of their programs stay unless
+    Their password, passkeys, one-time codes, recovery codes, linked accounts, open links and chat
+    services are removed, and all their browsers are signed out. Their approvals of mail that has not
+    left no longer count. Tokens of their programs stay unless
     `revoke_tokens` is set.
     """
     if revoke_tokens:
@@ -52,7 +59,10 @@ def _replace_ways_in(person: User) -> str:
     # is signed out too.
     person.set_unusable_password()
     person.save(update_fields=["password"])
+    # Somebody else may have approved what has not left yet.
+    User.objects.filter(pk=person.pk).update(generation=F("generation") + 1)
     record_event("person_recovered", person=None, subject=person, **counts)
+    rights_taken.send(sender=None, person=person, by=None, whole=True)
     prove_account(person, how="command")
     return SignInLink.issue(user=person, lifetime=LINK_LIFETIME)
 
@@ -73,6 +83,7 @@ def revoke_all(person: User, *, by: User | None = None) -> None:
             mailboxes=token.mailboxes.all(),
             token=str(token.pk),
         )
+    rights_taken.send(sender=None, person=person, by=by, whole=True)
 
 
 def mail_recovery(person: User) -> bool:

@@ -14,7 +14,7 @@ from accounts.access.auth import find_caller
 from accounts.access.caller import Caller
 from accounts.access.provider_calls import limit_waiting
 from accounts.infra.problems import Problem
-from accounts.models import Mailbox, Role
+from accounts.models import Mailbox, Role, User
 from tools.mail.message.compose import MAX_TOTAL_BYTES
 from tools.models import DownloadLink
 from tools.providers.failures import map_errors
@@ -60,3 +60,8 @@ def redeem(secret: str, answer: Callable[[int, str, bytes], T]) -> T | None:
         if problem.code == "transient":
             link.give_back()
         raise
+
+
+def end_links_of_chat(sender: object, person: User, **_: object) -> None:
+    """Receive that rights of a person were taken: links of their chat name no token that lost them."""
+    DownloadLink.objects.filter(user=person, token=None).delete()

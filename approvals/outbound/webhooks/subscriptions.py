@@ -18,7 +18,7 @@ from accounts.infra.foreign_text import parse_url
 from accounts.infra.problems import FieldError, Problem, not_found
 from accounts.infra.safe_hosts import Endpoint, HostError, check_addresses
 from accounts.infra.texts import translatable
-from accounts.models import ApiToken
+from accounts.models import ApiToken, User
 from approvals.audit import chain
 from approvals.models import AuditChain, Webhook, WebhookCursor, WebhookDelivery
 from approvals.models.audit import PEOPLE
@@ -80,7 +80,7 @@ def add_webhook(
         webhook.save()
         mailboxes = list(token.mailboxes.values_list("pk", flat=True))
         _begin_at_present(webhook, mailboxes, security=security)
-        _record(caller, webhook, mailboxes, event="webhook_added")
+        _record(caller.actor, webhook, mailboxes, event="webhook_added")
     return webhook, secret
 
 
@@ -145,29 +145,37 @@ def _begin_at_present(webhook: Webhook, mailboxes: Collection[UUID], *, security
         WebhookCursor.objects.create(webhook=webhook, mailbox=None, sequence=at)
 
 
-@transaction.atomic
 def remove_webhook(caller: Caller, webhook: Webhook) -> None:
     """Remove a webhook and its deliveries; it gets no further events."""
-    _record(
-        caller,
-        webhook,
-        webhook.token.mailboxes.values_list("pk", flat=True),
-        event="webhook_removed",
-    )
+    _remove(webhook, caller.actor)
+
+
+def end_security_webhooks(sender: object, person: User, by: User | None, **_: object) -> None:
+    """Receive that rights of a person were taken: their webhooks for security events end with the
+    staff.
+    """
+    if person.is_staff:
+        return
+    for webhook in Webhook.objects.filter(token__user=person).select_related("token"):
+        if SECURITY in webhook.events:
+            _remove(webhook, f"user:{by.pk}" if by else "command")
+
+
+@transaction.atomic
+def _remove(webhook: Webhook, actor: str) -> None:
+    mailboxes = webhook.token.mailboxes.values_list("pk", flat=True)
+    _record(actor, webhook, mailboxes, event="webhook_removed")
     webhook.delete()
 
 
-def _record(caller: Caller, webhook: Webhook, mailboxes: Iterable[UUID], *, event: str) -> None:
+def _record(actor: str, webhook: Webhook, mailboxes: Iterable[UUID], *, event: str) -> None:
+    for mailbox in sorted(mailboxes):
+        chain.record(mailbox=mailbox, event=event, actor=actor, webhook=str(webhook.pk))
+    # The chain of people comes last, because every writer must lock chains in the same order.
     if SECURITY in webhook.events:
         chain.record(
-            mailbox=None,
-            of_people=True,
-            event=event,
-            actor=caller.actor,
-            webhook=str(webhook.pk),
+            mailbox=None, of_people=True, event=event, actor=actor, webhook=str(webhook.pk)
         )
-    for mailbox in mailboxes:
-        chain.record(mailbox=mailbox, event=event, actor=caller.actor, webhook=str(webhook.pk))
 
 
 def deliver_again(webhook: Webhook, delivery_id: UUID) -> None:

@@ -272,8 +272,8 @@ def change_role(
     )
     anchors.append_after_commit(link)
     record_lost(mailbox, user_id, lost)
-    if is_over:
-        take_mailbox(member.user, mailbox, by=person)
+    if is_over or not role.covers(before):
+        take_mailbox(member.user, mailbox, by=person, role=None if is_over else role)
 
 
 @retry_if_rolled_back

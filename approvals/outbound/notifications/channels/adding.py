@@ -59,6 +59,14 @@ def remove_push(sender: Any, person: User, device: str, *, others: bool, **_: An
         found.delete()
 
 
+def remove_chat(sender: Any, person: User, *, whole: bool, **_: Any) -> None:
+    """Receive that rights of a person were taken: with those of the whole account its chat services
+    end, because somebody else may have added them.
+    """
+    if whole:
+        NotificationChannel.objects.filter(user=person, kind=Kind.APPRISE).delete()
+
+
 def add_chat(person: User, address: str, *, label: str) -> NotificationChannel:
     """Add a chat or phone service; raises ValueError with a sentence."""
     from approvals.outbound.notifications.channels.services import read_address  # brings requests
