@@ -8,12 +8,21 @@ from allauth.idp.oidc.internal.resources import InvalidTargetError
 from allauth.idp.oidc.models import Client, Token
 from django.utils import timezone
 from oauthlib.common import Request
-from oauthlib.oauth2.rfc6749.errors import InvalidGrantError
+from oauthlib.oauth2.rfc6749.errors import InvalidGrantError, TemporarilyUnavailableError
 from oauthlib.oauth2.rfc8628.grant_types import DeviceCodeGrant
 
 from accounts.access import audience
+from accounts.access.quotas import Quota, count
 from accounts.models import SCOPES, USUAL_SCOPES, digest_of
 from accounts.oauth import devices, grants, programs, redirects, tokens
+
+# Of one sign-in. An access token is valid for an hour, and each used refresh token stays for weeks.
+REFRESHES = Quota(
+    name="oauth-refreshes",
+    amount=60,
+    seconds=3600,
+    refusal="This sign-in was refreshed too often. Wait, then send the same refresh token again.",
+)
 
 
 class Validator(OAuthLibRequestValidator):
@@ -133,6 +142,8 @@ class Validator(OAuthLibRequestValidator):
         found = tokens.find(tokens.REFRESH, refresh_token, client)
         if found is None:
             return False
+        if not count(REFRESHES, tokens.facts_of(found)["family"]).granted:
+            raise TemporarilyUnavailableError(REFRESHES.refusal, status_code=429)
         self._take_over(found, request)
         return True
 

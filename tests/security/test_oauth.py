@@ -10,7 +10,7 @@ from django.db.models import F
 from django.test import Client
 from django.utils import timezone
 
-from accounts.models import ApiToken, Mailbox, Membership, Role, User
+from accounts.models import ApiToken, Mailbox, Membership, QuotaUse, Role, User
 from accounts.oauth import grants
 from accounts.people.recovery import recover
 from tests.conftest import Api, make_mailbox
@@ -209,6 +209,21 @@ def test_refresh_rotates_and_second_use_ends_the_family(
     assert program.refresh(second["refresh_token"]).json()["error"] == "invalid_grant"
     for tokens in (first, second):
         assert Api(secret=tokens["access_token"]).tool("list_mailboxes").status_code == 401
+
+
+def test_one_program_cannot_fill_the_table_of_tokens(
+    program: Program, alice: User, mailbox: Mailbox
+) -> None:
+    tokens, answers = program.connect(alice, mailbox), []
+    for _ in range(100):
+        answers.append(program.refresh(tokens["refresh_token"]))
+        if answers[-1].status_code == 200:
+            tokens = answers[-1].json()
+    assert [each.status_code for each in answers] == [200] * 60 + [429] * 40
+    assert answers[-1].json()["error"] == "temporarily_unavailable"
+    assert program.connect(alice, mailbox), "another sign-in is not concerned"
+    QuotaUse.objects.all().delete()
+    assert program.refresh(tokens["refresh_token"]).status_code == 200
 
 
 def test_refresh_cannot_widen_the_scope(program: Program, alice: User, mailbox: Mailbox) -> None:
