@@ -123,7 +123,7 @@ class PersonAdmin(ListedAdmin):
         if not obj.is_active:
             end_sessions(obj)
             revoke_all(obj, by=by)
-        elif not obj.is_staff:
+        elif "is_staff" in rights:
             take_staff_scopes(obj, by=by)
         if change and rights:
             transaction.on_commit(partial(mail_rights, obj))

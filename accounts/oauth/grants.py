@@ -148,19 +148,21 @@ def take_mailbox(person: User, mailbox: Mailbox, *, by: User, role: Role | None 
             ApiToken.objects.filter(pk=token.pk).update(generation=F("generation") + 1)
             token.mailboxes.remove(mailbox)
             _record_narrowed(token, person, [mailbox], by)
-    rights_taken.send(sender=None, person=person, by=by, whole=False)
+    rights_taken.send(sender=None, person=person, by=by, of="member")
 
 
 @transaction.atomic
 def take_staff_scopes(person: User, *, by: User) -> None:
-    """Take the scopes of staff from the tokens of a person who is no longer staff, for the same reason."""
+    """Take the scopes of staff from the tokens of a person who leaves the staff, for the same reason,
+    or joins it: those of earlier versions were only asleep.
+    """
     held = ApiToken.objects.filter(user=person, revoked_at=None)
     for token in held.select_for_update(no_key=True, of=("self",)).order_by("pk"):
         if STAFF_SCOPES & set(token.scopes):
             token.scopes = sorted(set(token.scopes) - STAFF_SCOPES)
             ApiToken.objects.filter(pk=token.pk).update(scopes=token.scopes)
             _record_narrowed(token, person, token.mailboxes.all(), by)
-    rights_taken.send(sender=None, person=person, by=by, whole=False)
+    rights_taken.send(sender=None, person=person, by=by, of="staff")
 
 
 def _record_narrowed(token: ApiToken, person: User, mailboxes: Iterable[Mailbox], by: User) -> None:

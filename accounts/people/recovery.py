@@ -25,9 +25,9 @@ from accounts.people.browsers import end_sessions
 log = structlog.get_logger(__name__)
 
 LINK_LIFETIME = timedelta(hours=1)
-# Rights of a `person` were taken, in the open transaction, `by` a person or (None) a command: some, or
-# those of the `whole` account. Each receiver ends for good what its package has handed out for them
-# without a token.
+# Rights of a `person` were taken, in the open transaction, `by` a person or (None) a command: `of` a
+# member, of staff, or of the account. Each receiver ends for good what its package has handed out for
+# them without a token.
 rights_taken = Signal()
 
 
@@ -62,7 +62,7 @@ def _replace_ways_in(person: User) -> str:
     # Somebody else may have approved what has not left yet.
     User.objects.filter(pk=person.pk).update(generation=F("generation") + 1)
     record_event("person_recovered", person=None, subject=person, **counts)
-    rights_taken.send(sender=None, person=person, by=None, whole=True)
+    rights_taken.send(sender=None, person=person, by=None, of="account")
     prove_account(person, how="command")
     return SignInLink.issue(user=person, lifetime=LINK_LIFETIME)
 
@@ -83,7 +83,7 @@ def revoke_all(person: User, *, by: User | None = None) -> None:
             mailboxes=token.mailboxes.all(),
             token=str(token.pk),
         )
-    rights_taken.send(sender=None, person=person, by=by, whole=True)
+    rights_taken.send(sender=None, person=person, by=by, of="account")
 
 
 def mail_recovery(person: User) -> bool:

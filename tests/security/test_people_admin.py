@@ -186,8 +186,11 @@ def test_tokens_of_a_closed_account_stay_revoked(operator: Client, carol: User) 
     assert [each["token"] for each in events("token_revoked")] == [str(token.pk)]
 
 
-def test_scopes_of_former_staff_stay_taken(operator: Client, carol: User) -> None:
-    User.objects.filter(pk=carol.pk).update(is_staff=True)
+@pytest.mark.parametrize("left_long_ago", [False, True])
+def test_scopes_of_former_staff_stay_taken(
+    operator: Client, carol: User, left_long_ago: bool
+) -> None:
+    User.objects.filter(pk=carol.pk).update(is_staff=not left_long_ago)
     scopes = ["m365:run", "mail:read"]
     token, _ = ApiToken.issue(user=carol, name="desk", scopes=scopes, mailboxes=[])
     for form in (rights_form(carol), rights_form(carol, is_staff="on")):

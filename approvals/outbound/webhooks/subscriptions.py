@@ -150,11 +150,13 @@ def remove_webhook(caller: Caller, webhook: Webhook) -> None:
     _remove(webhook, caller.actor)
 
 
-def end_security_webhooks(sender: object, person: User, by: User | None, **_: object) -> None:
-    """Receive that rights of a person were taken: their webhooks for security events end with the
-    staff.
+def end_security_webhooks(
+    sender: object, person: User, *, by: User | None, of: str, **_: object
+) -> None:
+    """Receive that rights of a person were taken: with those of staff, webhooks for security events
+    end. They have a token, but events of people are no right of a token.
     """
-    if person.is_staff:
+    if of != "staff":
         return
     for webhook in Webhook.objects.filter(token__user=person).select_related("token"):
         if SECURITY in webhook.events:

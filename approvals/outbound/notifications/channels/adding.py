@@ -59,11 +59,11 @@ def remove_push(sender: Any, person: User, device: str, *, others: bool, **_: An
         found.delete()
 
 
-def remove_chat(sender: Any, person: User, *, whole: bool, **_: Any) -> None:
-    """Receive that rights of a person were taken: with those of the whole account its chat services
-    end, because somebody else may have added them.
+def remove_chat(sender: Any, person: User, *, of: str, **_: Any) -> None:
+    """Receive that rights of a person were taken: with those of the account its chat services end,
+    because somebody else may have added them.
     """
-    if whole:
+    if of == "account":
         NotificationChannel.objects.filter(user=person, kind=Kind.APPRISE).delete()
 
 
