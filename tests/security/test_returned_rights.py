@@ -38,7 +38,7 @@ DAY = timedelta(days=1)
 
 @dataclass(kw_only=True)
 class More:
-    """What Alice holds beside the program: as a member, a manager, a person and staff."""
+    """The things that Alice holds beside the program: as a member, a manager, a person and staff."""
 
     held: Held
     bob: Reviewer
@@ -228,7 +228,7 @@ HANDED_OUT: dict[str, Callable[[More], bool]] = {
 OF_STAFF = {"commands", "security webhook"}
 OF_A_PERSON = {*OF_STAFF, "chat service", "session", "sign-in link"}
 OF_A_MEMBER = HANDED_OUT.keys() - OF_A_PERSON
-# What rests on the right that is taken and given back, and so must be given anew.
+# The things that rest on the right that is taken and given back: a person must give them again.
 ENDED: dict[Callable[[More], None], set[str]] = {
     lower_and_raise_the_role: OF_A_MEMBER - {"reads of a reader"},
     remove_and_invite: OF_A_MEMBER,
