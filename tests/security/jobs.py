@@ -18,6 +18,11 @@ def spin(seconds: float) -> str:
     return "done"
 
 
+def rest(seconds: float) -> str:
+    time.sleep(seconds)
+    return "done"
+
+
 def allocate(size: int) -> int:
     return len(bytearray(size))
 

@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,14 +25,14 @@ from tools.mail.parsers.pool import Limits, Pool
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SECONDS = 60.0  # for a job that ends by itself
-SHORT = 2.0
+SHORT = 0.5
 SPIN = 120.0
 SCRIPT = """
 import sys, threading, time
 sys.path.insert(0, {root!r})
 from tests.security import jobs
 from tools.mail.parsers.pool import Limits, Pool
-pool = Pool(Limits(seconds=3, memory=512 * 1024**2, processes=2))
+pool = Pool(Limits(seconds=1, memory=512 * 1024**2, processes=2))
 print(pool.run(jobs.pid), flush=True)
 {rest}
 """
@@ -110,6 +111,13 @@ def test_number_of_processes_is_bounded(pool: Pool) -> None:
     assert len(pool.pids) <= 2
 
 
+def kill(pool: Pool) -> bool:
+    for pid in pool.pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    return True
+
+
 def for_person(person: str, pool: Pool, *job: Any) -> Any:
     with limit_waiting(person):
         return pool.run(*job)
@@ -117,23 +125,24 @@ def for_person(person: str, pool: Pool, *job: Any) -> Any:
 
 def test_jobs_of_one_person_let_the_next_person_go_first(pool: Pool) -> None:
     with ThreadPoolExecutor(7) as threads:
-        flood = [threads.submit(for_person, "a", pool, jobs.spin, 1.0) for _ in range(6)]
+        flood = [threads.submit(for_person, "a", pool, jobs.rest, 0.5) for _ in range(6)]
         until(lambda: pool.pids)
         assert threads.submit(for_person, "b", pool, jobs.spin, 0.0).result() == "done"
-        assert sum(each.done() for each in flood) < 5
+        assert sum(each.done() for each in flood) < 4
         assert {each.result() for each in flood} == {"done"}
 
 
 def test_slow_files_of_one_person_leave_a_process_to_others() -> None:
     pool = Pool(Limits(seconds=SECONDS, memory=512 * 1024**2, processes=2, of_person=1))
-    try:
-        with ThreadPoolExecutor(3) as threads:
-            slow = [threads.submit(for_person, "a", pool, jobs.spin, 4.0) for _ in range(2)]
+    with ThreadPoolExecutor(3) as threads:
+        slow = [threads.submit(for_person, "a", pool, jobs.rest, SPIN) for _ in range(2)]
+        try:
             until(lambda: pool.pids)
             assert threads.submit(for_person, "b", pool, jobs.spin, 0.0).result() == "done"
             assert not any(each.done() for each in slow)
-    finally:
-        pool.close()
+        finally:
+            until(lambda: kill(pool) and all(each.done() for each in slow))
+            pool.close()
 
 
 def test_process_has_no_secrets_no_network_and_no_files(
