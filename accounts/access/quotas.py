@@ -20,10 +20,9 @@ import threading
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 
-from django.db import transaction
-from django.db.models import Case, F, Q, Value, When
+from django.db import connection
 from django.utils import timezone
 
 from accounts.infra.problems import Problem
@@ -83,27 +82,33 @@ def refusal_of(usage: Usage) -> Problem:
     )
 
 
-def count(quota: Quota, subject: str, amount: int = 1) -> Usage:
-    """Count `amount` for a subject if it fits, and return the usage.
+# A row's window is over, or the amount fits; otherwise no row comes back. One statement counts, so
+# two processes never share the last unit.
+_COUNT = """
+INSERT INTO accounts_quotause AS kept (key, used, ends_at) VALUES (%(key)s, %(amount)s, %(end)s)
+ON CONFLICT (key) DO UPDATE SET
+    used = CASE WHEN kept.ends_at <= %(now)s THEN %(amount)s ELSE kept.used + %(amount)s END,
+    ends_at = CASE WHEN kept.ends_at <= %(now)s THEN %(end)s ELSE kept.ends_at END
+WHERE kept.ends_at <= %(now)s OR kept.used <= %(room)s
+RETURNING id, key, used, ends_at
+"""
 
-    One conditional UPDATE counts, so two processes never share the last unit.
-    """
+
+def count(quota: Quota, subject: str, amount: int = 1) -> Usage:
+    """Count `amount` for a subject if it fits, and return the usage."""
     key = f"{quota.name}:{subject}"
     now = timezone.now()
     ends_at = now + timedelta(seconds=quota.seconds)
     if amount > quota.amount:  # it never fits; a new window must not let it through
         return Usage(quota=quota, remaining=quota.amount, reset=quota.seconds, granted=False)
-    counted = _add(quota, key, amount, now=now)
-    if counted is None:
-        # Either the subject has no row yet, or there is no room. Another process may create the row
-        # first.
-        QuotaUse.objects.bulk_create(
-            [QuotaUse(key=key, used=0, ends_at=ends_at)], ignore_conflicts=True
-        )
-        counted = _add(quota, key, amount, now=now)
-    if counted is not None:
-        used, ends_at = counted
-        return Usage(quota=quota, remaining=quota.amount - used, reset=_seconds(ends_at - now))
+    given = {"key": key, "amount": amount, "room": quota.amount - amount}
+    moments = {
+        name: connection.ops.adapt_datetimefield_value(value)
+        for name, value in (("now", now), ("end", ends_at))
+    }
+    for counted in QuotaUse.objects.raw(_COUNT, {**given, **moments}):
+        reset = _seconds(counted.ends_at - now)
+        return Usage(quota=quota, remaining=quota.amount - counted.used, reset=reset)
     row = QuotaUse.objects.filter(key=key).first()
     used, ends_at = (row.used, row.ends_at) if row else (quota.amount, now)
     return Usage(
@@ -112,21 +117,6 @@ def count(quota: Quota, subject: str, amount: int = 1) -> Usage:
         reset=max(1, _seconds(ends_at - now)),
         granted=False,
     )
-
-
-@transaction.atomic
-def _add(quota: Quota, key: str, amount: int, *, now: datetime) -> tuple[int, datetime] | None:
-    """Count if there is room; return what is used then, and the end of the window. None if there is
-    no room, or no row.
-    """
-    over = Q(ends_at__lte=now)
-    rows = QuotaUse.objects.filter(key=key)
-    ends_at = now + timedelta(seconds=quota.seconds)
-    counted = rows.filter(over | Q(used__lte=quota.amount - amount)).update(
-        used=Case(When(over, then=amount), default=F("used") + amount),
-        ends_at=Case(When(over, then=Value(ends_at)), default=F("ends_at")),
-    )
-    return rows.values_list("used", "ends_at").get() if counted else None
 
 
 def _seconds(span: timedelta) -> int:

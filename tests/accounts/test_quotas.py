@@ -70,8 +70,7 @@ def test_hundred_counts_cost_a_few_statements() -> None:
         for _ in range(100):
             count_often(MANY, "token:1")
 
-    assert len([query for query in asked if query["sql"].startswith("UPDATE")]) == 10
-    assert len(asked) <= 40
+    assert len(asked) == 10
 
 
 def test_amount_that_does_not_fit_leaves_room_for_smaller_ones() -> None:
