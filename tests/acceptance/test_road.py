@@ -16,7 +16,7 @@ from tests.conftest import HELLO, Api, Reviewer
 from tests.support.servers.memory import MemoryServer
 from tests.support.work import work
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def test_approved_mail_is_sent_once_and_reported(

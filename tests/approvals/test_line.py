@@ -13,7 +13,7 @@ from tests.approvals.review_pages import seal_of, text_of
 from tests.conftest import Api
 from tests.support.people.browser import browser, set_rules
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 SECRET = "My card is 4111 1111 1111 1111."
 
 

@@ -26,7 +26,7 @@ from tests.support.servers.sandbox import ADA
 from tests.support.work import work
 
 __all__ = ["api", "gmail", "graph", "mailbox"]
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from tests.support.servers.sandbox import ADA, MIRA
 from tests.support.work import work
 
 __all__ = ["gmail"]
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture

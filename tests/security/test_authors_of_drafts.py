@@ -18,7 +18,7 @@ from tests.support.servers.sandbox import MIRA
 from tests.support.work import work
 
 __all__ = ["gmail", "office"]
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 NOTE: dict[str, Any] = {"to": [MIRA], "subject": "Offer", "body": "Our offer."}
 PAY = NOTE | {"body": "Pay to IBAN 4711."}

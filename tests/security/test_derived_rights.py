@@ -26,7 +26,7 @@ from tests.support.people.programs import Program, allow
 from tests.support.servers.memory import MemoryServer
 
 __all__ = ["httpserver"]
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 DEVICE = "urn:ietf:params:oauth:grant-type:device_code"
 ALL = " ".join(scope for scope in SCOPES if scope not in STAFF_SCOPES)
 

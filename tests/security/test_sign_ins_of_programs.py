@@ -13,7 +13,7 @@ from tests.support.people.browser import browser
 from tests.support.people.programs import Program
 from tests.support.servers.memory import MemoryServer
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
