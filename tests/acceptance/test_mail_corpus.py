@@ -18,7 +18,7 @@ __all__ = ["doors"]
 
 
 @pytest.mark.parametrize("name", list_classes())
-@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("step", [10, pytest.param(1, marks=pytest.mark.long)])
 def test_each_message_is_read_alike_everywhere(doors: list[Door], name: str, step: int) -> None:
     failed = _read_all(doors, read_letters(name)[::step])
     assert not failed, _describe(failed)
