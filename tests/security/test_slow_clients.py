@@ -17,7 +17,7 @@ from tests.security.doors import head
 from tests.security.test_silent_mailboxes import count_borrowed
 from tests.support.processes.programs import until
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 CLIENTS = 6
 COOKIE = f"sessionid={'a' * 32}"  # of a stranger: it is looked up and not found
 ANSWERS = 1000  # more than the buffers of a connection hold

@@ -131,7 +131,6 @@ DOORS: dict[str, Callable[[Reviewer, str], Any]] = {
 }
 
 
-@pytest.mark.both
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize("lose", [lose_bytes, remove_warnings, replace_preview])
 def test_unreadable_content_cannot_be_approved(

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp.client import Client
 
+from accounts.access.auth import caller_of_token
+from accounts.access.caller import Caller
 from accounts.models import Mailbox
 from tests.conformance.served import Door
 from tests.conftest import HELLO, Api
@@ -26,6 +27,7 @@ from tests.support.tools import World
 from tests.tools.mcp_door import LIST, call, url, world
 from tools.catalog.arguments import fold_name, understand
 from tools.catalog.entries import TOOLS
+from tools.surfaces.mcp import Visit, _call
 
 __all__ = ["url", "world"]
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(600)]
@@ -64,7 +66,6 @@ as `get_action`, `preview_email` as `send_email`.
 {unmet}
 """
 WANTED = 0.95
-TOGETHER = 20  # calls in one session of a client, which has a limit of time
 Arguments = dict[str, Any]
 
 
@@ -143,20 +144,18 @@ def _value(text: str) -> Any:
         return text
 
 
-def play_all(door: Door, calls: list[tuple[str, Arguments]]) -> list[tuple[Any, bool]]:
+def play_all(api: Api, calls: list[tuple[str, Arguments]]) -> list[tuple[Any, bool]]:
     """Return the answer to each call, and whether it is an error."""
 
-    def play(some: list[tuple[str, Arguments]]) -> list[tuple[Any, bool]]:
-        async def work(client: Client) -> list[Any]:
-            return [await client.call_tool(tool, given) for tool, given in some]
+    def caller() -> Caller:
+        return caller_of_token(api.secret, surface="mcp")
 
-        return [(each.content[0].text, bool(each.is_error)) for each in door.session(work)]
-
-    parts = (calls[first : first + TOGETHER] for first in range(0, len(calls), TOGETHER))
-    return [answer for part in parts for answer in play(part)]
+    visit = Visit(caller=caller, again=caller, toolsets=frozenset())
+    answers: Any = (_call(visit, tool, given) for tool, given in calls)
+    return [(each.content[0].text, bool(each.is_error)) for each in answers]
 
 
-def results_of(door: Door, ids: Ids) -> list[str]:
+def results_of(api: Api, ids: Ids) -> list[str]:
     """Return how each call of the corpus went: at once, after a repair, or not."""
     calls = [(OURS.get(each["tool"], each["tool"]), each) for each in CALLS]
     filled = [(tool, json.loads(ids.fill(each["arguments"], tool))) for tool, each in calls]
@@ -164,7 +163,7 @@ def results_of(door: Door, ids: Ids) -> list[str]:
     sendable = [place for place, (_, given) in enumerate(filled) if isinstance(given, dict)]
     results = ["refused"] * len(filled)
     repaired = []
-    first_answers = play_all(door, [filled[place] for place in sendable])
+    first_answers = play_all(api, [filled[place] for place in sendable])
     for place, (text, is_error) in zip(sendable, first_answers, strict=True):
         if not is_error:
             results[place] = "at once"
@@ -179,7 +178,7 @@ def results_of(door: Door, ids: Ids) -> list[str]:
             is_example and CALLS[place]["expect"] == "accept"
         ):
             repaired.append((place, (new_tool, again)))
-    second_answers = play_all(door, [each for _, each in repaired])
+    second_answers = play_all(api, [each for _, each in repaired])
     for (place, _), (_, is_error) in zip(repaired, second_answers, strict=True):
         results[place] = "refused" if is_error else "after a repair"
     return results
@@ -190,9 +189,9 @@ def test_first_calls_are_understood(
 ) -> None:
     settings.MAILHUB_PROPOSALS_PER_MINUTE = 100_000
     server.deliver(mailbox.address, b"Subject: x\r\n\r\nx", folder="trash")
-    door, ids = Door(url=url, secret=api.secret), Ids(world=world, mailbox=mailbox.address)
+    ids = Ids(world=world, mailbox=mailbox.address)
 
-    results = list(zip(CALLS, results_of(door, ids), strict=True))
+    results = list(zip(CALLS, results_of(api, ids), strict=True))
 
     refused = [first for first, how in results if how == "refused"]
     assert len(refused) <= (1 - WANTED) * len(CALLS), [
