@@ -254,6 +254,7 @@ def test_restore_under_a_running_worker_sends_nothing_twice(
     assert subjects(smtp) == ["four", "one", "three", "two"]
 
 
+@pytest.mark.long  # test_restoring.py has it in one process
 def test_restored_home_with_its_database_sends_nothing_twice(
     tmp_path: Path, smtp: FaultySmtp, sandbox: SandboxServer
 ) -> None:
