@@ -37,13 +37,15 @@ def _paths(action_id: str) -> list[str]:
 
 @pytest.mark.fault(14)
 @pytest.mark.parametrize("method", ["get", "head", "options"])
+@pytest.mark.parametrize("signed_in", [True, False])
 def test_get_request_changes_nothing(
-    api: Api, alice: User, method: str, server: MemoryServer
+    api: Api, alice: User, method: str, signed_in: bool, server: MemoryServer
 ) -> None:
     action_id = api.propose()
     before = PendingAction.objects.values().get()
     client = Client()
-    client.force_login(alice)
+    if signed_in:
+        client.force_login(alice)
     paths = _paths(action_id)
     assert f"/actions/{action_id}/approve/" in paths
 
