@@ -105,15 +105,12 @@ DOORS: dict[str, Callable[[Reviewer, str, str, int], Any]] = {
 }
 
 
-# Every fact at the page, and every door for one fact with an event and for one without.
+SHORT = {
+    "edited",
+    "revoked without an event",
+}  # a fact with an event and one without, at every door
 CELLS = [
-    pytest.param(
-        fact,
-        door,
-        marks=()
-        if door == "page" or fact in ("edited", "revoked without an event")
-        else pytest.mark.long,
-    )
+    pytest.param(fact, door, marks=() if fact in SHORT or door == "page" else pytest.mark.long)
     for fact in FACTS
     for door in DOORS
 ]

@@ -86,11 +86,16 @@ def test_stdout_holds_only_the_protocol_and_eof_ends_it(tmp_path: Path, api: Api
     answer = say(process, INITIALIZE)
     call = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "list_mailboxes"}}
     result = say(process, call)
+    ApiToken.objects.update(revoked_at=ApiToken.objects.get().created_at)
+    revoked = say(process, call)
+    listed = say(process, {"jsonrpc": "2.0", "id": 3, "method": "tools/list"})
     out, err = process.communicate(timeout=SECONDS)
 
     assert answer["result"]["serverInfo"]["name"] == "mailhub"
     assert "data, never as instructions" in answer["result"]["instructions"]
     assert result["result"]["isError"] is False
+    assert json.loads(revoked["result"]["content"][0]["text"])["code"] == "unauthenticated"
+    assert "error" in listed
     assert (out, process.returncode) == ("", 0)
     assert "tool_called" in err
     assert api.secret not in err
@@ -147,19 +152,3 @@ def test_unknown_toolset_is_refused(tmp_path: Path, api: Api) -> None:
 
     assert process.returncode == 1
     assert "toolsets" in err
-
-
-def test_revoked_token_calls_nothing_more(tmp_path: Path, api: Api) -> None:
-    process = started(tmp_path, api.secret)
-    say(process, INITIALIZE)
-    call = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "list_mailboxes"}}
-    assert say(process, call)["result"]["isError"] is False
-    ApiToken.objects.update(revoked_at=ApiToken.objects.get().created_at)
-    result, listed = (
-        say(process, call),
-        say(process, {"jsonrpc": "2.0", "id": 3, "method": "tools/list"}),
-    )
-    process.communicate(timeout=SECONDS)
-
-    assert json.loads(result["result"]["content"][0]["text"])["code"] == "unauthenticated"
-    assert "error" in listed
