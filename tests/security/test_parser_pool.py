@@ -9,7 +9,6 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -111,13 +110,6 @@ def test_number_of_processes_is_bounded(pool: Pool) -> None:
     assert len(pool.pids) <= 2
 
 
-def kill(pool: Pool) -> bool:
-    for pid in pool.pids:
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    return True
-
-
 def for_person(person: str, pool: Pool, *job: Any) -> Any:
     with limit_waiting(person):
         return pool.run(*job)
@@ -136,13 +128,17 @@ def test_slow_files_of_one_person_leave_a_process_to_others() -> None:
     pool = Pool(Limits(seconds=SECONDS, memory=512 * 1024**2, processes=2, of_person=1))
     with ThreadPoolExecutor(3) as threads:
         slow = [threads.submit(for_person, "a", pool, jobs.rest, SPIN) for _ in range(2)]
+
+        def ended() -> bool:
+            pool.close()
+            return all(each.done() for each in slow)
+
         try:
             until(lambda: pool.pids)
             assert threads.submit(for_person, "b", pool, jobs.spin, 0.0).result() == "done"
             assert not any(each.done() for each in slow)
         finally:
-            until(lambda: kill(pool) and all(each.done() for each in slow))
-            pool.close()
+            until(ended)
 
 
 def test_process_has_no_secrets_no_network_and_no_files(

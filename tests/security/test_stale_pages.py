@@ -105,10 +105,8 @@ DOORS: dict[str, Callable[[Reviewer, str, str, int], Any]] = {
 }
 
 
-SHORT = {
-    "edited",
-    "revoked without an event",
-}  # a fact with an event and one without, at every door
+# A fact with an event and one without, at every door.
+SHORT = {"edited", "revoked without an event"}
 CELLS = [
     pytest.param(fact, door, marks=() if fact in SHORT or door == "page" else pytest.mark.long)
     for fact in FACTS

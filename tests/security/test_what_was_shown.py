@@ -123,10 +123,6 @@ def replace_preview(action: PendingAction) -> None:
 
 DOORS: dict[str, Callable[[Reviewer, str], Any]] = {
     "page": lambda reviewer, action_id: reviewer.decide(action_id, "approve"),
-    "beside the queue": lambda reviewer, action_id: reviewer.decide(
-        action_id, "approve", then="queue", query=""
-    ),
-    "line": lambda reviewer, action_id: reviewer.decide(action_id, "approve", then="line"),
     "bulk": lambda reviewer, action_id: post_bulk(reviewer, "/bulk/approve/", item_of(action_id)),
 }
 

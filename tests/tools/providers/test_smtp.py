@@ -291,21 +291,6 @@ def test_server_text_is_in_no_error(smtp: FaultySmtp) -> None:
         assert raised.__suppress_context__ or raised.__context__ is None
 
 
-def test_nothing_is_sent_when_wire_started_raises(smtp: FaultySmtp) -> None:
-    class Lost(Exception):
-        pass
-
-    def lost() -> None:
-        raise Lost
-
-    with pytest.raises(Lost):
-        provider(smtp).send(
-            Envelope(sender=ADA, recipients=(CHARLES,), source=SOURCE), Handover(wire_started=lost)
-        )
-    send(smtp)
-    assert (len(smtp.ledger), smtp.data_commands) == (1, 2)
-
-
 def test_wire_started_precedes_the_end_of_the_content(smtp: FaultySmtp) -> None:
     at_the_dot = smtp.hold(at="dot")
     seen: list[tuple[int, int]] = []
