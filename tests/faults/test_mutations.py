@@ -79,7 +79,8 @@ MUTATIONS = {
             ),
         ),
         plan=KILLED_ON_THE_WIRE,
-        finds=frozenset({"sent_twice"}),
+        # A worker that starts afterwards looks in Sent, finds the mail, and pauses everything.
+        finds=frozenset({"sent_twice", "was_sent_and_not_said"}),
     ),
     "the wire is not said to have started": Mutation(
         edits=((EXECUTION, "phase=Attempt.Phase.WIRE_STARTED, ", ""),),
