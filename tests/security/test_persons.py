@@ -2,14 +2,18 @@
 
 import ast
 
+import pytest
+
 from tests.support.sources import parsed
 
+pytestmark = pytest.mark.static
 # The functions that need the row of a token, not the answer to "is this a person?".
 NEED_THE_ROW = {
     "Caller.name",
     "Caller.actor",
     "Caller.is_person",
     "mailboxes",  # the mailboxes of the token
+    "_find_visible",
     "count_request",  # the limits of a token
     "count_proposal",
     "count_stored",

@@ -126,6 +126,11 @@ class SilentWeb(Hostile):
     def serve(self, sock: socket.socket) -> None:
         self.do_harm(sock, line=b"x")
 
+    def cut(self) -> None:
+        """Cut all connections, and each later one at once."""
+        self._ended.set()
+        super().cut()
+
 
 @contextmanager
 def silent_name_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
@@ -277,7 +282,7 @@ def test_silent_token_endpoint_holds_no_connection(alice: User, settings: Any) -
         settings.GOOGLE_TOKEN_URI = settings.GMAIL_BASE_URL = f"http://127.0.0.1:{google.port}"
         quiet = connect_mailbox(
             owner=alice, address="quiet@lovelace.example", provider="gmail", scopes=["read"],
-            secrets={"refresh_token": "r", "access_token": "a", "expires_at": 0.0},
+            secrets={"client_id": "c", "client_secret": "s", "refresh_token": "r", "expires_at": 0.0},
         )  # fmt: skip
         api = make_api(alice, quiet)
         before = count_borrowed()
