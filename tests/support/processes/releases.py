@@ -18,10 +18,10 @@ class Release:
     newest: Mapping[str, int]
 
 
-# The release whose code must run on the tables of this tree: 0.3.0. After a release, write its commit
+# The release whose code must run on the tables of this tree: 0.3.1. After a release, write its commit
 # and its newest migrations here.
 PREVIOUS = Release(
-    commit="864ea51e7f1ed8872ef108e86e4e566e1a457feb",
+    commit="6907d19d702c4ad76e12772b54360fad5b477f6f",
     newest={"accounts": 21, "agent": 5, "approvals": 52, "tools": 11},
 )
 
