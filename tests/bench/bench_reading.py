@@ -87,6 +87,7 @@ def cpu_in_turn(*calls: Callable[[], object]) -> list[float]:
 @pytest.mark.goal("P2")
 def test_cpu_of_reading(office: Office, settings: Any) -> None:
     settings.MAILHUB_REQUESTS_PER_MINUTE = 1_000_000
+    settings.MAILHUB_REQUEST_LOG_SECONDS = 30  # as in production, where a thread writes the log
     filled(office, MESSAGES)
     name = office.receive(letter(to=office.ada, subject="40 KB", text="word " * 8_000))
     client = office.imap.signed_in(office.ada)

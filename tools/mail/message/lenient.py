@@ -16,6 +16,7 @@ from tools.mail.message.head import mend_head
 from tools.mail.text.address_list import parse_addresses
 from tools.mail.text.charsets import codec_of, is_ascii
 from tools.mail.text.decoding import read_as, text_of, without_controls
+from tools.mail.text.detection import has_shifts
 from tools.mail.text.encoded_words import decode_words, protect_words
 
 # RFC 5322 3.3: a time in UTC that says nothing about the sender's zone.
@@ -61,6 +62,8 @@ def decode_raw(value: bytes, left: Iterator[int], charset: str = "") -> str:
     """Return the text of a raw header or parameter; the charset is detected while numbers are
     left.
     """
+    if value.isascii() and b"\0" not in value and not has_shifts(value):
+        return without_controls(value.decode("ascii"))
     codec = None if is_ascii(charset) else codec_of(charset)
     if read_as(value, "utf_8") is not None:
         charset = ""

@@ -7,6 +7,7 @@ and `idna` are not charsets, and some names load code. A label that is not liste
 
 import re
 from encodings.aliases import aliases
+from functools import lru_cache
 
 import webencodings
 
@@ -66,6 +67,7 @@ CODE_PAGE = re.compile(r"(?:x-)?(?:windows|win|cp|ms|ibm)[-_ ]?([0-9]{3,4})")
 LONGEST_LABEL = 40
 
 
+@lru_cache(maxsize=64)
 def codec_of(label: str) -> str | None:
     """Return Python's name of the charset, or None if mail is not read in it."""
     plain = _plain(label)

@@ -44,7 +44,12 @@ def find_newest(
     others: Sequence[int] = mailbox.find_all(session, [*period, *wanted])
     if len(others) > MOST_DATES:
         others = _narrow(mailbox, session, wanted, others, count if after is None else None)
-    places += _read_places(session, set(others) - set(uids))
+    others = list(set(others) - set(uids))
+    if since and others:  # a message is never newer than its arrival
+        rows = session.client.fetch(others, ["INTERNALDATE"])
+        oldest = datetime.fromtimestamp(found[-1][0], UTC)
+        others = [uid for uid, row in rows.items() if row[b"INTERNALDATE"] >= oldest]
+    places += _read_places(session, others)
     return _order(places, after, count)
 
 

@@ -19,20 +19,19 @@ HEADERS = (
     "BODY.PEEK[HEADER.FIELDS (DATE FROM TO CC REPLY-TO SUBJECT MESSAGE-ID IN-REPLY-TO REFERENCES"
     f" X-FAILED-RECIPIENTS AUTO-SUBMITTED PRECEDENCE RECEIVED AUTHENTICATION-RESULTS {OWN})]"
 )
+SMALL_BYTES = 64 * 1024  # of a mail that one call reads whole
 ENCODED_BYTES = 1.4  # that base64, or quoted-printable of most languages, takes for one
 
 
 def fetch_tree(session: Session, uid: int) -> tuple[Tree, datetime]:
     """Return the message and its time of arrival. Raises NotFound."""
-    rows = session.client.fetch([uid], ["RFC822.SIZE", "INTERNALDATE"])
-    if uid not in rows:
-        raise NotFound()
-    if rows[uid][b"RFC822.SIZE"] > SOURCE_LIMIT:
+    row = _fetch(session, uid, ["RFC822.SIZE", "INTERNALDATE", f"BODY.PEEK[]<0.{SMALL_BYTES}>"])
+    if row[b"RFC822.SIZE"] > SOURCE_LIMIT:
         return fetch_outline(session, uid)
-    whole = session.client.fetch([uid], ["BODY.PEEK[]"])
-    if uid not in whole:
-        raise NotFound()  # it was removed in the meantime
-    return mime.parse(body_of(whole[uid])), rows[uid][b"INTERNALDATE"]
+    source = body_of(row)
+    if len(source) >= SMALL_BYTES:
+        source = body_of(_fetch(session, uid, ["BODY.PEEK[]"]))
+    return mime.parse(source), row[b"INTERNALDATE"]
 
 
 def fetch_outline(session: Session, uid: int) -> tuple[Tree, datetime]:
@@ -53,14 +52,19 @@ def fetch_outlines(session: Session, uids: list[int]) -> dict[int, tuple[Tree, d
 def _outline_of(session: Session, uid: int, row: dict[bytes, Any]) -> tuple[Tree, datetime]:
     def load(number: str, encoding: str, limit: int | None) -> bytes:
         part = "" if limit is None else f"<0.{int(limit * ENCODED_BYTES)}>"
-        found = session.client.fetch([uid], [f"BODY.PEEK[{number}]{part}"])
-        if uid not in found:
-            raise NotFound()
-        return mime.decode_transfer(body_of(found[uid]), encoding)[:limit]
+        content = body_of(_fetch(session, uid, [f"BODY.PEEK[{number}]{part}"]))
+        return mime.decode_transfer(content, encoding)[:limit]
 
     root, left_out = structure.tree_of(row.get(b"BODYSTRUCTURE"), load)
     block = lenient.headers(body_of(row), mime.charset_of(root))
     return Tree(root=root, block=block, left_out=left_out), row[b"INTERNALDATE"]
+
+
+def _fetch(session: Session, uid: int, items: list[str]) -> dict[bytes, Any]:
+    rows: dict[int, dict[bytes, Any]] = session.client.fetch([uid], items)
+    if uid not in rows:
+        raise NotFound()
+    return rows[uid]
 
 
 def fetch_structures(
