@@ -12,7 +12,7 @@ from approvals.audit import feed
 from approvals.core.states import Status
 from approvals.gate.find import with_preview
 from approvals.gate.pauses import restored
-from approvals.models import PendingAction, SavedView
+from approvals.models import PendingAction
 from approvals.pages import listing
 from approvals.pages.orders import Order, order_of
 
@@ -42,7 +42,6 @@ class Frame:
     mailboxes: list[Mailbox]
     order: Order
     roles: frozenset[str]
-    saved_views: list[SavedView]
     own_pause: str
 
 
@@ -56,7 +55,6 @@ def read_frame(person: User) -> Frame:
         mailboxes=listing.mailboxes_of(person),
         order=order_of(person),
         roles=roles,
-        saved_views=list(SavedView.objects.filter(person=person)),
         own_pause=restored.reason(),
     )
 
@@ -81,15 +79,15 @@ def find_leaving(person: User, *, but: PendingAction | None = None) -> Leaving |
     )
     if but is not None:
         held = held.exclude(pk=but.pk)
-    found = with_preview(held).order_by("-undo_until")[:MOST_HELD]
-    if not found:
+    ids = held.order_by("-undo_until").values_list("pk", flat=True)[:MOST_HELD]
+    newest = with_preview(PendingAction.objects.filter(pk__in=ids[:1])).first() if ids else None
+    if newest is None:
         return None
-    newest = found[0]
     return Leaving(
         action=newest,
         seconds=seconds_left(newest),
         title=(newest.shown or {}).get("title", ""),  # type: ignore[attr-defined]
-        others=len(found) - 1,
+        others=len(ids) - 1,
     )
 
 

@@ -15,6 +15,7 @@ from accounts.infra.problems import Problem
 from accounts.models import Mailbox, Role, User
 from approvals.core.states import Status
 from approvals.live import events as live
+from approvals.models import SavedView
 from approvals.pages import listing
 from approvals.pages.frame import find_leaving, keys_are_on, read_frame
 from approvals.pages.orders import LABELS, NEWEST, OLDEST, Order
@@ -146,7 +147,7 @@ def index(request: AuthenticatedRequest) -> HttpResponse:
         "several": len(mailboxes) > 1,
         "may_decide": any(Role(role).covers(Role.APPROVER) for role in frame.roles),
         "unreachable": [mailbox for mailbox in mailboxes if mailbox.status in TROUBLED],
-        "saved_views": frame.saved_views,
+        "saved_views": SavedView.objects.filter(person=person),
         "own_pause": frame.own_pause,
         "event": live.write_mark(frame.event),
         "keys_on": keys_are_on(request),
