@@ -3,8 +3,10 @@ nothing is sent again.
 """
 
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from tests.support.power.disk import Disk
@@ -81,3 +83,11 @@ def test_postgresql_does_not_lose_a_sent_mail(
             installation.reaches(action_id, "unknown", "succeeded", "failed")["state"] == "unknown"
         )
         assert len(smtp.ledger) == 1
+
+
+def test_database_follows_the_clock_that_the_proof_sets() -> None:
+    with DurablePostgres() as server, psycopg.connect(server.url, autocommit=True) as connection:
+        server.clock.move(timedelta(days=2))
+        row = connection.execute("SELECT now()").fetchone()
+    assert row is not None
+    assert row[0] - datetime.now(UTC) > timedelta(days=1)

@@ -43,7 +43,7 @@ class DurablePostgres(Postgres):
         if self._recorded:
             self._disk = Disk(self.folder / "data", self.folder, locks=False)
             self._disk.begin()
-            self._give_away()
+        self._give_away()  # the library of the clock too: what cannot be read is not preloaded
 
     def layout(self) -> list[str]:
         return [f"--wal-segsize={SEGMENT_MEGABYTES}"] if self._recorded else []
