@@ -22,8 +22,7 @@ from approvals.audit import anchors, chain
 from approvals.core.queue import queue
 from approvals.core.states import SENTENCES, Status
 from approvals.core.types import PreviewWarning, get_kind
-from approvals.gate.find import lock_action, refuse_unseen
-from approvals.gate.load import Read, read_action
+from approvals.gate.load import Read, lock_action, read_action, refuse_unseen
 from approvals.gate.news import DECIDED_BEFORE, add_news, tell_news
 from approvals.gate.revisions import filter_new_warnings
 from approvals.gate.rights import (

@@ -43,9 +43,8 @@ from approvals.core.types import (
     Outcome,
     get_kind,
 )
-from approvals.gate.blobs import ContentUnavailable
 from approvals.gate.claim import Claim, another_leaves, take_claim
-from approvals.gate.load import Read, read_action
+from approvals.gate.load import ContentUnavailable, Read, read_action
 from approvals.gate.outcome import SENT_AFTER_ALL, close_as_sent, record_outcome
 from approvals.gate.pauses import journal, restored
 from approvals.gate.preparation import discard_outdated, keep

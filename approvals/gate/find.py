@@ -16,8 +16,7 @@ from accounts.access import roles
 from accounts.access.caller import Caller
 from accounts.infra.credentials import CannotDecrypt
 from accounts.infra.foreign_text import parse_uuid
-from accounts.infra.problems import Problem, not_found
-from accounts.infra.texts import translatable, without_sources
+from accounts.infra.texts import without_sources
 from accounts.models import Mailbox, User
 from approvals.core.answers import (
     Action,
@@ -31,16 +30,14 @@ from approvals.core.answers import (
 from approvals.core.at_rest import open_part
 from approvals.core.cursors import after_cursor, write_cursor
 from approvals.core.states import FINAL, Status
-from approvals.core.types import Rendered, get_kind
-from approvals.gate import blobs, notes, reconcile, watches
-from approvals.gate.blobs import ContentUnavailable
+from approvals.core.types import get_kind
+from approvals.gate import notes, reconcile, watches
 from approvals.gate.rules import sentences
-from approvals.models import AuditEvent, Blob, Decision, PendingAction, Revision
+from approvals.models import AuditEvent, Decision, PendingAction, Revision
 
 log = structlog.get_logger(__name__)
 
 RULE_CHANGES = 20
-UNSEEN = translatable("The content cannot be read here, so nobody can approve it.")
 
 
 def has_decided(person: User) -> bool:
@@ -78,15 +75,6 @@ def find(actions: QuerySet[PendingAction], action_id: str | UUID) -> PendingActi
     if wanted is None:
         return None
     return actions.select_related("mailbox", "proposer", "watch").filter(pk=wanted).first()
-
-
-def lock_action(action_id: UUID) -> PendingAction:
-    """Return the action with its row locked, and its mailbox; raises `not_found`."""
-    locked = PendingAction.objects.select_for_update(no_key=True, of=("self",))
-    action = locked.select_related("mailbox").filter(pk=action_id).first()
-    if action is None:
-        raise not_found("The action does not exist, or you may not see it.")
-    return action
 
 
 def with_preview(actions: QuerySet[PendingAction]) -> QuerySet[PendingAction]:
@@ -273,17 +261,6 @@ def page(
     return rows[:limit], write_cursor(last.created_at, last.pk.hex)
 
 
-def blob_of(action: PendingAction, sha256: str) -> bytes:
-    """Return bytes that the action's payload names; raises KeyError if they have been purged.
-
-    Raises ContentUnavailable and CannotDecrypt.
-    """
-    blob = Blob.objects.filter(action=action, sha256=sha256).first()
-    if blob is None:
-        raise KeyError(sha256)
-    return blobs.read(blob)
-
-
 @dataclass(frozen=True, kw_only=True)
 class RuleChange:
     """A change of a mailbox's rules: the time, the person, and the rules since then."""
@@ -363,36 +340,3 @@ def _member(payload: Any, path: str) -> Any:
     for name in path.split("__"):
         payload = payload.get(name) if isinstance(payload, dict) else None
     return payload
-
-
-def render_content(action: PendingAction) -> Rendered | None:
-    """Return the present content; None if it has been purged, or cannot be read here.
-
-    Raises ContentUnavailable.
-    """
-    current = action.current
-    if not current.payload or current.unreadable:
-        return None
-    try:
-        return get_kind(action.kind).render(current.payload, lambda sha256: blob_of(action, sha256))
-    except (CannotDecrypt, KeyError):  # the bytes are damaged or missing; the page says so
-        log.exception("content_unreadable", action=str(action.pk))
-        return None
-    except ContentUnavailable:
-        raise
-    except Problem:  # another version stored it; the page says so
-        log.exception("content_unreadable", action=str(action.pk))
-        return None
-
-
-def refuse_unseen(action: PendingAction) -> None:
-    """Raise `conflict` if no page can show the present content.
-
-    Somebody without a key can only write a preview that is not encrypted, so it counts as unseen.
-    """
-    try:
-        if action.current.sealed_preview is not None and render_content(action) is not None:
-            return
-    except ContentUnavailable:
-        pass
-    raise Problem("conflict", UNSEEN)

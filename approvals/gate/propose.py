@@ -19,7 +19,7 @@ from approvals.core.risk import rank_risk
 from approvals.core.signatures import digest_of
 from approvals.core.states import SENTENCES, Status
 from approvals.core.types import Proposal, Remarks
-from approvals.gate import blobs, find, notes, reconcile
+from approvals.gate import find, notes, reconcile, revisions
 from approvals.gate.revisions import insert_authors
 from approvals.gate.rules.policy import leave_from, policy_of, refusal_by_lists
 from approvals.gate.twins import warn_of_recent, warn_of_twin
@@ -88,7 +88,7 @@ def propose(
     if replaces is None:
         _refuse_when_full(caller, mailbox)
     proposal = warn_of_twin(mailbox, proposal)
-    prepared = blobs.prepare(proposal.blobs)
+    prepared = revisions.prepare_blobs(proposal.blobs)
     try:
         action = _store(
             caller,
@@ -121,7 +121,7 @@ def _store(
     mailbox: Mailbox,
     tool: str,
     proposal: Proposal,
-    prepared: blobs.Prepared,
+    prepared: revisions.PreparedBlobs,
     policy: ApprovalPolicy,
     key: str | None,
     request_digest: str,

@@ -21,10 +21,10 @@ from approvals.core.types import (
     Revisable,
     get_kind,
 )
-from approvals.gate import blobs, differences
+from approvals.gate import differences, revisions
 from approvals.gate import differences as comparing
 from approvals.gate.decide import STALE
-from approvals.gate.find import blob_of, lock_action
+from approvals.gate.load import blob_of, lock_action
 from approvals.gate.news import add_news
 from approvals.gate.reconcile import may_have_left
 from approvals.gate.revisions import add_revision
@@ -63,7 +63,7 @@ def edit(
         return action
     first = action.revisions.get(number=1)
     changed = [one.name for one in comparing.compare_fields(kind.fields(first.payload), fields)]
-    prepared = blobs.prepare(proposal.blobs, action_id=action_id)
+    prepared = revisions.prepare_blobs(proposal.blobs, action_id=action_id)
     with transaction.atomic():
         action = lock_action(action_id)
         refusal = _refusal(action, person, digest, revision)
@@ -97,7 +97,7 @@ def _store_edit(
     action: PendingAction,
     person: User,
     proposal: Proposal,
-    prepared: blobs.Prepared,
+    prepared: revisions.PreparedBlobs,
     changed: list[str],
 ) -> None:
     add_revision(

@@ -1,17 +1,38 @@
 """New revisions of a pending action: the row and its blobs; earlier decisions become void."""
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from accounts.infra.database import database_now
 from accounts.models import User
 from approvals.core.risk import rank_risk
 from approvals.core.signatures import digest_of
 from approvals.core.types import PreviewWarning
-from approvals.gate.blobs import Prepared
-from approvals.models import Author, Decision, PendingAction, Revision
+from approvals.models import Author, Blob, Decision, PendingAction, Revision
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreparedBlobs:
+    """The rows of an action's bytes, not saved yet."""
+
+    action_id: UUID
+    rows: tuple[Blob, ...]
+
+    def save(self) -> None:
+        """Add the rows in the caller's transaction; rows that are there already are kept."""
+        Blob.objects.bulk_create(self.rows, ignore_conflicts=True)
+
+
+def prepare_blobs(contents: Iterable[bytes], *, action_id: UUID | None = None) -> PreparedBlobs:
+    """Return the rows of these bytes, for a new action or the given one."""
+    action_id = action_id or uuid4()
+    by_hash = {hashlib.sha256(content).hexdigest(): content for content in contents}
+    rows = [Blob(action_id=action_id, sha256=each, content=by_hash[each]) for each in by_hash]
+    return PreparedBlobs(action_id=action_id, rows=tuple(rows))
 
 
 def insert_authors(
@@ -38,7 +59,7 @@ def add_revision(
     payload: Mapping[str, Any],
     preview: Mapping[str, Any],
     changed: Sequence[str],
-    blobs: Prepared | None = None,
+    blobs: PreparedBlobs | None = None,
     **more: Any,
 ) -> None:
     """Replace the present content by new content, or add findings to the same content.

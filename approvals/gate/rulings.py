@@ -15,7 +15,7 @@ from approvals.audit import anchors, chain
 from approvals.core.states import SENTENCES, Status
 from approvals.core.types import Outcome, PreviewWarning, get_kind
 from approvals.gate.decide import STALE, count_approval, refusal_of_unfit, refusal_of_unopened
-from approvals.gate.find import lock_action, refuse_unseen
+from approvals.gate.load import lock_action, refuse_unseen
 from approvals.gate.news import add_news
 from approvals.gate.outcome import record_outcome
 from approvals.gate.rights import check_approver, may_decide, refusal_to_approve

@@ -322,7 +322,7 @@ class Revision(models.Model):
 class Blob(models.Model):
     """Bytes that a payload names by their SHA-256: the message as it will leave, attachments.
 
-    They are encrypted in `content`. `approvals.gate.blobs` reads and writes them.
+    They are encrypted in `content`. `approvals.gate.load` reads them.
     """
 
     action = models.ForeignKey(PendingAction, models.CASCADE, related_name="blobs")

@@ -11,8 +11,7 @@ from django.views.decorators.clickjacking import xframe_options_sameorigin
 
 from accounts.access.signed_in import AuthenticatedRequest, signed_in_page
 from approvals.core.types import Rendered
-from approvals.gate.blobs import ContentUnavailable
-from approvals.gate.find import render_content
+from approvals.gate.load import ContentUnavailable, render_content
 from approvals.pages.review import visible_action
 
 # The message may bring inline styles and pictures of its own; nothing is fetched and nothing runs.

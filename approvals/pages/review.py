@@ -17,9 +17,8 @@ from accounts.people.second_factor import FactorMissing
 from accounts.people.step_up import factors_that_count
 from approvals.core.states import Status
 from approvals.gate import decide, find, notes, reconcile, revise, rights, rulings
-from approvals.gate.blobs import ContentUnavailable
 from approvals.gate.differences import FieldChange
-from approvals.gate.find import UNSEEN, render_content
+from approvals.gate.load import UNSEEN, ContentUnavailable, render_content
 from approvals.gate.pauses import switch
 from approvals.gate.rights import approving_people
 from approvals.gate.rules.policy import count_needed, own_counts, policy_of, undo_of

@@ -17,7 +17,7 @@ from accounts.infra.transactions import retry_if_rolled_back
 from accounts.models import Mailbox, Membership, Role, User
 from approvals.gate import decide
 from approvals.gate.execute import execute
-from approvals.gate.find import lock_action
+from approvals.gate.load import lock_action
 from approvals.gate.pauses import switch
 from approvals.gate.rules import change
 from approvals.gate.rules.change import RULES

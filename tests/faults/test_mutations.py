@@ -63,7 +63,7 @@ def trouble(**changes: object) -> Plan:
 
 KILLED_ON_THE_WIRE = trouble(faults=(SLOW_ANSWER,), fault_rate=0.8, blows={"worker killed": 1})
 EXECUTION, READING = "approvals/gate/execute.py", "approvals/gate/load.py"
-BYTES, JOURNAL = "approvals/gate/blobs.py", "approvals/gate/pauses/journal.py"
+JOURNAL = "approvals/gate/pauses/journal.py"
 ON_DISK: tuple[QueueKind, ...] = ("database", "rq", "celery")
 CLAIM, CONDITIONS = "approvals/gate/claim.py", "approvals/gate/rules/conditions.py"
 CONNECTING = "accounts/connect/connecting.py"
@@ -172,7 +172,7 @@ MUTATIONS = {
         finds=frozenset({"other_bytes_than_stored"}),
     ),
     "the bytes are not compared": Mutation(
-        edits=((BYTES, "if hashlib.sha256(content).hexdigest() != row.sha256:", "if False:"),),
+        edits=((READING, "if hashlib.sha256(content).hexdigest() != sha256:", "if False:"),),
         plan=trouble(blows={"bytes altered in the database": 1}),
         finds=frozenset({"other_bytes_than_stored"}),
     ),

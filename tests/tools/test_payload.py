@@ -14,7 +14,7 @@ from accounts.access.caller import Caller
 from accounts.models import Mailbox, User
 from approvals.core.signatures import digest_of
 from approvals.gate import decide
-from approvals.gate.find import lock_action
+from approvals.gate.load import lock_action
 from approvals.gate.rules.policy import policy_of
 from approvals.models import PendingAction
 from tests.conftest import Reviewer

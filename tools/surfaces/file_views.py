@@ -24,7 +24,7 @@ from accounts.access.signed_in import AuthenticatedRequest, signed_in_page
 from accounts.infra.database import give_back_connection
 from accounts.infra.problems import Problem
 from accounts.models import Role
-from approvals.gate import find, rights
+from approvals.gate import find, load, rights
 from approvals.pages import listing
 from tools.mail.message import pictures
 from tools.mail.message.compose import Attachment, attachments_in
@@ -204,7 +204,7 @@ def _find(request: AuthenticatedRequest, action_id: UUID, sha256: str) -> tuple[
         person = request.user.pk
         turn = _reading.take(person, seconds=READ_SECONDS)
         with suppress(KeyError), limit_waiting(person), turn:
-            source = find.blob_of(action, MailPayload.from_json(payload).source_sha256)
+            source = load.blob_of(action, MailPayload.from_json(payload).source_sha256)
             for file in attachments_in(source):
                 if file.sha256 == sha256:
                     return action, file

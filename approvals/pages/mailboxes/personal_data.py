@@ -15,8 +15,7 @@ from accounts.models import Mailbox, Membership, User
 from approvals.audit import chain
 from approvals.audit.log import actors_of
 from approvals.core.states import FINAL
-from approvals.gate.blobs import ContentUnavailable
-from approvals.gate.find import render_content
+from approvals.gate.load import ContentUnavailable, render_content
 from approvals.gate.overdue import purge_one
 from approvals.gate.rights import erase_notes
 from approvals.gate.watches import reports_of
