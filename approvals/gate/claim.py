@@ -16,8 +16,7 @@ from approvals.audit import anchors, chain
 from approvals.core.signatures import verify_order
 from approvals.core.states import Status
 from approvals.gate.pauses import restored
-from approvals.gate.rights import approvals_of
-from approvals.gate.rules.conditions import may_execute_now
+from approvals.gate.rules.conditions import approvals_of, may_execute_now
 from approvals.gate.send_back import return_unproven
 from approvals.models import Attempt, AuditChain, PendingAction
 from approvals.models.audit import NO_MAILBOX

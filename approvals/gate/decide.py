@@ -1,14 +1,12 @@
 """Decisions of a person about an action, and undo."""
 
 from collections.abc import Sequence
-from datetime import timedelta
-from typing import Any
 from uuid import UUID
 
 import structlog
 from django.db import transaction
-from django.db.models import Q, Value
-from django.db.models.functions import Greatest, Now
+from django.db.models import Q
+from django.db.models.functions import Now
 from django.utils import timezone
 
 from accounts.access.caller import Caller
@@ -17,37 +15,34 @@ from accounts.infra.database import database_now
 from accounts.infra.problems import Problem, not_found
 from accounts.infra.texts import join, translatable
 from accounts.infra.transactions import retry_if_rolled_back
-from accounts.models import Mailbox, User
+from accounts.models import Membership, User
 from approvals.audit import anchors, chain
 from approvals.core.queue import queue
-from approvals.core.states import SENTENCES, Status
+from approvals.core.signatures import sign_decision
+from approvals.core.states import FINAL, SENTENCES, Status
 from approvals.core.types import PreviewWarning, get_kind
 from approvals.gate.load import Read, lock_action, read_action, refuse_unseen
 from approvals.gate.news import DECIDED_BEFORE, add_news, tell_news
 from approvals.gate.revisions import filter_new_warnings
-from approvals.gate.rights import (
-    approvals_of,
-    approving_people,
+from approvals.gate.rules.conditions import approvals_of, approving_people
+from approvals.gate.rules.policy import (
     check_approver,
     check_reviewer,
-    find_opened,
-    last_seen,
+    count_needed,
+    leave_times,
     may_approve,
     may_decide,
-    record_decision,
+    policy_of,
+    refusal_of_unfit,
+    refusal_of_unopened,
 )
-from approvals.gate.rules.policy import count_needed, policy_of, refusal_by_lists, undo_of
+from approvals.gate.seen import last_seen
 from approvals.gate.send_back import UNDECIDED
 from approvals.models import ApprovalPolicy, Decision, PendingAction
 
 log = structlog.get_logger(__name__)
 
 STALE = translatable("This has changed since you opened it. Look at it again.")
-RESTORED = translatable(
-    "It came back with an older copy of the database, and may have been sent since. Wait until"
-    " `manage.py after_restore` has looked."
-)
-UNOPENED = translatable("Open each of its files first. This mailbox asks for that.")
 UNDONE = translatable("Every approval from before no longer counts.")
 NEWS = translatable("Something has happened since you opened this. Look at it again.")
 
@@ -71,7 +66,8 @@ def approve(
     read = read_action(action_id)
     if read is None:
         raise not_found("The action does not exist, or you may not see it.")
-    if _is_shown(read.action, digest, revision):
+    shown = (Status.PENDING, digest, revision)
+    if (read.action.status, read.action.digest, read.action.revision) == shown:
         _recheck(read, person)
         refuse_unseen(read.action)
     with transaction.atomic():
@@ -95,10 +91,6 @@ def approve(
     if refusal:
         raise refusal
     return action
-
-
-def _is_shown(action: PendingAction, digest: str, revision: int) -> bool:
-    return (action.status, action.digest, action.revision) == (Status.PENDING, digest, revision)
 
 
 def _recheck(read: Read, person: User) -> None:
@@ -138,11 +130,14 @@ def _count_approval_of(
     """Count the approval if nothing forbids it, else raise the refusal; the row is locked."""
     policy = policy_of(action.mailbox)
     check_approver(person, action, policy)
-    _refuse_stale(action, policy, digest, revision)
+    if action.digest != digest or action.revision != revision:
+        raise Problem("conflict", STALE)
+    if action.status in (Status.REJECTED, Status.CANCELLED, Status.EXPIRED, Status.SUPERSEDED):
+        raise Problem("conflict", SENTENCES[Status(action.status)])
     if action.status != Status.PENDING:
         return
-    if unopened := refusal_of_unopened(action, policy, person):
-        raise unopened
+    if refusal := refusal_of_unfit(action, policy) or refusal_of_unopened(action, policy, person):
+        raise refusal
     # Their approval without a valid signature would be in the way of another one.
     void = [DECIDED_BEFORE] if approvals_of(action).get(person.pk) is False else []
     if told := tell_news(action, void):
@@ -193,51 +188,47 @@ def count_approval(
     anchors.append_after_commit(link)
 
 
-def leave_times(action: PendingAction, policy: ApprovalPolicy) -> dict[str, Any]:
-    """Return the times between which an approved action may leave, by the database's clock.
-
-    The claim compares them with the same clock.
-    """
-    undo_until, minutes = Now() + undo_of(policy), policy.approval_minutes
-    leaves = undo_until if action.send_at is None else Greatest(undo_until, Value(action.send_at))
-    return {
-        "undo_until": undo_until,
-        "not_before": leaves,
-        "approved_until": None if minutes is None else leaves + timedelta(minutes=minutes),
-    }
-
-
-def _refuse_stale(
-    action: PendingAction, policy: ApprovalPolicy, digest: str, revision: int
+def record_decision(
+    action: PendingAction,
+    person: User,
+    verdict: Decision.Verdict,
+    *,
+    method: str,
+    note: str = "",
+    passage: str = "",
 ) -> None:
-    """Raise `conflict` if the content is not the shown one, or if it is too late."""
-    if action.digest != digest or action.revision != revision:
-        raise Problem("conflict", STALE)
-    if action.status == Status.PENDING and (unfit := refusal_of_unfit(action, policy)):
-        raise unfit
-    if action.status in (Status.REJECTED, Status.CANCELLED, Status.EXPIRED, Status.SUPERSEDED):
-        raise Problem("conflict", SENTENCES[Status(action.status)])
+    """Write a decision about the action in its present state, by a person who may decide.
+
+    `method` is how they had signed in. The decision rests on their membership and on the generation
+    of their account, as they are now.
+    """
+    held = Membership.objects.filter(user=person, mailbox=action.mailbox_id)
+    said = {
+        "method": method,
+        "verdict": verdict.value,
+        "revision": action.revision,
+        "approval_round": action.approval_round,
+        "digest": action.digest,
+        "created_at": database_now(),
+        "membership": held.values_list("pk", flat=True).first(),
+        "account_generation": User.objects.values_list("generation", flat=True).get(pk=person.pk),
+    }
+    Decision.objects.create(
+        action=action,
+        person=person,
+        note=note,
+        passage=passage,
+        seal=sign_decision(action=action.pk, person=person.pk, **said),
+        **said,
+    )
 
 
-def refusal_of_unopened(
-    action: PendingAction, policy: ApprovalPolicy, person: User
-) -> Problem | None:
-    """Return `conflict` if a rule asks this person to open the files first, and one is not opened."""
-    if not policy.files_opened:
-        return None
-    files = {file["sha256"] for file in (action.current.payload or {}).get("attachments", ())}
-    return Problem("conflict", UNOPENED) if files - find_opened(action, person) else None
-
-
-def refusal_of_unfit(action: PendingAction, policy: ApprovalPolicy) -> Problem | None:
-    """Return why nobody can approve the action any more, or not now; None if somebody can."""
-    if action.expires_at <= database_now():
-        return Problem("conflict", "It has expired. Ask for a new proposal.")
-    if action.unreconciled:
-        return Problem("conflict", RESTORED)
-    if action.mailbox.status == Mailbox.Status.DISCONNECTED:
-        return Problem("conflict", "The mailbox is disconnected. Connect it again first.")
-    return refusal_by_lists(policy, [each["address"] for each in action.current.preview["targets"]])
+def erase_notes(person: User) -> int:
+    """Delete the words of a person's decisions about ended actions; return how many stay for now."""
+    said = Decision.objects.filter(person=person).exclude(note="", passage="")
+    ended = PendingAction.objects.filter(status__in=FINAL)
+    said.filter(action__in=ended.values("pk")).update(note="", passage="")
+    return said.count()
 
 
 @retry_if_rolled_back

@@ -23,13 +23,12 @@ from approvals.core.types import (
 )
 from approvals.gate import differences, revisions
 from approvals.gate import differences as comparing
-from approvals.gate.decide import STALE
+from approvals.gate.decide import STALE, record_decision
 from approvals.gate.load import blob_of, lock_action
 from approvals.gate.news import add_news
 from approvals.gate.reconcile import may_have_left
 from approvals.gate.revisions import add_revision
-from approvals.gate.rights import may_decide, record_decision
-from approvals.gate.rules.policy import judge, leave_from, policy_of
+from approvals.gate.rules.policy import judge, leave_from, may_decide, policy_of
 from approvals.gate.twins import warn_of_twin
 from approvals.models import Decision, PendingAction, Revision
 

@@ -14,12 +14,18 @@ from accounts.models import User
 from approvals.audit import anchors, chain
 from approvals.core.states import SENTENCES, Status
 from approvals.core.types import Outcome, PreviewWarning, get_kind
-from approvals.gate.decide import STALE, count_approval, refusal_of_unfit, refusal_of_unopened
+from approvals.gate.decide import STALE, count_approval
 from approvals.gate.load import lock_action, refuse_unseen
 from approvals.gate.news import add_news
 from approvals.gate.outcome import record_outcome
-from approvals.gate.rights import check_approver, may_decide, refusal_to_approve
-from approvals.gate.rules.policy import policy_of
+from approvals.gate.rules.policy import (
+    check_approver,
+    may_decide,
+    policy_of,
+    refusal_of_unfit,
+    refusal_of_unopened,
+    refusal_to_approve,
+)
 from approvals.gate.send_back import UNDECIDED
 from approvals.models import ApprovalPolicy, Attempt, PendingAction
 

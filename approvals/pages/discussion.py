@@ -16,7 +16,7 @@ from accounts.models import Mailbox, Membership, Role, User
 from approvals.audit import chain
 from approvals.core.states import FINAL
 from approvals.gate.load import lock_action
-from approvals.gate.rights import may_decide
+from approvals.gate.rules.policy import may_decide
 from approvals.models import Assignment, Comment, PendingAction, ReviewText
 from approvals.outbound.notifications import outbox
 

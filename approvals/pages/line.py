@@ -9,7 +9,7 @@ from accounts.access.signed_in import AuthenticatedRequest, signed_in_page
 from accounts.infra.foreign_text import parse_uuid
 from accounts.models import User
 from approvals.core.states import Status
-from approvals.gate import rights
+from approvals.gate.rules.policy import may_approve
 from approvals.models import PendingAction
 from approvals.pages import listing
 from approvals.pages.frame import find_leaving
@@ -66,7 +66,7 @@ def _find_next(person: User, after: PendingAction | None) -> PendingAction | Non
             where=listing.mine(person),
         )
         for row in listed.rows:
-            if (after is None or row.pk != after.pk) and rights.may_approve(person, row):
+            if (after is None or row.pk != after.pk) and may_approve(person, row):
                 return row
         cursor = listed.next_cursor
         if cursor is None:

@@ -23,7 +23,7 @@ from approvals.core.cursors import foreign_cursor
 from approvals.core.states import Status
 from approvals.gate.find import open_preview, open_shown, with_preview
 from approvals.gate.reconcile import find_gone, is_unproven
-from approvals.gate.rules.quorum import waits_for_others
+from approvals.gate.rules.conditions import waits_for_others
 from approvals.models import (
     ApprovalPolicy,
     Attempt,

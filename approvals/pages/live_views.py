@@ -15,7 +15,7 @@ from accounts.infra.streams import stream as open_stream
 from accounts.infra.streams import take_place
 from accounts.models import Mailbox, Role
 from approvals.audit import feed
-from approvals.gate import rights
+from approvals.gate import seen
 from approvals.live import events
 from approvals.models import PendingAction
 from approvals.pages import discussion, listing
@@ -117,7 +117,7 @@ def presence(request: AuthenticatedRequest, action_id: UUID) -> JsonResponse:
     events.record_presence(person, action.pk)
     shown = parse_number(request.POST.get("revision", ""), digits=9)
     if shown is not None:
-        rights.record_seen(action=action, person=person, revision=shown)
+        seen.record_seen(action=action, person=person, revision=shown)
     others = events.find_present([action.pk], mailboxes=[action.mailbox], but=person).get(
         action.pk, []
     )

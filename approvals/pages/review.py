@@ -16,12 +16,20 @@ from accounts.models import Role
 from accounts.people.second_factor import FactorMissing
 from accounts.people.step_up import factors_that_count
 from approvals.core.states import Status
-from approvals.gate import decide, find, notes, reconcile, revise, rights, rulings
+from approvals.gate import decide, find, notes, reconcile, revise, rulings, seen
 from approvals.gate.differences import FieldChange
 from approvals.gate.load import UNSEEN, ContentUnavailable, render_content
 from approvals.gate.pauses import switch
-from approvals.gate.rights import approving_people
-from approvals.gate.rules.policy import count_needed, own_counts, policy_of, undo_of
+from approvals.gate.rules.conditions import approving_people
+from approvals.gate.rules.policy import (
+    count_needed,
+    find_remaining_approvers,
+    may_decide,
+    own_counts,
+    policy_of,
+    refusal_to_approve,
+    undo_of,
+)
 from approvals.live import events
 from approvals.models import PendingAction, ReviewText
 from approvals.pages import discussion, history, listing
@@ -137,14 +145,14 @@ def _about(request: AuthenticatedRequest, action: PendingAction) -> dict[str, An
     view = request.GET.get("view")
     current = action.current
     policy = policy_of(action.mailbox)
-    last_seen = rights.last_seen(action, person)
+    last_seen = seen.last_seen(action, person)
     content, unavailable = None, None
     try:
         content = render_content(action)
     except ContentUnavailable as error:
         unavailable = error
-    may_decide = rights.may_decide(person, action.mailbox)
-    refusal = rights.refusal_to_approve(person, action, policy)
+    decides = may_decide(person, action.mailbox)
+    refusal = refusal_to_approve(person, action, policy)
     if refusal is None and (content is None or current.sealed_preview is None):
         refusal = Problem("conflict", UNSEEN)
     needed = count_needed(action, policy)
@@ -153,9 +161,9 @@ def _about(request: AuthenticatedRequest, action: PendingAction) -> dict[str, An
         person.pk in approving_people(action)
     )
     files = {file["sha256"] for file in (current.payload or {}).get("attachments", ())}
-    opened = rights.find_opened(action, person) if files else set()
+    opened = seen.find_opened(action, person) if files else set()
     waits_for_others = action.status == Status.PENDING and (needed > 1 or refusal is not None)
-    remaining = rights.find_remaining_approvers(action, policy) if waits_for_others else []
+    remaining = find_remaining_approvers(action, policy) if waits_for_others else []
     return {
         "action": action,
         "preview": current.preview,
@@ -173,11 +181,11 @@ def _about(request: AuthenticatedRequest, action: PendingAction) -> dict[str, An
         "kind_template": f"approvals/previews/{action.kind}.html",
         "aside_template": template_of(action, "aside") if content else None,
         "later_template": template_of(action, "later") if content else None,
-        **_discussion(action, may_decide=may_decide),
+        **_discussion(action, may_decide=decides),
         "view": view if view in VIEWS else "preview",
         "views": VIEWS,
         "domains": _domains(current.preview),
-        "may_decide": may_decide,
+        "may_decide": decides,
         "may_read_story": person.is_staff or has_role(person, action.mailbox, Role.MANAGER),
         "may_approve": refusal is None and not has_approved,
         "has_approved": has_approved,
@@ -189,7 +197,7 @@ def _about(request: AuthenticatedRequest, action: PendingAction) -> dict[str, An
         "by_passkey": refusal is None
         and is_risky(action)
         and Authenticator.Type.WEBAUTHN in factors_that_count(request),
-        "may_edit": content is not None and may_decide and revise.may_be_edited(action),
+        "may_edit": content is not None and decides and revise.may_be_edited(action),
         "changes": _difference(action, 1) if view == "changes" else (),
         "past": history.load_history(action) if view == "history" or not content else (),
         "decisions": decisions,

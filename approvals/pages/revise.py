@@ -17,7 +17,8 @@ from accounts.access.signed_in import AuthenticatedRequest, signed_in_action, si
 from accounts.infra.problems import Problem
 from accounts.infra.time_zones import get_zone
 from approvals.core.types import Changes, EditField, FilesGiven, GivenFile
-from approvals.gate import revise, rights
+from approvals.gate import revise
+from approvals.gate.rules.policy import may_decide
 from approvals.models import PendingAction
 from approvals.pages import listing
 from approvals.pages.decide import redirect_onward
@@ -38,7 +39,7 @@ def edit(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse:
     person = request.user
     changes = _changes(request, revise.edit_fields(action)) if request.method == "POST" else {}
     if not changes:
-        if not (rights.may_decide(person, action.mailbox) and revise.may_be_edited(action)):
+        if not (may_decide(person, action.mailbox) and revise.may_be_edited(action)):
             problem = Problem("conflict", "This cannot be edited now.")
             return render_review(request, action, problem=problem)
         return _form(request, action)

@@ -13,7 +13,7 @@ from accounts.models import ApiToken, Mailbox, Membership, Role, User
 from approvals import guards
 from approvals.core.types import ApprovedAction, PreviewWarning
 from approvals.gate import decide, revise
-from approvals.gate.rights import record_decision
+from approvals.gate.decide import record_decision
 from approvals.models import ApprovalPolicy, Decision, PendingAction
 from tests.approvals.conftest import approve, script
 from tests.approvals.kinds import Script

@@ -9,10 +9,10 @@ from django.utils import timezone
 
 from accounts.models import Mailbox, Role, User
 from approvals import guards
-from approvals.gate.rights import PROPOSED_IT, WROTE_IT, record_decision, refusal_to_approve
+from approvals.gate.decide import record_decision
 from approvals.gate.rules.approvers import find_approvers
-from approvals.gate.rules.policy import policy_of
-from approvals.gate.rules.quorum import number_that_counts
+from approvals.gate.rules.conditions import number_that_counts
+from approvals.gate.rules.policy import PROPOSED_IT, WROTE_IT, policy_of, refusal_to_approve
 from approvals.models import ApprovalPolicy, Author, Decision, PendingAction, Revision
 from tests.approvals.guarded import refused
 from tests.conftest import make_api

@@ -24,7 +24,7 @@ from accounts.access.signed_in import AuthenticatedRequest, signed_in_page
 from accounts.infra.database import give_back_connection
 from accounts.infra.problems import Problem
 from accounts.models import Role
-from approvals.gate import find, load, rights
+from approvals.gate import find, load, seen
 from approvals.pages import listing
 from tools.mail.message import pictures
 from tools.mail.message.compose import Attachment, attachments_in
@@ -67,7 +67,7 @@ def show(request: AuthenticatedRequest, action_id: UUID, sha256: str) -> HttpRes
     address = reverse("action_file", args=[action_id, sha256])
     response = _render(request, action, file, pages=f"{address}%s.png", whole=f"{address}download/")
     if _is_opened_by_person(request):
-        rights.record_opened(action, request.user, sha256=sha256)
+        seen.record_opened(action, request.user, sha256=sha256)
     return response
 
 
@@ -86,7 +86,7 @@ def download(request: AuthenticatedRequest, action_id: UUID, sha256: str) -> Htt
     """Return the bytes as a file that no browser interprets; this opens it too."""
     action, file = _find(request, action_id, sha256)
     if _is_opened_by_person(request):
-        rights.record_opened(action, request.user, sha256=sha256)
+        seen.record_opened(action, request.user, sha256=sha256)
     return as_download(request.user.pk, file.name, file.content)
 
 

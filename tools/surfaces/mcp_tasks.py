@@ -18,7 +18,7 @@ from mcp.types import HEADER_MISMATCH, MISSING_REQUIRED_CLIENT_CAPABILITY
 from accounts.access.caller import Caller
 from accounts.infra.problems import Problem
 from approvals.core.states import Status
-from approvals.gate import rights
+from approvals.gate import seen
 from approvals.reports.steps import Step, steps_of
 from tools.catalog.calls import call_tool
 
@@ -97,7 +97,7 @@ def get_task(
         result = result_of(action, is_error=state == Status.FAILED)
         shown = result.model_dump(mode="json", by_alias=True, exclude_none=True)
         return {**task, "status": "completed", "result": shown}
-    if urls and state == Status.PENDING and not rights.was_opened(action["id"]):
+    if urls and state == Status.PENDING and not seen.was_opened(action["id"]):
         request = {"method": "elicitation/create", "params": _page_of(action)}
         return {**task, "status": "input_required", "inputRequests": {REVIEW: request}}
     return {**task, "status": "working"}

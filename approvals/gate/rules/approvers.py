@@ -1,6 +1,6 @@
 """The people who may approve each of many actions, in a constant number of statements.
 
-It is the bulk form of `refusal_to_approve` in `approvals.gate.rights`, and only says whom to
+It is the bulk form of `refusal_to_approve` in `approvals.gate.rules.policy`, and only says whom to
 notify. A decision checks the rights itself.
 """
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from datetime import time
 from typing import Any
+from uuid import UUID
 
 from django.db import transaction
 from django.db.models import F
@@ -14,10 +15,12 @@ from accounts.infra.transactions import retry_if_rolled_back
 from accounts.models import Mailbox, Role, User
 from approvals.audit import anchors, chain
 from approvals.core.states import Status
-from approvals.gate.rules.conditions import are_approvers_lost
-from approvals.gate.rules.policy import find_blocked, window_of
-from approvals.gate.rules.quorum import number_that_counts
-from approvals.models import ApprovalPolicy, PendingAction
+from approvals.gate.rules.conditions import are_approvers_lost, find_counted, number_that_counts
+from approvals.gate.rules.policy import (
+    find_blocked,
+    window_of,
+)
+from approvals.models import ApprovalPolicy, Decision, PendingAction
 
 LISTS = ("allowed", "refused")
 VERSIONED = (
@@ -100,3 +103,43 @@ def _describe_value(name: str, value: Any) -> Any:
     if name in LISTS:
         return len(value)
     return value.strftime("%H:%M") if isinstance(value, time) else value
+
+
+def recount_approvals(mailbox: Mailbox, user_id: int) -> list[UUID]:
+    """Recount the approvals of pending actions that they approved; return those that lost one.
+
+    The audit is written later: an approval locks the action first and then the chain, so the same
+    order here avoids a deadlock.
+    """
+    lost = []
+    waiting = (
+        PendingAction.objects.select_for_update(no_key=True, of=("self",))
+        .filter(
+            mailbox=mailbox,
+            status=Status.PENDING,
+            pk__in=Decision.objects.filter(
+                person=user_id, verdict=Decision.Verdict.APPROVED
+            ).values("action"),
+        )
+        .order_by("pk")
+    )
+    for action in waiting:
+        given = len(find_counted(action))
+        if given != action.approvals_given:
+            PendingAction.objects.filter(pk=action.pk, status=Status.PENDING).update(
+                approvals_given=given
+            )
+            lost.append(action.pk)
+    return lost
+
+
+def record_lost(mailbox: Mailbox, user_id: int, actions: list[UUID]) -> None:
+    """Record in the history of each action that an approval was lost."""
+    for action_id in actions:
+        chain.record(
+            mailbox=mailbox,
+            event="approval_lost",
+            actor="worker",
+            action_id=action_id,
+            member=user_id,
+        )

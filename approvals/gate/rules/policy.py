@@ -6,19 +6,37 @@ again inside the claim's UPDATE (`approvals.gate.rules.conditions`).
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, time, timedelta
+from typing import Any
 from zoneinfo import ZoneInfo
 
 from django.conf import settings
-from django.db.models import Q, QuerySet
-from django.db.models.functions import Now
+from django.db.models import Q, QuerySet, Value
+from django.db.models.functions import Greatest, Now
 
+from accounts.access.roles import has_role
+from accounts.infra.database import database_now
 from accounts.infra.idn import comparable
 from accounts.infra.problems import Problem
 from accounts.infra.texts import join, ntranslatable, translatable
 from accounts.models import Mailbox, Membership, Role, User
+from accounts.people.second_factor import FactorMissing, lacks_factor
+from approvals.gate.rules.conditions import find_counted
+from approvals.gate.seen import find_opened
 from approvals.models import ApprovalPolicy, PendingAction
 
 DAYS = "1234567"  # ISO: Monday is 1
+PROPOSED_IT = translatable(
+    "You proposed this, so you cannot approve it. This mailbox asks for another person."
+)
+WROTE_IT = translatable(
+    "You wrote a part of this or asked for its changes, so you cannot approve it. "
+    "This mailbox asks for another person."
+)
+RESTORED = translatable(
+    "It came back with an older copy of the database, and may have been sent since. Wait until"
+    " `manage.py after_restore` has looked."
+)
+UNOPENED = translatable("Open each of its files first. This mailbox asks for that.")
 
 
 def policy_of(mailbox: Mailbox) -> ApprovalPolicy:
@@ -45,6 +63,23 @@ def leave_from(
 def undo_of(policy: ApprovalPolicy) -> timedelta:
     seconds = settings.MAILHUB_UNDO_SECONDS if policy.undo_seconds is None else policy.undo_seconds
     return timedelta(seconds=seconds)
+
+
+def leave_times(action: PendingAction, policy: ApprovalPolicy) -> dict[str, Any]:
+    """Return the times between which an approved action may leave, by the database's clock.
+
+    The claim compares them with the same clock.
+    """
+    undo_until, minutes = Now() + undo_of(policy), policy.approval_minutes
+    leaves = undo_until if action.send_at is None else Greatest(undo_until, Value(action.send_at))
+    return {
+        "undo_until": undo_until,
+        "not_before": leaves,
+        "approved_until": None if minutes is None else leaves + timedelta(minutes=minutes),
+    }
+
+
+# --- Approvers ---
 
 
 def count_needed(action: PendingAction, policy: ApprovalPolicy) -> int:
@@ -75,6 +110,88 @@ def own_counts(action: PendingAction, policy: ApprovalPolicy) -> bool:
     It counts only if one approval is enough and the mailbox allows it.
     """
     return policy.self_approval and count_needed(action, policy) == 1
+
+
+def may_decide(person: User, mailbox: Mailbox) -> bool:
+    """Return True if this person may reject, edit, ask back or undo; `check_approver` is for the
+    right to approve.
+    """
+    return has_role(person, mailbox, Role.APPROVER)
+
+
+def check_reviewer(person: User, mailbox: Mailbox) -> None:
+    """Raise `forbidden` for a person who may not decide."""
+    if not may_decide(person, mailbox):
+        raise Problem("forbidden", "You may not decide for this mailbox.")
+
+
+def may_approve(person: User, action: PendingAction) -> bool:
+    return refusal_to_approve(person, action, policy_of(action.mailbox)) is None
+
+
+def find_remaining_approvers(action: PendingAction, policy: ApprovalPolicy) -> list[User]:
+    """Return the people whose approval the action can still get, by name."""
+    people = User.objects.filter(
+        pk__in=approvers_of(policy).values("user"), is_active=True
+    ).exclude(pk__in=find_counted(action))
+    if asks_for_staff(action):
+        people = people.filter(is_staff=True)
+    if not own_counts(action, policy):
+        people = people.exclude(pk=action.proposer_id).exclude(
+            pk__in=action.authors.values("person")
+        )
+    return sorted(people, key=str)
+
+
+def check_approver(person: User, action: PendingAction, policy: ApprovalPolicy) -> None:
+    """Raise `forbidden` for a person who may not approve the action now.
+
+    Every approval that is stored passes this. `FactorMissing` leads to the set-up of a factor.
+    """
+    if refusal := refusal_to_approve(person, action, policy):
+        raise refusal
+    if lacks_factor(person):
+        raise FactorMissing
+
+
+def refusal_to_approve(
+    person: User, action: PendingAction, policy: ApprovalPolicy
+) -> Problem | None:
+    """Return why this person has no right to approve the action, or None if they have it."""
+    if not may_approve_at_all(person, policy):
+        return Problem("forbidden", "You may not approve for this mailbox.")
+    if asks_for_staff(action) and not person.is_staff:
+        return Problem(
+            "forbidden", "Only staff of this server may approve this. Ask your administrator."
+        )
+    if own_counts(action, policy):
+        return None
+    if action.proposer_id == person.pk:
+        return Problem("forbidden", PROPOSED_IT)
+    if action.authors.filter(person=person).exists():
+        return Problem("forbidden", WROTE_IT)
+    return None
+
+
+def refusal_of_unfit(action: PendingAction, policy: ApprovalPolicy) -> Problem | None:
+    """Return why nobody can approve the action any more, or not now; None if somebody can."""
+    if action.expires_at <= database_now():
+        return Problem("conflict", "It has expired. Ask for a new proposal.")
+    if action.unreconciled:
+        return Problem("conflict", RESTORED)
+    if action.mailbox.status == Mailbox.Status.DISCONNECTED:
+        return Problem("conflict", "The mailbox is disconnected. Connect it again first.")
+    return refusal_by_lists(policy, [each["address"] for each in action.current.preview["targets"]])
+
+
+def refusal_of_unopened(
+    action: PendingAction, policy: ApprovalPolicy, person: User
+) -> Problem | None:
+    """Return `conflict` if a rule asks this person to open the files first, and one is not opened."""
+    if not policy.files_opened:
+        return None
+    files = {file["sha256"] for file in (action.current.payload or {}).get("attachments", ())}
+    return Problem("conflict", UNOPENED) if files - find_opened(action, person) else None
 
 
 # --- Recipients ---

@@ -14,7 +14,7 @@ from django.utils.translation import ngettext
 from accounts.models import Membership, Role
 from approvals.core.states import Status
 from approvals.gate.find import open_shown, review_url, with_preview
-from approvals.gate.rules.quorum import waits_for_others
+from approvals.gate.rules.conditions import waits_for_others
 from approvals.models import (
     ApprovalPolicy,
     Content,

@@ -24,7 +24,7 @@ from accounts.oauth.grants import take_mailbox
 from accounts.people.address_proof import prove_account
 from approvals.audit import anchors, chain
 from approvals.audit.form import day_after, midnight
-from approvals.gate.rights import record_lost, recount_approvals
+from approvals.gate.rules.change import record_lost, recount_approvals
 
 INVITATION_LIFETIME = timedelta(days=7)
 HOUR = 3600  # seconds

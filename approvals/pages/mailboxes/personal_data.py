@@ -15,9 +15,9 @@ from accounts.models import Mailbox, Membership, User
 from approvals.audit import chain
 from approvals.audit.log import actors_of
 from approvals.core.states import FINAL
+from approvals.gate.decide import erase_notes
 from approvals.gate.load import ContentUnavailable, render_content
 from approvals.gate.overdue import purge_one
-from approvals.gate.rights import erase_notes
 from approvals.gate.watches import reports_of
 from approvals.models import (
     ApprovalPolicy,

@@ -8,8 +8,8 @@ from django.utils import timezone
 
 from accounts.infra.database import database_now
 from accounts.models import Mailbox, Membership, Role, User
-from approvals.gate.rights import may_approve
 from approvals.gate.rules.approvers import find_approvers
+from approvals.gate.rules.policy import may_approve
 from approvals.models import (
     ApprovalPolicy,
     AuditEvent,
