@@ -13,9 +13,8 @@ from uuid import UUID
 from django.utils.translation import gettext as _
 
 from accounts.infra.foreign_text import load_json
-from approvals.audit import anchors, given_up
-from approvals.audit.anchors import Head
-from approvals.audit.chain import Link, keyed_hash
+from approvals.audit import given_up
+from approvals.audit.chain import Head, Link, keyed_hash, read_heads
 from approvals.audit.findings import Finding, make_finding
 from approvals.audit.proof import NOTHING, read_links
 from approvals.audit.walk import Walk, misplaced
@@ -87,7 +86,7 @@ class ExportedAudit:
     def _walks(self) -> dict[UUID, Walk]:
         """Return a walk for each chain, the last one first."""
         anchored: dict[UUID, list[Head]] = {chain: [] for chain in self._ends}
-        for head, genuine in anchors.read_heads(anchored):
+        for head, genuine in read_heads(anchored):
             if genuine and head.length <= self._ends[head.chain].length:
                 anchored[head.chain].append(head)
         anchored = given_up.leave_out(anchored)
@@ -106,7 +105,7 @@ class ExportedAudit:
 def _find_ends() -> list[Head]:
     """Return the end of each chain: that of the database, or an anchored head beyond it."""
     anchored: dict[UUID, list[Head]] = {}
-    for head, genuine in anchors.read_heads():  # before the chains are read: they only grow
+    for head, genuine in read_heads():  # before the chains are read: they only grow
         if genuine:
             anchored.setdefault(head.chain, []).append(head)
     anchored = given_up.leave_out(anchored)

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from uuid import UUID
 
-from approvals.audit import anchors
-from approvals.audit.anchors import Head
+from approvals.audit.chain import Head, read_heads
 from approvals.models import AuditEvent
 from approvals.models.audit import NO_MAILBOX
 
@@ -23,7 +22,7 @@ def find_lost() -> dict[str, list[int]]:
     or has with another content.
     """
     of_chain: dict[UUID, dict[int, set[str]]] = {}
-    for head, genuine in anchors.read_heads():
+    for head, genuine in read_heads():
         if genuine:
             of_chain.setdefault(head.chain, {}).setdefault(head.length, set()).add(head.hash)
     found = {}

@@ -12,25 +12,13 @@ from uuid import UUID
 from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
-from approvals.audit import anchors, given_up
-from approvals.audit.anchors import Head, anchor, heads_file
-from approvals.audit.chain import Link
+from approvals.audit import given_up
+from approvals.audit.chain import READER, Head, Link, read_heads
 from approvals.audit.findings import Finding, make_finding
 from approvals.audit.orders import unclaimed_attempts, unsigned_decisions
 from approvals.audit.verified import End, Verified
 from approvals.audit.walk import Walk, contradicts, missing_at_the_end, other_head
 from approvals.models import Attempt, AuditChain, AuditEvent, Decision
-
-__all__ = [
-    "Checked",
-    "Finding",
-    "anchor",
-    "check_chains",
-    "compare_with_anchors",
-    "examine",
-    "heads_file",
-    "verify",
-]
 
 BATCH = 2000
 LOOKED_UP = 100  # events of so many chains in one statement
@@ -95,7 +83,7 @@ def compare_with_anchors() -> list[Finding]:
     It reads only the heads of the chains and the events of the file, so it is cheap enough for the
     start of a process.
     """
-    known = anchors.READER.all()  # before the chains are read: they only grow
+    known = READER.all()  # before the chains are read: they only grow
     chains = _read_chains(AuditChain.objects.all())
     found, older = [], []
     for head in known:
@@ -132,7 +120,7 @@ def check_chains(
     """
     ours: dict[UUID, list[Head]] = {}
     strange: dict[UUID, list[Finding]] = {}
-    for head, genuine in anchors.read_heads(only):
+    for head, genuine in read_heads(only):
         if genuine:
             ours.setdefault(head.chain, []).append(head)
         else:
@@ -159,7 +147,7 @@ def check_chains(
 
 def _check_new_events(after: Verified) -> list[Checked]:
     """Return the chains that are not as they were, checked from their verified ends."""
-    known = anchors.READER.newest()  # before the chains are read: they only grow
+    known = READER.newest()  # before the chains are read: they only grow
     chains = _read_chains(AuditChain.objects.all())
     found = []
     for each in sorted(chains.keys() | known.keys() | after.ends.keys(), key=str):

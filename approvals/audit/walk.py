@@ -6,8 +6,7 @@ from uuid import UUID
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from approvals.audit.anchors import Head
-from approvals.audit.chain import Link, hash_of
+from approvals.audit.chain import Head, Link, hash_of
 from approvals.audit.findings import Finding, Wrong, make_finding
 from approvals.audit.orders import History
 from approvals.audit.verified import End

@@ -12,7 +12,7 @@ from django.db.models.functions import Now
 
 from accounts.connect.connecting import account_of
 from accounts.models import Mailbox
-from approvals.audit import anchors, chain
+from approvals.audit import chain
 from approvals.core.signatures import verify_order
 from approvals.core.states import Status
 from approvals.gate.pauses import restored
@@ -99,7 +99,7 @@ def take_claim(action: PendingAction, worker: str) -> Claim | None:
                 chain.lock_end(action.mailbox_id),
                 AuditChain.objects.filter(pk=NO_MAILBOX).first(),
             )
-            if not all(anchors.fits(end.pk, end.length, end.head) for end in ends if end):
+            if not all(chain.fits(end) for end in ends if end):
                 raise _Older
             fence = action.fence + 1
             Attempt.objects.create(

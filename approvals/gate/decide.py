@@ -16,7 +16,7 @@ from accounts.infra.problems import Problem, not_found
 from accounts.infra.texts import join, translatable
 from accounts.infra.transactions import retry_if_rolled_back
 from accounts.models import Membership, User
-from approvals.audit import anchors, chain
+from approvals.audit import chain
 from approvals.core.queue import queue
 from approvals.core.signatures import sign_decision
 from approvals.core.states import FINAL, SENTENCES, Status
@@ -174,7 +174,7 @@ def count_approval(
         transaction.on_commit(lambda: queue().notify(action.id), robust=True)
     else:
         PendingAction.objects.filter(pk=action.pk).update(approvals_given=given)
-    link = chain.record(
+    chain.record(
         mailbox=action.mailbox_id,
         event="approved",
         actor=f"user:{person.pk}",
@@ -184,8 +184,8 @@ def count_approval(
         given=given,
         needed=needed,
         seen=seen,
+        anchored=True,
     )
-    anchors.append_after_commit(link)
 
 
 def record_decision(
@@ -250,13 +250,13 @@ def reject(
         refusal = _refusal_to_reject(action, person, digest, revision)
         if refusal is None:
             record_decision(action, person, Decision.Verdict.REJECTED, method=method, note=note)
-        link = chain.record(
+        chain.record(
             mailbox=action.mailbox,
             event="rejection_refused" if refusal else "rejected",
             actor=f"user:{person.pk}",
             action_id=action.id,
+            anchored=True,
         )
-        anchors.append_after_commit(link)
     if refusal:
         raise refusal
     return action
@@ -303,13 +303,13 @@ def undo(*, action_id: UUID, person: User) -> PendingAction:
             )
         title = translatable("%(person)s undid an approval of this.", person=str(person))
         add_news(action, [PreviewWarning(code="undone", title=title, text=UNDONE)])
-        link = chain.record(
+        chain.record(
             mailbox=action.mailbox,
             event="undone",
             actor=f"user:{person.pk}",
             action_id=action.id,
+            anchored=True,
         )
-        anchors.append_after_commit(link)
     return action
 
 
@@ -341,11 +341,11 @@ def cancel(
                 "conflict",
                 join(translatable("Too late to withdraw it."), SENTENCES[Status(action.status)]),
             )
-        link = chain.record(
+        chain.record(
             mailbox=action.mailbox,
             event="cancelled",
             actor=caller.actor,
             action_id=action.id,
+            anchored=True,
         )
-        anchors.append_after_commit(link)
     return action

@@ -10,7 +10,7 @@ from accounts.infra.problems import FieldError, Problem
 from accounts.infra.texts import join, translatable
 from accounts.infra.transactions import retry_if_rolled_back
 from accounts.models import User
-from approvals.audit import anchors, chain
+from approvals.audit import chain
 from approvals.core.states import SENTENCES, Status
 from approvals.core.types import (
     ActionKind,
@@ -180,14 +180,14 @@ def ask_back(
                 note=note.strip(),
                 passage=passage.strip(),
             )
-        link = chain.record(
+        chain.record(
             mailbox=action.mailbox,
             event="ask_back_refused" if refusal else "changes_requested",
             actor=f"user:{person.pk}",
             action_id=action.id,
             revision=revision,
+            anchored=True,
         )
-        anchors.append_after_commit(link)
     # Raised outside the transaction, so that the audit event of the refusal is kept.
     if refusal:
         raise refusal

@@ -11,7 +11,7 @@ from accounts.infra.problems import Problem
 from accounts.infra.texts import join, translatable
 from accounts.infra.transactions import retry_if_rolled_back
 from accounts.models import User
-from approvals.audit import anchors, chain
+from approvals.audit import chain
 from approvals.core.states import SENTENCES, Status
 from approvals.core.types import Outcome, PreviewWarning, get_kind
 from approvals.gate.decide import STALE, count_approval
@@ -165,14 +165,14 @@ def _withdraw(action: PendingAction, person: User) -> None:
     _count_as_unsent(action)
     moved = action.move(Status.PENDING, Status.CANCELLED, finished_at=Now())
     assert moved, "the row is locked"
-    link = chain.record(
+    chain.record(
         mailbox=action.mailbox_id,
         event="cancelled",
         actor=f"user:{person.pk}",
         action_id=action.pk,
         fence=action.fence,
+        anchored=True,
     )
-    anchors.append_after_commit(link)
 
 
 def _count_as_unsent(action: PendingAction) -> Attempt:

@@ -16,7 +16,7 @@ from django.db.models.functions import Now
 from accounts.infra.database import database_now
 from accounts.infra.texts import dump_texts, translatable
 from accounts.models import Mailbox
-from approvals.audit import anchors, chain
+from approvals.audit import chain
 from approvals.core.states import Status
 from approvals.core.types import AnsweredFirst, PreviewWarning
 from approvals.gate import dead_letters, watches
@@ -92,14 +92,14 @@ def withdraw_answered(action: PendingAction, answer: AnsweredFirst) -> bool:
     )
     if moved:
         watches.note_answer(action, at=answer.at or database_now(), by=answer.by)
-        link = chain.record(
+        chain.record(
             mailbox=action.mailbox_id,
             event="cancelled",
             actor="worker",
             action_id=action.pk,
             code=WITHDRAWN_ANSWERED,
+            anchored=True,
         )
-        anchors.append_after_commit(link)
     return moved
 
 
@@ -139,14 +139,14 @@ def _return_action(
         },
     )
     if moved:
-        link = chain.record(
+        chain.record(
             mailbox=action.mailbox_id,
             event="returned",
             actor="worker",
             action_id=action.pk,
             code=code,
+            anchored=True,
         )
-        anchors.append_after_commit(link)
         add_news(action, warnings or [PreviewWarning(code=code, title=CAME_BACK, text=detail)])
     return moved
 

@@ -26,7 +26,7 @@ from django.utils import timezone
 from accounts.infra.credentials import configured_keys, key_id
 from accounts.infra.durable_files import sync_folder
 from accounts.infra.foreign_text import load_json
-from approvals.audit import anchors
+from approvals.audit import chain
 from approvals.gate.pauses import journal
 
 HEADS, OF_HEADS = "heads", "audit-heads*.jsonl"
@@ -140,7 +140,7 @@ def restore_home(folder: Path) -> list[str]:
     home, copied = Path(settings.MAILHUB_HOME), []
     places = {path: home / path.relative_to(folder / HOME) for path in _files(folder / HOME)}
     for path in (folder / HEADS).glob(OF_HEADS):
-        places[path] = anchors.folder() / path.name
+        places[path] = chain.folder() / path.name
     if (folder / JOURNAL).exists():
         places[folder / JOURNAL] = journal.journal_file()
     for source, target in places.items():
@@ -171,7 +171,7 @@ def _copy_home(folder: Path) -> None:
         },
     )
     (folder / HEADS).mkdir(mode=0o700)
-    for path in anchors.folder().glob(OF_HEADS):  # beside the journal, which may be elsewhere
+    for path in chain.folder().glob(OF_HEADS):  # beside the journal, which may be elsewhere
         shutil.copy2(path, folder / HEADS)
     if journal.journal_file().exists():
         with journal.hold():  # no half line

@@ -18,7 +18,7 @@ from django.utils import timezone
 
 from accounts.models import Mailbox, User
 from approvals import guards
-from approvals.audit import anchors, proof
+from approvals.audit import anchors, chain, proof
 from approvals.audit import chain as audit
 from approvals.gate import decide
 from approvals.models import Attempt, AuditChain, AuditEvent, Decision, PendingAction
@@ -44,7 +44,7 @@ def compared() -> list[tuple[int, str]]:
 
 
 def lines() -> list[dict[str, Any]]:
-    return [json.loads(line) for line in anchors.heads_file().read_text().splitlines()]
+    return [json.loads(line) for line in chain.heads_file().read_text().splitlines()]
 
 
 def cut(mailbox: Mailbox, length: int) -> None:
@@ -68,7 +68,7 @@ def test_approval_is_anchored_when_it_is_given(
     api: Api, reviewer: Reviewer, mailbox: Mailbox
 ) -> None:
     action_id = api.propose()
-    assert not anchors.heads_file().exists()
+    assert not chain.heads_file().exists()
     reviewer.decide(action_id, "approve")
 
     approval = AuditEvent.objects.get(event="approved")
@@ -78,7 +78,7 @@ def test_approval_is_anchored_when_it_is_given(
         approval.sequence,
         approval.hash,
     )
-    assert anchors.heads_file().stat().st_mode & 0o077 == 0
+    assert chain.heads_file().stat().st_mode & 0o077 == 0
     cut(mailbox, 1)
     assert compared() == [(2, "cut")]
     assert "cut" in wrong()
@@ -136,20 +136,20 @@ def test_file_is_read_on_from_the_last_position(
     approved()
     say(mailbox)
     anchors.anchor()
-    reader = anchors.Reader()
+    reader = chain.Reader()
     before = reader.newest()
-    path = anchors.heads_file()
+    path = chain.heads_file()
     first, rest = path.read_text().split("\n", 1)
     assert rest
     # lines that were read are not read again
     path.write_text(f"{first}\n{'x' * (len(rest) - 1)}\n")
     say(mailbox)
-    anchors.append(newest := head_of(mailbox))
+    chain.append(newest := head_of(mailbox))
     with path.open("a") as file:
         file.write('{"half a line')
     assert reader.newest() == {**before, mailbox.pk: newest}
     assert reader.newest() == {**before, mailbox.pk: newest}
-    assert anchors.Reader().newest() == {mailbox.pk: newest}
+    assert chain.Reader().newest() == {mailbox.pk: newest}
     path.unlink()
     assert reader.newest() == {}
 
@@ -158,27 +158,27 @@ def test_replaced_file_is_read_from_its_beginning(
     mailbox: Mailbox, approved: Callable[..., PendingAction]
 ) -> None:
     approved()
-    reader = anchors.Reader()
+    reader = chain.Reader()
     assert reader.newest() == {mailbox.pk: head_of(mailbox)}
-    other = anchors.Head(chain=uuid4(), length=1, hash="0")
+    other = chain.Head(chain=uuid4(), length=1, hash="0")
     # Overwritten in place: the file keeps its inode and does not shrink.
-    anchors.heads_file().write_text(
+    chain.heads_file().write_text(
         "".join(f"{other.line(timezone.now().isoformat())}\n" for _ in range(9))
     )
     assert reader.newest() == {other.chain: other}
 
 
-def head_of(mailbox: Mailbox) -> anchors.Head:
-    chain = AuditChain.objects.get(pk=mailbox.pk)
-    return anchors.Head(chain=chain.pk, length=chain.length, hash=chain.head)
+def head_of(mailbox: Mailbox) -> chain.Head:
+    end = AuditChain.objects.get(pk=mailbox.pk)
+    return chain.Head(chain=end.pk, length=end.length, hash=end.head)
 
 
 def test_foreign_line_does_not_stop_anchoring(mailbox: Mailbox) -> None:
     say(mailbox)
     head = head_of(mailbox)
-    anchors.heads_file().parent.mkdir(parents=True)
+    chain.heads_file().parent.mkdir(parents=True)
     forged = json.loads(head.line(timezone.now().isoformat())) | {"seal": "0" * 64}
-    anchors.heads_file().write_text(json.dumps(forged) + "\n")
+    chain.heads_file().write_text(json.dumps(forged) + "\n")
     assert anchors.anchor() == 1
 
 
@@ -188,18 +188,18 @@ def test_full_file_is_followed_by_one_with_every_head(
     approved()
     audit.record(mailbox=None, event="paused", actor="command")
     anchors.anchor()
-    first = anchors.heads_file()
+    first = chain.heads_file()
     monkeypatch.setattr(anchors, "FULL_BYTES", 0)
     monkeypatch.setattr(anchors, "BYTES_A_CHAIN", 1)
     anchors.anchor()
-    second = anchors.heads_file()
+    second = chain.heads_file()
     assert (first.name, second.name) == ("audit-heads.jsonl", "audit-heads-000001.jsonl")
     assert {UUID(line["chain"]) for line in lines()} == set(
         AuditChain.objects.values_list("pk", flat=True)
     )
     monkeypatch.undo()
     say(mailbox)
-    anchors.append(head_of(mailbox))
+    chain.append(head_of(mailbox))
     assert len(lines()) == 3
     assert len(first.read_text().splitlines()) == 2
     assert proof.verify() == []
@@ -214,14 +214,14 @@ def test_every_line_is_copied_to_another_place(
     approved()
     maintenance.sweep()
     copy = tmp_path / "elsewhere" / "audit-heads.jsonl"
-    assert copy.read_text() == anchors.heads_file().read_text() != ""
+    assert copy.read_text() == chain.heads_file().read_text() != ""
     approved(subject="Another")
     maintenance.sweep()
-    assert copy.read_text() == anchors.heads_file().read_text()
+    assert copy.read_text() == chain.heads_file().read_text()
     assert proof.verify() == []
 
     # The attacker rewrites the database and the file beside it, but cannot reach the copy.
-    anchors.heads_file().unlink()
+    chain.heads_file().unlink()
     cut(mailbox, 3)
     assert "cut" in wrong()
 
@@ -261,7 +261,7 @@ def test_approval_waits_for_one_write_and_no_disk(
 
     for module, name in [(os, "write"), (os, "fsync"), (os, "fdatasync"), (fcntl, "flock")]:
         monkeypatch.setattr(module, name, noted(name, getattr(module, name)))
-    anchors.append(head)
+    chain.append(head)
     assert asked == ["write"]
 
 
@@ -338,16 +338,16 @@ def test_head_after_half_a_line_counts(
     """Let a full disk cut a head, and take an approval back when there is room again."""
     settings.MAILHUB_UNDO_SECONDS = 3600
     action = approved()
-    chain = head_of(mailbox)
+    head = head_of(mailbox)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    room = anchors.heads_file().stat().st_size + 40
+    room = chain.heads_file().stat().st_size + 40
     resource.setrlimit(resource.RLIMIT_FSIZE, (room, limits[1]))
     try:
         with pytest.raises(OSError):
-            anchors.append(anchors.Head(chain=mailbox.pk, length=chain.length, hash=chain.hash))
+            chain.append(head)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
     decide.undo(action_id=action.pk, person=alice)
 
-    assert anchors.READER.newest()[mailbox.pk].length == head_of(mailbox).length
+    assert chain.READER.newest()[mailbox.pk].length == head_of(mailbox).length

@@ -66,7 +66,7 @@ def test_cut_before_the_verified_end_is_found_by_both(
     cut(mailbox, 2)
     if grows_again:
         say(mailbox, 5)
-    anchors.heads_file().unlink()
+    chain.heads_file().unlink()
     assert found(all_events=True) == set()  # nothing else shows it
     assert found(all_events=False) == ({"rewritten"} if grows_again else {"cut"})
 
@@ -117,7 +117,7 @@ def test_continued_verification_reads_no_unmoved_chain(
 
 def anchor_again() -> int:
     """Anchor as the sweeper does, once the time after the round before is over."""
-    stamp = anchors.heads_file().with_name("audit-heads.stamp")
+    stamp = chain.heads_file().with_name("audit-heads.stamp")
     if stamp.exists():
         os.utime(stamp, (0, 0))
     return anchors.anchor(at_most_every=anchors.ANCHOR_SECONDS)
@@ -147,5 +147,5 @@ def test_lost_file_of_anchors_gets_every_head_again(
     say(mailbox)
     say(foreign_mailbox)
     anchors.anchor()
-    anchors.heads_file().unlink()
+    chain.heads_file().unlink()
     assert anchor_again() == 2

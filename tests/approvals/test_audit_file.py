@@ -15,7 +15,7 @@ from django.db import connection
 from accounts.models import Mailbox
 from approvals import guards
 from approvals.audit import anchors, chain, given_up, proof
-from approvals.audit.anchors import Head
+from approvals.audit.chain import Head
 from approvals.models import AuditChain, AuditEvent, PendingAction
 from tests.approvals.audit_pages import own_heads, sent
 from tests.support.concurrently import all_at_once
@@ -62,7 +62,7 @@ def test_exported_file_is_whole_also_when_the_chains_go_on(
         assert private not in printed.getvalue()
 
     chain.record(mailbox=mailbox, event="paused", actor="command")
-    proof.anchor()
+    anchors.anchor()
 
     assert verified(exported) == "5 events in 2 chains are what they were.\n"
     with pytest.raises(CommandError, match="File exists"):
@@ -120,7 +120,7 @@ def test_each_change_of_the_file_is_found(
 
 
 def test_file_of_a_chain_rewritten_with_the_key_is_found(mailbox: Mailbox, tmp_path: Path) -> None:
-    proof.anchor()
+    anchors.anchor()
     with guards.lift_guards(connection):
         previous = "0" * 64
         for link in AuditEvent.objects.filter(chain=mailbox.pk).order_by("sequence"):
@@ -178,7 +178,7 @@ def test_what_a_restore_gave_up_is_not_missed_in_the_file(
     own_heads: object, mailbox: Mailbox, tmp_path: Path
 ) -> None:
     end = AuditChain.objects.get(pk=mailbox.pk)
-    anchors.append(Head(chain=end.pk, length=end.length + 1, hash="f" * 64))  # of the lost database
+    chain.append(Head(chain=end.pk, length=end.length + 1, hash="f" * 64))  # of the lost database
     lost = given_up.find_lost()
     chain.record(mailbox=None, event="restore_reconciled", actor="command", given_up=lost)
     chain.record(mailbox=mailbox, event="paused", actor="command")

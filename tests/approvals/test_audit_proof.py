@@ -14,9 +14,9 @@ from django.db.models import F
 
 from accounts.models import Mailbox
 from approvals import guards
+from approvals.audit import anchors, proof
 from approvals.audit import chain as audit
-from approvals.audit import proof
-from approvals.audit.proof import heads_file
+from approvals.audit.chain import heads_file
 from approvals.models import AuditChain, AuditEvent, PendingAction
 from approvals.worker import maintenance
 from tests.support.concurrently import all_at_once
@@ -124,7 +124,7 @@ def written_anew() -> None:
 
 @pytest.mark.fault(60)
 def test_chain_rewritten_with_the_key_fails_its_anchor() -> None:
-    proof.anchor()
+    anchors.anchor()
     by_force(written_anew)
 
     assert found() == [(4, "rewritten")]
@@ -134,7 +134,7 @@ def test_chain_rewritten_with_the_key_fails_its_anchor() -> None:
 
 @pytest.mark.fault(60)
 def test_whole_missing_chain_is_reported() -> None:
-    proof.anchor()
+    anchors.anchor()
 
     def drop() -> None:
         AuditEvent.objects.all().delete()
@@ -160,7 +160,7 @@ def test_link_that_does_not_follow_the_last_is_reported() -> None:
 
 @pytest.mark.fault(60)
 def test_foreign_line_in_the_file_of_heads_is_reported() -> None:
-    proof.anchor()
+    anchors.anchor()
     lines = [json.loads(line) for line in heads_file().read_text().splitlines()]
     longest = max(lines, key=lambda line: int(line["length"]))
     longest["length"] = 3
@@ -170,7 +170,7 @@ def test_foreign_line_in_the_file_of_heads_is_reported() -> None:
 
 
 def test_unreadable_line_in_the_file_of_heads_is_reported() -> None:
-    proof.anchor()
+    anchors.anchor()
     with heads_file().open("a") as file:
         file.write('{"half a line\n[]\n')
 
@@ -203,17 +203,17 @@ def test_events_during_a_check_are_no_finding(
 
 
 def test_heads_are_anchored_after_a_change_and_not_too_often(mailbox: Mailbox) -> None:
-    assert proof.anchor() == 2
-    assert proof.anchor() == 0
+    assert anchors.anchor() == 2
+    assert anchors.anchor() == 0
     audit.record(mailbox=mailbox, event="paused", actor="command")
-    assert proof.anchor(at_most_every=3600) == 0
-    assert proof.anchor() == 1
+    assert anchors.anchor(at_most_every=3600) == 0
+    assert anchors.anchor() == 1
     assert len(heads_file().read_text().splitlines()) == 3
     assert proof.verify() == []
 
 
 def test_sixteen_anchors_at_once_write_each_head_once() -> None:
-    assert sum(all_at_once([proof.anchor] * 16)) == 2
+    assert sum(all_at_once([anchors.anchor] * 16)) == 2
     assert len(heads_file().read_text().splitlines()) == 2
 
 

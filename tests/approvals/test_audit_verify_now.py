@@ -8,8 +8,8 @@ from django.db import connection
 
 from accounts.models import Mailbox, User
 from approvals import guards
+from approvals.audit import anchors, chain
 from approvals.audit import audit_views as view
-from approvals.audit import chain, proof
 from approvals.models import AuditChain, AuditEvent, PendingAction
 from tests.approvals.audit_pages import exported, many, own_heads, page, sent, verified
 from tests.conftest import make_mailbox
@@ -61,7 +61,7 @@ def test_button_finds_problems_only_external_heads_show(
     sent: PendingAction, alice: User, foreign_mailbox: Mailbox, charlie: User
 ) -> None:
     many(foreign_mailbox, 1)
-    proof.anchor()
+    anchors.anchor()
 
     def written_anew() -> None:
         previous = "0" * 64
@@ -80,8 +80,8 @@ def test_button_finds_problems_only_external_heads_show(
 def test_unreadable_head_line_is_reported_and_harmless(
     sent: PendingAction, alice: User, charlie: User
 ) -> None:
-    proof.anchor()
-    with proof.heads_file().open("a") as file:
+    anchors.anchor()
+    with chain.heads_file().open("a") as file:
         file.write('{"half a line\n[]\n')
     User.objects.filter(pk=charlie.pk).update(is_staff=True)
 
@@ -94,7 +94,7 @@ def test_newest_events_of_a_long_chain_are_verified(
 ) -> None:
     monkeypatch.setattr(view, "AT_MOST", 5)
     many(mailbox, 4)
-    proof.anchor()
+    anchors.anchor()
     many(mailbox, 8)
     said = "The newest 5 events are unchanged. 7 older events were not checked"
 
@@ -106,9 +106,9 @@ def test_newest_events_of_a_long_chain_are_verified(
 
 
 def test_get_request_verifies_and_changes_nothing(sent: PendingAction, alice: User) -> None:
-    anchored = proof.heads_file().read_text()
+    anchored = chain.heads_file().read_text()
     assert browser(alice).get("/audit/verify/").status_code == 405
     page(alice)
     exported(alice)
     assert AuditEvent.objects.count() == 4
-    assert proof.heads_file().read_text() == anchored
+    assert chain.heads_file().read_text() == anchored

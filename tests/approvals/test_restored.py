@@ -20,7 +20,7 @@ from django.test import Client
 
 from accounts.models import Mailbox
 from approvals import guards
-from approvals.audit import anchors, proof
+from approvals.audit import anchors, chain, proof
 from approvals.gate.execute import execute
 from approvals.gate.pauses import journal, restored, switch
 from approvals.models import Attempt, Instance, Pause, PendingAction, Preparation
@@ -372,9 +372,9 @@ def test_late_written_head_does_not_replace_a_newer_one(mailbox: Mailbox) -> Non
     say(mailbox)
     older = head_of(mailbox)
     say(mailbox)
-    anchors.append(head_of(mailbox), older)
+    chain.append(head_of(mailbox), older)
 
-    assert anchors.Reader().newest() == {mailbox.pk: head_of(mailbox)}
+    assert chain.Reader().newest() == {mailbox.pk: head_of(mailbox)}
 
 
 def test_outdated_recheck_begins_no_new_pause() -> None:

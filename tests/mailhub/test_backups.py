@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError
 
-from approvals.audit import anchors
+from approvals.audit import chain
 from mailhub.operations import backups
 from tests.support.processes.installation import Installation
 from tests.support.processes.person import request
@@ -116,7 +116,7 @@ def test_heads_of_the_audit_come_back_beside_the_journal(tmp_path: Path, setting
         (tmp_path / place).mkdir()
     settings.MAILHUB_HOME = tmp_path / "home"
     settings.MAILHUB_SEND_JOURNAL = str(tmp_path / "volume" / "send-journal.jsonl")
-    heads = anchors.heads_file()
+    heads = chain.heads_file()
     heads.write_text("a head\n")
     (tmp_path / "home" / heads.name).write_text("of an earlier version\n")
     backups.back_up(tmp_path / "backup")
@@ -125,8 +125,8 @@ def test_heads_of_the_audit_come_back_beside_the_journal(tmp_path: Path, setting
     settings.MAILHUB_SEND_JOURNAL = str(tmp_path / "new-volume" / "send-journal.jsonl")
     backups.restore_home(tmp_path / "backup")
 
-    assert anchors.heads_file() != heads
-    assert anchors.heads_file().read_text() == "a head\n"
+    assert chain.heads_file() != heads
+    assert chain.heads_file().read_text() == "a head\n"
 
 
 @pytest.mark.django_db(transaction=True)

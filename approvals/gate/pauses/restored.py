@@ -147,7 +147,7 @@ def _is_known(newest: journal.Entry) -> bool:
 def _find_difference_to_home(generation: UUID) -> str | None:
     kept = _read_home()
     if kept not in ("", str(generation)):
-        if anchors.heads_file().exists():  # they are about the database of before
+        if chain.heads_file().exists():  # they are about the database of before
             anchors.begin_another()
     elif generation not in _compared and proof.compare_with_anchors():
         return "anchors"
@@ -281,7 +281,7 @@ def _get_or_create_generation() -> UUID:
 
 def home_file() -> Path:
     """Return the file that names the generation of the heads beside it."""
-    return anchors.folder() / "instance-id"
+    return chain.folder() / "instance-id"
 
 
 def _read_home() -> str:

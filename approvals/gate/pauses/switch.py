@@ -11,7 +11,7 @@ from accounts.infra.problems import Problem
 from accounts.infra.texts import join, translatable
 from accounts.infra.transactions import retry_if_rolled_back
 from accounts.models import Mailbox
-from approvals.audit import anchors, chain
+from approvals.audit import chain
 from approvals.core.states import Status
 from approvals.gate.pauses import restored
 from approvals.models import Pause, PendingAction
@@ -28,7 +28,7 @@ def pause(*, mailbox: Mailbox | None, actor: str) -> bool:
         mailbox=mailbox, reason="", defaults={"since": timezone.now()}
     )
     if new:
-        anchors.append_after_commit(chain.record(mailbox=mailbox, event="paused", actor=actor))
+        chain.record(mailbox=mailbox, event="paused", actor=actor, anchored=True)
     return new
 
 

@@ -13,7 +13,7 @@ from accounts.infra.database import database_now
 from accounts.infra.problems import Problem
 from accounts.infra.transactions import retry_if_rolled_back
 from accounts.models import Mailbox, Role, User
-from approvals.audit import anchors, chain
+from approvals.audit import chain
 from approvals.core.states import Status
 from approvals.gate.rules.conditions import are_approvers_lost, find_counted, number_that_counts
 from approvals.gate.rules.policy import (
@@ -68,10 +68,12 @@ def change_rules(*, mailbox: Mailbox, person: User, rules: Mapping[str, Any]) ->
         name: [_describe_value(name, before[name]), _describe_value(name, rules[name])]
         for name in changed
     }
-    anchors.append_after_commit(
-        chain.record(
-            mailbox=mailbox, event="policy_changed", actor=f"user:{person.pk}", changed=told
-        )
+    chain.record(
+        mailbox=mailbox,
+        event="policy_changed",
+        actor=f"user:{person.pk}",
+        changed=told,
+        anchored=True,
     )
     return policy
 

@@ -3,7 +3,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from approvals.audit import given_up, proof, verified
+from approvals.audit import anchors, given_up, proof, verified
 from approvals.audit.export import ExportedAudit
 from approvals.audit.findings import Finding
 from approvals.models import AuditChain
@@ -41,7 +41,7 @@ class Command(BaseCommand):
             self._say(found)
         if done.findings:
             raise CommandError(f"The audit is not what it was: {len(done.findings)} findings.")
-        proof.anchor()
+        anchors.anchor()
         verified.store(done.verified)
         chains = AuditChain.objects.count()
         which = "new events" if before else "events"

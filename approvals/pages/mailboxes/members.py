@@ -22,7 +22,7 @@ from accounts.infra.transactions import retry_if_rolled_back
 from accounts.models import Invitation, Mailbox, Membership, Role, User, digest_of
 from accounts.oauth.grants import take_mailbox
 from accounts.people.address_proof import prove_account
-from approvals.audit import anchors, chain
+from approvals.audit import chain
 from approvals.audit.form import day_after, midnight
 from approvals.gate.rules.change import record_lost, recount_approvals
 
@@ -260,7 +260,7 @@ def change_role(
         member.delete()
         Membership.objects.create(mailbox=mailbox, user_id=user_id, **held)
     lost = recount_approvals(mailbox, user_id)
-    link = chain.record(
+    chain.record(
         mailbox=mailbox,
         event="role_changed",
         actor=f"user:{person.pk}",
@@ -269,8 +269,8 @@ def change_role(
         before=before.value,
         since=str(first_day or ""),
         until=str(last_day or ""),
+        anchored=True,
     )
-    anchors.append_after_commit(link)
     record_lost(mailbox, user_id, lost)
     if is_over or not role.covers(before):
         take_mailbox(member.user, mailbox, by=person, role=None if is_over else role)
@@ -292,8 +292,8 @@ def remove_member(*, mailbox: Mailbox, person: User, user_id: int) -> None:
     _end_invitations(mailbox, member.user)
     lost = recount_approvals(mailbox, user_id)
     event = "left" if person.pk == user_id else "member_removed"
-    anchors.append_after_commit(
-        chain.record(mailbox=mailbox, event=event, actor=f"user:{person.pk}", member=user_id)
+    chain.record(
+        mailbox=mailbox, event=event, actor=f"user:{person.pk}", member=user_id, anchored=True
     )
     record_lost(mailbox, user_id, lost)
     take_mailbox(member.user, mailbox, by=person)
