@@ -27,7 +27,7 @@ from accounts.access import quotas
 from accounts.infra import credentials, first_rows
 from accounts.models import SCOPES, ApiToken, Mailbox, Membership, Role, User
 from approvals.audit import chain
-from approvals.gate.pauses import journal, restored
+from approvals.gate.pauses import restored
 from approvals.models import PendingAction
 from tests.support.documented import check_answer
 from tests.support.people.browser import sign_in
@@ -175,7 +175,7 @@ def _quick(settings: Any) -> None:
     """
     settings.MAILHUB_UNDO_SECONDS = 0
     # The home's records of an earlier test, whose database is gone, would look like a restore.
-    for kept in (journal.journal_file(), restored.home_file(), chain.heads_file()):
+    for kept in (restored.journal_file(), restored.home_file(), chain.heads_file()):
         kept.unlink(missing_ok=True)
     cache.clear()
     quotas._slices.clear()  # each test starts with an empty database

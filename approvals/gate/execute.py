@@ -21,12 +21,9 @@ from uuid import UUID
 
 import structlog
 from django.conf import settings
-from django.db import DataError, Error, IntegrityError, connection, transaction
+from django.db import DataError, Error, IntegrityError, connection
 from django.db.models import (
-    Exists,
-    OuterRef,
     Q,
-    QuerySet,
 )
 from django.db.models.functions import Now
 
@@ -46,7 +43,7 @@ from approvals.core.types import (
 from approvals.gate.claim import Claim, another_leaves, take_claim
 from approvals.gate.load import ContentUnavailable, Read, read_action
 from approvals.gate.outcome import SENT_AFTER_ALL, close_as_sent, record_outcome
-from approvals.gate.pauses import journal, restored
+from approvals.gate.pauses import restored
 from approvals.gate.preparation import discard_outdated, keep
 from approvals.gate.reconcile import (
     SentAlready,
@@ -57,7 +54,7 @@ from approvals.gate.reconcile import (
 from approvals.gate.revisions import filter_new_warnings
 from approvals.gate.rules.conditions import due, may_execute_now
 from approvals.gate.send_back import return_if_void, return_with_warnings, withdraw_answered
-from approvals.models import Attempt, PendingAction
+from approvals.models import PendingAction
 
 log = structlog.get_logger(__name__)
 
@@ -65,9 +62,6 @@ log = structlog.get_logger(__name__)
 RECORD_SECONDS = 300.0
 MOST_SECONDS_BETWEEN = 5.0
 RENEWAL_ENDS_SECONDS = 5.0
-# From "it was handed over" in the database to the handover. A process that was frozen in between
-# sends nothing.
-GRANT_SECONDS = 10.0
 LOOK_AGAIN = timedelta(seconds=30)  # after a failed lookup
 HELD_BACK_AT_MOST = timedelta(minutes=10)
 NOT_LOOKED_AT = {
@@ -88,7 +82,7 @@ class NotGranted(Exception):
 
     def __init__(self, error: OSError) -> None:
         super().__init__(error)
-        busy = isinstance(error, journal.JournalBusy)
+        busy = isinstance(error, restored.JournalBusy)
         self.code = "journal_busy" if busy else "journal_failed"
         self.errno = errno.errorcode.get(error.errno or 0)
         reason = name_os_error(error)
@@ -291,59 +285,13 @@ def _mark_wire_started(claim: Claim, order: Mapping[str, Any] = MappingProxyType
     Raises LeaseLost, and NotGranted for the journal. Then nothing leaves, whatever was written.
     """
     try:
-        restored.begin_journal()
-        granted = _is_granted(claim, order)
+        granted = restored.grant(claim.action_id, fence=claim.fence, order=order)
     except OSError as error:
         raise NotGranted(error) from error
     if not granted:
         restored.compare()  # an older copy of the database pauses everything
         raise LeaseLost
     claim.on_wire.set()
-
-
-def _is_granted(claim: Claim, order: Mapping[str, Any]) -> bool:
-    """Return False if the lease has run out, if the database is an older copy, or if this process
-    was held up for too long.
-    """
-    with journal.hold() as held:
-        newest = held.newest
-        began = time.clock_gettime(time.CLOCK_BOOTTIME)  # it also counts a suspended machine
-        if newest is None or newest.generation is None or not _mark_started(claim, newest, order):
-            return False
-        held.append(generation=newest.generation, subject=claim.action_id, fence=claim.fence)
-    if not _find_held(claim).exists():
-        return False
-    return time.clock_gettime(time.CLOCK_BOOTTIME) <= began + GRANT_SECONDS
-
-
-def _find_held(claim: Claim) -> QuerySet[PendingAction]:
-    """Return the action if this claim holds it."""
-    return PendingAction.objects.filter(
-        claim.is_held(), status=Status.EXECUTING, lease_until__gt=Now(), unreconciled=False
-    )
-
-
-def _mark_started(claim: Claim, newest: journal.Entry, order: Mapping[str, Any]) -> bool:
-    """Write into the attempt of a claim whose lease has not run out that the wire starts.
-
-    It is the only attempt of its action without a verdict: a claim ends before the next one begins.
-    Return False if an earlier attempt turned out to have been accepted, or if the database is an
-    older copy, which does not know the newest line of the send journal.
-    """
-    held = _find_held(claim).select_for_update(no_key=True)
-    accepted = Attempt.objects.filter(action=OuterRef("action"), verdict=Attempt.Verdict.ACCEPTED)
-    mine = Attempt.objects.filter(
-        ~Exists(accepted),
-        restored.knows(newest),
-        action__in=held.values("pk"),
-        phase=Attempt.Phase.PREPARED,
-        verdict=None,
-    )
-    with transaction.atomic():
-        return (
-            mine.update(phase=Attempt.Phase.WIRE_STARTED, wire_started_at=Now(), notes=dict(order))
-            > 0
-        )
 
 
 @contextmanager

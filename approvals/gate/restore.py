@@ -14,7 +14,7 @@ from approvals.core.states import Status
 from approvals.core.types import NotLookedAt, Outcome, PreviewWarning, get_kind
 from approvals.gate.load import load_approved
 from approvals.gate.outcome import RESTORED, close_as_sent, record_outcome, warn_of_doubt
-from approvals.gate.pauses import journal
+from approvals.gate.pauses.restored import Entry, read_journal
 from approvals.gate.reconcile import find_in_sent
 from approvals.gate.revisions import add_notice
 from approvals.gate.send_back import return_with_warnings
@@ -58,7 +58,7 @@ def reconcile_after_restore() -> Iterator[Reconciled]:
         )
 
 
-def _find_lost_lines() -> dict[UUID, journal.Entry]:
+def _find_lost_lines() -> dict[UUID, Entry]:
     """Return the newest journal line of each unreconciled action that the database does not know."""
     restored = set(PendingAction.objects.filter(unreconciled=True).values_list("pk", flat=True))
     known = set(
@@ -68,12 +68,12 @@ def _find_lost_lines() -> dict[UUID, journal.Entry]:
     )
     return {
         entry.subject: entry
-        for entry in journal.read_entries()
+        for entry in read_journal()
         if entry.subject in restored and (entry.subject, entry.fence) not in known
     }
 
 
-def _reconcile(action: PendingAction, line: journal.Entry | None) -> Found:
+def _reconcile(action: PendingAction, line: Entry | None) -> Found:
     found, outcome = _look(action)
     if outcome is not None and _close(action, outcome):
         return "closed"
@@ -134,7 +134,7 @@ def _warn(action: PendingAction, warning: PreviewWarning) -> None:
     PendingAction.objects.filter(pk=action.pk).update(unreconciled=False)
 
 
-def _warning(kind_name: str, found: Found, line: journal.Entry | None) -> PreviewWarning:
+def _warning(kind_name: str, found: Found, line: Entry | None) -> PreviewWarning:
     said = [translatable("mailhub was restored from an older copy, in which this was open.")]
     if line is not None:
         said.append(

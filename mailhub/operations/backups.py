@@ -27,7 +27,7 @@ from accounts.infra.credentials import configured_keys, key_id
 from accounts.infra.durable_files import sync_folder
 from accounts.infra.foreign_text import load_json
 from approvals.audit import chain
-from approvals.gate.pauses import journal
+from approvals.gate.pauses import restored
 
 HEADS, OF_HEADS = "heads", "audit-heads*.jsonl"
 MANIFEST, HOME, JOURNAL = "manifest.json", "home", "send-journal.jsonl"
@@ -142,7 +142,7 @@ def restore_home(folder: Path) -> list[str]:
     for path in (folder / HEADS).glob(OF_HEADS):
         places[path] = chain.folder() / path.name
     if (folder / JOURNAL).exists():
-        places[folder / JOURNAL] = journal.journal_file()
+        places[folder / JOURNAL] = restored.journal_file()
     for source, target in places.items():
         if not target.exists():
             target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -173,9 +173,9 @@ def _copy_home(folder: Path) -> None:
     (folder / HEADS).mkdir(mode=0o700)
     for path in chain.folder().glob(OF_HEADS):  # beside the journal, which may be elsewhere
         shutil.copy2(path, folder / HEADS)
-    if journal.journal_file().exists():
-        with journal.hold():  # no half line
-            shutil.copy2(journal.journal_file(), folder / JOURNAL)
+    if restored.journal_file().exists():
+        with restored.hold_journal():  # no half line
+            shutil.copy2(restored.journal_file(), folder / JOURNAL)
 
 
 def _is_kept(path: Path, folder: Path) -> bool:

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_safe
 
 from approvals.audit import key_check
 from approvals.core.queue import queue
-from approvals.gate.pauses import journal, switch
+from approvals.gate.pauses import restored, switch
 from approvals.worker import heartbeats
 from approvals.worker.dispatch import measure_standstill, some_lack_the_journal
 from approvals.worker.maintenance import measure_overdue
@@ -100,7 +100,7 @@ def look() -> System:
 
 def has_room() -> bool:
     """Return True if home and send journal can be written, and their disks have room."""
-    folders = {Path(settings.MAILHUB_HOME), journal.journal_file().parent}
+    folders = {Path(settings.MAILHUB_HOME), restored.journal_file().parent}
     return all(os.access(each, os.W_OK) and free_bytes(each) > LEAST_FREE_BYTES for each in folders)
 
 

@@ -8,7 +8,7 @@ import pytest
 from django.db.models import F
 
 from approvals.gate.execute import execute
-from approvals.gate.pauses.journal import journal_file
+from approvals.gate.pauses.restored import journal_file
 from approvals.models import PendingAction
 from tests.support.people.office import SENT, Office, letter, opened
 from tests.support.servers.dovecot import ACCESS_LISTS, ROLES, Dovecot

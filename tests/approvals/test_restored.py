@@ -22,7 +22,7 @@ from accounts.models import Mailbox
 from approvals import guards
 from approvals.audit import anchors, chain, proof
 from approvals.gate.execute import execute
-from approvals.gate.pauses import journal, restored, switch
+from approvals.gate.pauses import restored, switch
 from approvals.models import Attempt, Instance, Pause, PendingAction, Preparation
 from tests.approvals.kinds import Script
 from tests.approvals.test_anchors import cut, head_of, say
@@ -44,12 +44,12 @@ def lose(subject: UUID, fence: int = 1) -> None:
     """Write the line of a handover that the database does not know: it is an older copy."""
     restored.begin_journal()
     generation = Instance.objects.get().identity
-    with journal.hold() as held:
+    with restored.hold_journal() as held:
         held.append(generation=generation, subject=subject, fence=fence)
 
 
 def lines() -> list[tuple[UUID, int]]:
-    return [(entry.subject, entry.fence) for entry in journal.read_entries()]
+    return [(entry.subject, entry.fence) for entry in restored.read_journal()]
 
 
 def run(action: PendingAction) -> Attempt:
@@ -73,7 +73,7 @@ def test_home_and_database_that_belong_together_send(
 
 
 def new_journal(home: Path) -> None:
-    journal.journal_file().unlink()
+    restored.journal_file().unlink()
 
 
 def other_database(home: Path) -> None:
@@ -123,9 +123,9 @@ def test_copy_that_has_sent_nothing_yet_sends_nothing_elsewhere(
 ) -> None:
     approved()
     assert not restored.compare()
-    journal.journal_file().unlink()
+    restored.journal_file().unlink()
     assert not restored.compare()  # its own home, in which the journal was lost
-    for kept in (journal.journal_file(), restored.home_file()):
+    for kept in (restored.journal_file(), restored.home_file()):
         kept.unlink()
     if is_of_earlier_version:  # it did not know its journal
         Instance.objects.update(journal="")
@@ -191,7 +191,7 @@ def test_journal_line_of_a_mere_claim_grants_nothing(
 def test_spoiled_journal_line_hides_no_later_one(home: Path, spoiled: bytes) -> None:
     """Check half a line after a power cut: the next line does not become a part of it."""
     lose(first := uuid4())
-    with journal.journal_file().open("ab") as file:
+    with restored.journal_file().open("ab") as file:
         file.write(spoiled)
     lose(second := uuid4(), 2)
 
@@ -202,10 +202,10 @@ def test_full_disk_takes_no_part_of_a_line(
     approved: Callable[..., PendingAction], server: MemoryServer
 ) -> None:
     restored.begin_journal()
-    before = journal.journal_file().read_bytes()
+    before = restored.journal_file().read_bytes()
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     action = approved()
-    with journal.hold() as held:
+    with restored.hold_journal() as held:
         resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 20, limits[1]))
         try:
             with pytest.raises(OSError):
@@ -213,7 +213,7 @@ def test_full_disk_takes_no_part_of_a_line(
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
-    assert journal.journal_file().read_bytes() == before
+    assert restored.journal_file().read_bytes() == before
 
 
 def test_journal_without_room_lets_nothing_leave(
@@ -235,8 +235,8 @@ def test_frozen_holder_of_the_journal_leaves_no_doubt(
 ) -> None:
     restored.begin_journal()
     action = approved()
-    monkeypatch.setattr(journal, "WAIT_SECONDS", 0.01)
-    with journal.journal_file().open("ab") as holder:
+    monkeypatch.setattr(restored, "WAIT_SECONDS", 0.01)
+    with restored.journal_file().open("ab") as holder:
         fcntl.flock(holder, fcntl.LOCK_EX)
         attempt = run(action)
 
@@ -330,7 +330,7 @@ def test_line_of_an_earlier_version_is_compared(
 ) -> None:
     first = approved()
     work()
-    path = journal.journal_file()
+    path = restored.journal_file()
     Instance.objects.update(journal="")  # earlier versions did not know it
     path.write_text(f'{{"at": "2026-11-01T10:00:00+00:00", "action": "{first.pk}", "fence": 1}}\n')
     assert not restored.compare()

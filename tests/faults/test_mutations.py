@@ -63,7 +63,7 @@ def trouble(**changes: object) -> Plan:
 
 KILLED_ON_THE_WIRE = trouble(faults=(SLOW_ANSWER,), fault_rate=0.8, blows={"worker killed": 1})
 EXECUTION, READING = "approvals/gate/execute.py", "approvals/gate/load.py"
-JOURNAL = "approvals/gate/pauses/journal.py"
+JOURNAL = "approvals/gate/pauses/restored.py"
 ON_DISK: tuple[QueueKind, ...] = ("database", "rq", "celery")
 CLAIM, CONDITIONS = "approvals/gate/claim.py", "approvals/gate/rules/conditions.py"
 CONNECTING = "accounts/connect/connecting.py"
@@ -83,7 +83,7 @@ MUTATIONS = {
         finds=frozenset({"sent_twice", "was_sent_and_not_said"}),
     ),
     "the wire is not said to have started": Mutation(
-        edits=((EXECUTION, "phase=Attempt.Phase.WIRE_STARTED, ", ""),),
+        edits=((JOURNAL, "phase=Attempt.Phase.WIRE_STARTED, ", ""),),
         plan=KILLED_ON_THE_WIRE,
         # If a worker is killed during the first mail, the send journal pauses everything before the
         # database has anything to refuse.
