@@ -2,12 +2,8 @@
 
 import math
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
-
-from approvals.core.states import Status
-from approvals.core.types import Outcome
 
 FIRST_RETRY_SECONDS = 4  # with the worker's own delay, the first retry begins within 5 s
 LONGEST_RETRY_SECONDS = 15 * 60
@@ -16,42 +12,6 @@ PROBES = (15, 60, 5 * 60, 15 * 60, 60 * 60)  # seconds since the answer was lost
 SHORTEST_PROBE_SECONDS = 15
 # int() would also accept signs, underscores and digits of other scripts.
 _SECONDS = re.compile(r"[0-9]{1,20}(\.[0-9]{1,20})?")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Next:
-    """The state after an outcome.
-
-    `wait` is the time until the next attempt or lookup, `rest` the cool-down of the whole mailbox.
-    """
-
-    status: Status
-    wait: timedelta | None = None
-    rest: timedelta | None = None
-
-
-def next_state(outcome: Outcome, *, tries: int) -> Next:
-    """Return the state after the outcome of the last of `tries` attempts.
-
-    Only an attempt that certainly sent nothing is retried. Without a request to pause, a Retry-After
-    on any other outcome means nothing: a 202 may carry one.
-    """
-    match outcome.verdict:
-        case "accepted":
-            return Next(status=Status.SUCCEEDED)
-        case "refused":
-            return Next(status=Status.FAILED)
-        case "unknown":
-            # The provider may refuse everything and leave this one unknown.
-            rest = retry_wait(1, retry_after=outcome.retry_after)
-            wait = timedelta(seconds=PROBES[0])
-            return Next(
-                status=Status.UNKNOWN, wait=wait, rest=rest if outcome.pauses_mailbox else None
-            )
-        case "not_sent":
-            wait = retry_wait(tries, retry_after=outcome.retry_after)
-            pauses = outcome.pauses_mailbox or outcome.retry_after is not None
-            return Next(status=Status.APPROVED, wait=wait, rest=wait if pauses else None)
 
 
 def retry_wait(tries: int, *, retry_after: int | None = None) -> timedelta:

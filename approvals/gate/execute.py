@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from types import MappingProxyType
@@ -21,15 +22,20 @@ from uuid import UUID
 
 import structlog
 from django.conf import settings
-from django.db import DataError, Error, IntegrityError, connection
+from django.db import DataError, Error, IntegrityError, connection, transaction
 from django.db.models import (
+    F,
     Q,
 )
 from django.db.models.functions import Now
 
+from accounts.connect.connecting import account_of
 from accounts.infra.database import database_now
 from accounts.infra.texts import translatable
+from accounts.models import Mailbox
+from approvals.audit import chain
 from approvals.core.queue import queue
+from approvals.core.signatures import verify_order
 from approvals.core.states import Status
 from approvals.core.types import (
     BEFORE_WIRE,
@@ -40,7 +46,6 @@ from approvals.core.types import (
     Outcome,
     get_kind,
 )
-from approvals.gate.claim import Claim, another_leaves, take_claim
 from approvals.gate.load import ContentUnavailable, Read, read_action
 from approvals.gate.outcome import SENT_AFTER_ALL, close_as_sent, record_outcome
 from approvals.gate.pauses import restored
@@ -52,9 +57,15 @@ from approvals.gate.reconcile import (
     settle_doubts,
 )
 from approvals.gate.revisions import filter_new_warnings
-from approvals.gate.rules.conditions import due, may_execute_now
-from approvals.gate.send_back import return_if_void, return_with_warnings, withdraw_answered
-from approvals.models import PendingAction
+from approvals.gate.rules.conditions import approvals_of, due, may_execute_now
+from approvals.gate.send_back import (
+    return_if_void,
+    return_unproven,
+    return_with_warnings,
+    withdraw_answered,
+)
+from approvals.models import Attempt, AuditChain, PendingAction
+from approvals.models.audit import NO_MAILBOX
 
 log = structlog.get_logger(__name__)
 
@@ -103,6 +114,27 @@ def name_os_error(error: BaseException) -> str:
     number = error.errno or 0 if isinstance(error, OSError) else 0
     name = errno.errorcode.get(number)
     return f"{name}: {os.strerror(number)}" if name else ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """The right to carry one action out, until the lease ends; `fence` identifies this claim.
+
+    `on_wire` is set once "from here on it may have been sent" is committed.
+    """
+
+    action_id: UUID
+    fence: int
+    on_wire: threading.Event = field(default_factory=threading.Event)
+
+    def is_held(self) -> Q:
+        """Return the condition that the lease has not run out."""
+        return Q(
+            pk=self.action_id,
+            fence=self.fence,
+            status=Status.EXECUTING,
+            lease_until__gt=Now(),
+        )
 
 
 def execute(action_id: UUID, *, worker: str) -> bool:
@@ -221,7 +253,7 @@ def _close_found(action: PendingAction, found: Outcome, worker: str) -> None:
     try:
         close_as_sent(action.pk, found, worker=worker, actor="worker")
     except IntegrityError as error:
-        if not another_leaves(error):
+        if not _another_leaves(error):
             raise
 
 
@@ -231,16 +263,109 @@ def _look_later(action: PendingAction, detail: str) -> None:
     ).update(not_before=Now() + LOOK_AGAIN, error={"code": NOT_LOOKED_AT["code"], "detail": detail})
 
 
+class _Unproven(Exception):
+    """An approval that the claim counted has no valid signature."""
+
+
+class _Older(Exception):
+    """A chain of the audit is older than its anchored head."""
+
+
+class _AnotherAccount(Exception):
+    """The mailbox that the claim read is of another generation than the approved one."""
+
+
+def take_claim(action: PendingAction, worker: str) -> Claim | None:
+    """Claim the action with one conditional UPDATE, and write the attempt in the same transaction.
+
+    Both happen before any call. First the signature of the order to leave is checked. Approvals are
+    only ever added, so all that the UPDATE counted are among those that are read after it, and the
+    signature of each is checked. Return None if another worker was faster, with this action or with
+    another one of the same mailbox. Return None too if a signature is not valid: then the action
+    goes back to a person. `action.mailbox` is then the mailbox as the claim found it.
+    """
+    if not verify_order(action):
+        return_unproven(action)
+        return None
+    try:
+        with transaction.atomic():
+            if not _claim(action):
+                return None
+            action.mailbox = Mailbox.objects.get(pk=action.mailbox_id)
+            # It may have been connected again since the UPDATE.
+            if action.mailbox.generation != action.mailbox_generation:
+                raise _AnotherAccount
+            if not all(approvals_of(action).values()):
+                raise _Unproven
+            ends = (
+                chain.lock_end(action.mailbox_id),
+                AuditChain.objects.filter(pk=NO_MAILBOX).first(),
+            )
+            if not all(chain.fits(end) for end in ends if end):
+                raise _Older
+            fence = action.fence + 1
+            Attempt.objects.create(
+                action_id=action.pk,
+                fence=fence,
+                worker=worker,
+                started_at=Now(),
+                account=account_of(action.mailbox),
+            )
+            chain.record(
+                mailbox=action.mailbox_id,
+                event="claimed",
+                actor="worker",
+                action_id=action.pk,
+                fence=fence,
+            )
+    except _AnotherAccount:
+        return None
+    except _Unproven:  # the claim was rolled back
+        return_unproven(action)
+        return None
+    except _Older:  # undone approvals and pauses are lost with the newer database
+        restored.compare_everything()
+        return None
+    except IntegrityError as error:
+        if _another_leaves(error):
+            return None
+        raise
+    return Claim(action_id=action.pk, fence=fence)
+
+
+def _another_leaves(error: IntegrityError) -> bool:
+    return "action_one_leaving_a_mailbox" in str(
+        error
+    ) or "approvals_pendingaction.mailbox_id" in str(error)
+
+
+def _claim(action: PendingAction) -> bool:
+    """Move the action, in the state that was read and rechecked, to `executing`.
+
+    SKIP LOCKED: a second worker does not wait.
+    """
+    free = PendingAction.objects.select_for_update(no_key=True, skip_locked=True)
+    mine = PendingAction.objects.filter(
+        may_execute_now(),
+        digest=action.digest,
+        approval_round=action.approval_round,
+        fence=action.fence,
+        pk__in=free.filter(pk=action.pk).values("pk"),
+    )
+    lease = timedelta(seconds=settings.MAILHUB_LEASE_SECONDS)
+    claimed = mine.update(status=Status.EXECUTING, fence=F("fence") + 1, lease_until=Now() + lease)
+    return bool(claimed)
+
+
 def _run(claim: Claim, read: Read) -> Outcome:
     """Run the kind. After an exception with the wire started the outcome is unknown.
 
     If the mail may have left already, its earlier attempts are reconciled before it leaves again.
     """
     try:
-        leased = claim.is_held() & Q(status=Status.EXECUTING, lease_until__gt=Now())
         approved = read.to_approved(
             wire_started=partial(_mark_wire_started, claim),
-            keep=partial(keep, read.action, held=leased),
+            keep=partial(keep, read.action, held=claim.is_held()),
         )
         kind = get_kind(approved.kind)
         if read.outdated is not None and not discard_outdated(kind, approved, read.outdated):
@@ -316,9 +441,7 @@ def _keep_lease(claim: Claim) -> Iterator[None]:
                 try:
                     # A lease that has ended is not renewed: another process may have acted on it
                     # already.
-                    PendingAction.objects.filter(
-                        claim.is_held(), status=Status.EXECUTING, lease_until__gt=Now()
-                    ).update(lease_until=Now() + lease)
+                    PendingAction.objects.filter(claim.is_held()).update(lease_until=Now() + lease)
                 except Error:
                     # the database restarts; the next round uses a new connection
                     connection.close()

@@ -1,5 +1,6 @@
 """Recording of the outcome of an attempt, for the worker, the sweeper, a lookup and a person."""
 
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -14,7 +15,7 @@ from accounts.infra.texts import Translatable, dump_texts, join, translatable
 from approvals.audit import chain
 from approvals.core.states import OPEN, Status
 from approvals.core.types import BEFORE_WIRE, Outcome, PreviewWarning, get_kind
-from approvals.gate import backoff
+from approvals.gate.backoff import PROBES, retry_wait
 from approvals.gate.send_back import return_with_warnings
 from approvals.models import Attempt, PendingAction, Rest
 
@@ -34,6 +35,42 @@ LOOK_FIRST = translatable("Look in the Sent folder, or ask a recipient, before y
 LATER_ATTEMPT = translatable(
     "The attempt that this copy of the database knows sent nothing, but a later one may have."
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Next:
+    """The state after an outcome.
+
+    `wait` is the time until the next attempt or lookup, `rest` the cool-down of the whole mailbox.
+    """
+
+    status: Status
+    wait: timedelta | None = None
+    rest: timedelta | None = None
+
+
+def next_state(outcome: Outcome, *, tries: int) -> Next:
+    """Return the state after the outcome of the last of `tries` attempts.
+
+    Only an attempt that certainly sent nothing is retried. Without a request to pause, a Retry-After
+    on any other outcome means nothing: a 202 may carry one.
+    """
+    match outcome.verdict:
+        case "accepted":
+            return Next(status=Status.SUCCEEDED)
+        case "refused":
+            return Next(status=Status.FAILED)
+        case "unknown":
+            # The provider may refuse everything and leave this one unknown.
+            rest = retry_wait(1, retry_after=outcome.retry_after)
+            wait = timedelta(seconds=PROBES[0])
+            return Next(
+                status=Status.UNKNOWN, wait=wait, rest=rest if outcome.pauses_mailbox else None
+            )
+        case "not_sent":
+            wait = retry_wait(tries, retry_after=outcome.retry_after)
+            pauses = outcome.pauses_mailbox or outcome.retry_after is not None
+            return Next(status=Status.APPROVED, wait=wait, rest=wait if pauses else None)
 
 
 @transaction.atomic
@@ -138,7 +175,7 @@ def _record(
         if source is Status.UNKNOWN and outcome.verdict == "unknown":
             return False
         # The number of attempts only matters for the wait before a retry.
-        following = backoff.next_state(
+        following = next_state(
             outcome, tries=action.attempts.count() if outcome.verdict == "not_sent" else 1
         )
         doubted = source is Status.UNKNOWN and action.restored_at is not None
@@ -162,7 +199,7 @@ def _record(
     return moved
 
 
-def _changes(outcome: Outcome, following: backoff.Next) -> dict[str, Any]:
+def _changes(outcome: Outcome, following: Next) -> dict[str, Any]:
     """Return the columns that go with the move; times by the database's clock."""
     error = {
         name: value
@@ -192,7 +229,7 @@ def _changes(outcome: Outcome, following: backoff.Next) -> dict[str, Any]:
     return changes
 
 
-def _start_cool_down(action: PendingAction, following: backoff.Next) -> None:
+def _start_cool_down(action: PendingAction, following: Next) -> None:
     """Start a cool-down of the whole mailbox; a shorter one never ends a longer one."""
     until = Now() + following.rest
     rest = Rest(mailbox_id=action.mailbox_id, until=until)
@@ -245,7 +282,7 @@ def _close(action: PendingAction, attempt: Attempt, outcome: Outcome, evidence: 
         latest.filter(phase=phase).update(
             verdict=verdict, proof=proof, code=SENT_AFTER_ALL, evidence=evidence, ended_at=Now()
         )
-    succeeded = backoff.Next(status=Status.SUCCEEDED)
+    succeeded = Next(status=Status.SUCCEEDED)
     changes = {
         **_changes(outcome, succeeded),
         "returned": None,

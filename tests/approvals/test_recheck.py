@@ -19,8 +19,7 @@ from approvals import guards
 from approvals.core.types import AnsweredFirst, ApprovedAction, PreviewWarning
 from approvals.gate import decide, rulings
 from approvals.gate import execute as execution
-from approvals.gate.claim import take_claim
-from approvals.gate.execute import execute
+from approvals.gate.execute import execute, take_claim
 from approvals.models import ApprovalPolicy, Attempt, AuditEvent, Decision, PendingAction
 from approvals.worker import maintenance
 from tests.approvals.conftest import approve

@@ -7,7 +7,8 @@ import pytest
 
 from approvals.core.states import Status
 from approvals.core.types import BEFORE_WIRE, Outcome
-from approvals.gate.backoff import Next, lookup_wait, next_state, parse_retry_after, retry_wait
+from approvals.gate.backoff import lookup_wait, parse_retry_after, retry_wait
+from approvals.gate.outcome import Next, next_state
 
 NOW = datetime(2026, 5, 4, 12, 0, 0, tzinfo=UTC)
 HOUR = 3600

@@ -65,7 +65,7 @@ KILLED_ON_THE_WIRE = trouble(faults=(SLOW_ANSWER,), fault_rate=0.8, blows={"work
 EXECUTION, READING = "approvals/gate/execute.py", "approvals/gate/load.py"
 JOURNAL = "approvals/gate/pauses/restored.py"
 ON_DISK: tuple[QueueKind, ...] = ("database", "rq", "celery")
-CLAIM, CONDITIONS = "approvals/gate/claim.py", "approvals/gate/rules/conditions.py"
+CONDITIONS = "approvals/gate/rules/conditions.py"
 CONNECTING = "accounts/connect/connecting.py"
 OF_MAILBOX = 'Q(generation=OuterRef("mailbox_generation"))'
 
@@ -140,7 +140,7 @@ MUTATIONS = {
     "unknown leads back to approved": Mutation(
         edits=(
             (
-                "approvals/gate/backoff.py",
+                "approvals/gate/outcome.py",
                 "return Next(status=Status.UNKNOWN,",
                 "return Next(status=Status.APPROVED,",
             ),
@@ -151,7 +151,7 @@ MUTATIONS = {
     "unknown leads back to approved, on SQLite": Mutation(
         edits=(
             (
-                "approvals/gate/backoff.py",
+                "approvals/gate/outcome.py",
                 "return Next(status=Status.UNKNOWN,",
                 "return Next(status=Status.APPROVED,",
             ),
@@ -183,8 +183,8 @@ MUTATIONS = {
     ),
     "the claim does not look at the state": Mutation(
         edits=(
-            (CLAIM, "        may_execute_now(),\n        digest=", "        digest="),
-            (CLAIM, "if not verify_order(action):", "if False:"),
+            (EXECUTION, "        may_execute_now(),\n        digest=", "        digest="),
+            (EXECUTION, "if not verify_order(action):", "if False:"),
             (EXECUTION, " or read.action.status != Status.APPROVED", ""),
             (
                 EXECUTION,
@@ -211,7 +211,7 @@ MUTATIONS = {
         edits=(
             (CONDITIONS, "return Q(not_before__lte=Now())", "return Q(not_before__isnull=False)"),
             (
-                CLAIM,
+                EXECUTION,
                 "    if not verify_order(action):",
                 "    from django.utils.timezone import now\n\n"
                 "    if action.not_before > now():\n        return None\n"
@@ -231,7 +231,7 @@ MUTATIONS = {
     "an approval outlives the connection of its mailbox": Mutation(
         edits=(
             (CONDITIONS, f"~{OF_MAILBOX}", "Q(pk=None)"),
-            (CLAIM, "if action.mailbox.generation != action.mailbox_generation:", "if False:"),
+            (EXECUTION, "if action.mailbox.generation != action.mailbox_generation:", "if False:"),
         ),
         plan=trouble(blows={"connection of a mailbox changed": 1}, seconds=40),
         finds=frozenset({"sent_after_withdrawal"}),
