@@ -61,7 +61,7 @@ MAILHUB_PROVIDERS = {
 # Only the one in MAILHUB_QUEUE is imported, so rq, celery and redis cost nothing if they are not
 # used.
 MAILHUB_QUEUES = {
-    "database": "approvals.queues.database.DatabaseQueue",
+    "database": "approvals.queues.channel.DatabaseQueue",
     "rq": "approvals.queues.rq.RqQueue",
     "celery": "approvals.queues.celery.CeleryQueue",
 }

@@ -1,10 +1,7 @@
-"""Keyed signatures that prove that mailhub itself wrote a row.
+"""Keyed signatures that prove that mailhub itself wrote a decision, and digests of content.
 
-Somebody who can write to the database, but has no key, cannot make one.
-
-The signature of a decision covers the person, how they had signed in, and exactly the content that
-they decided about. The signature of an order to leave is made again each time an action becomes
-`approved`. It covers the fence, so it is good for one claim.
+Somebody who can write to the database, but has no key, cannot make one. The signature covers the
+person, how they had signed in, and exactly the content that they decided about.
 """
 
 import hashlib
@@ -16,7 +13,6 @@ from typing import Any
 from accounts.infra.keys import sign_values, verify_values
 
 DECISION = "mailhub decision"
-ORDER = "mailhub order to leave"
 
 
 def sign_decision(**said: Any) -> str:
@@ -27,19 +23,6 @@ def sign_decision(**said: Any) -> str:
 def verify_decision(signature: str, **said: Any) -> bool:
     """Return True if mailhub wrote exactly this decision."""
     return verify_values(signature, *_decision_parts(**said), purpose=DECISION)
-
-
-def sign_order(action: Any) -> str:
-    """Return the signature that lets an action leave once, from the state that it shows now."""
-    return sign_values(*_order_parts(action), purpose=ORDER)
-
-
-def verify_order(action: Any) -> bool:
-    """Return True if mailhub ordered this action to leave with its present content and fence.
-
-    A claim moves the fence, so an order is good for one claim.
-    """
-    return verify_values(action.order_seal, *_order_parts(action), purpose=ORDER)
 
 
 def _decision_parts(
@@ -59,19 +42,6 @@ def _decision_parts(
     said = (str(action), person, method, str(verdict), revision, approval_round, digest, at)
     # Decisions of older versions keep the signature that they have always had.
     return said if membership is None else (*said, membership, account_generation)
-
-
-def _order_parts(action: Any) -> Iterable[Any]:
-    return (
-        str(action.pk),
-        action.kind,
-        str(action.mailbox_id),
-        action.message_id,
-        action.digest,
-        action.revision,
-        action.approval_round,
-        action.fence,
-    )
 
 
 def digest_of(content: Mapping[str, Any]) -> str:

@@ -35,7 +35,6 @@ from accounts.infra.texts import translatable
 from accounts.models import Mailbox
 from approvals.audit import chain
 from approvals.core.queue import queue
-from approvals.core.signatures import verify_order
 from approvals.core.states import Status
 from approvals.core.types import (
     BEFORE_WIRE,
@@ -284,7 +283,7 @@ def take_claim(action: PendingAction, worker: str) -> Claim | None:
     another one of the same mailbox. Return None too if a signature is not valid: then the action
     goes back to a person. `action.mailbox` is then the mailbox as the claim found it.
     """
-    if not verify_order(action):
+    if not action.has_order():
         return_unproven(action)
         return None
     try:

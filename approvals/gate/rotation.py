@@ -15,7 +15,7 @@ from accounts.infra.credentials import CannotDecrypt
 from accounts.infra.fields import Encrypted
 from accounts.infra.keys import HEAD_BYTES, MAGIC, first_key_id
 from approvals.core import at_rest
-from approvals.core.signatures import sign_decision, sign_order, verify_decision, verify_order
+from approvals.core.signatures import sign_decision, verify_decision
 from approvals.core.states import Status
 from approvals.models import Decision, PendingAction, Revision
 
@@ -44,12 +44,12 @@ def renew_signatures() -> list[str]:
     for action in _batches(
         PendingAction.objects.filter(status=Status.APPROVED).exclude(order_seal="")
     ):
-        if verify_order(action):
+        if action.has_order():
             # If a worker claims the action meanwhile, it has no order any more.
             mine = PendingAction.objects.filter(
                 pk=action.pk, status=Status.APPROVED, order_seal=action.order_seal
             )
-            mine.update(order_seal=sign_order(action))
+            mine.update(order_seal=action.sign_order())
         else:
             lost.append(f"order of {action.pk}")
     return lost

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -13,15 +13,17 @@ from django.db.models import F, Q
 
 from accounts.infra.credentials import CannotDecrypt
 from accounts.infra.fields import EncryptedBinaryField
+from accounts.infra.keys import sign_values, verify_values
 from accounts.models import Mailbox
 from approvals.core import at_rest
-from approvals.core.signatures import sign_order
 from approvals.core.states import NEEDS_APPROVALS, TRANSITIONS, Status
 
 if TYPE_CHECKING:
     from approvals.models.audit import AuditEvent
 
 log = structlog.get_logger(__name__)
+
+ORDER = "mailhub order to leave"
 
 
 class PendingAction(models.Model):
@@ -37,11 +39,10 @@ class PendingAction(models.Model):
     copy in Sent from the approved mail. `unsettled_at` is the time at which the work after the
     send, such as the copy in Sent, was given up. `rules_version` is the version of the recipient
     rules under which it was approved. `token_generation` and `mailbox_generation` are those that
-    its present revision shows. `order_seal` proves that mailhub itself ordered it to leave
-    (`approvals.core.signatures`). `risk` repeats the most severe warning of the present revision,
-    only for the order of lists. `restored_at` is the time of the restore that brought the row
-    back: it may have been sent between the copy and then. It is `unreconciled` until
-    `after_restore` has looked.
+    its present revision shows. `order_seal` proves that mailhub itself ordered it to leave. `risk`
+    repeats the most severe warning of the present revision, only for the order of lists.
+    `restored_at` is the time of the restore that brought the row back: it may have been sent
+    between the copy and then. It is `unreconciled` until `after_restore` has looked.
 
     `first_event` is the audit event of the proposal in the process that has just stored it: nothing
     has happened to the action since.
@@ -211,13 +212,40 @@ class PendingAction(models.Model):
         if target is not Status.EXECUTING:
             changes.setdefault("lease_until", None)
         if target is Status.APPROVED:
-            changes["order_seal"] = sign_order(self)
+            changes["order_seal"] = self.sign_order()
         mine = type(self).objects.filter(*conditions, pk=self.pk, status=source)
         with transaction.atomic(savepoint=False):  # nobody moves it on before it is read
             moved = mine.update(status=target, **changes) > 0
             if moved:
                 self.refresh_from_db(fields=["status", *changes])
         return moved
+
+    def sign_order(self) -> str:
+        """Return the signature that lets this action leave once, from the state that it shows now.
+
+        It is made again each time the action becomes `approved`. Somebody who can write to the
+        database, but has no key, cannot make one.
+        """
+        return sign_values(*self._order_parts(), purpose=ORDER)
+
+    def has_order(self) -> bool:
+        """Return True if mailhub ordered this action to leave with its present content and fence.
+
+        A claim moves the fence, so an order is good for one claim.
+        """
+        return verify_values(self.order_seal, *self._order_parts(), purpose=ORDER)
+
+    def _order_parts(self) -> Iterable[Any]:
+        return (
+            str(self.pk),
+            self.kind,
+            str(self.mailbox_id),
+            self.message_id,
+            self.digest,
+            self.revision,
+            self.approval_round,
+            self.fence,
+        )
 
     @property
     def current(self) -> Revision:

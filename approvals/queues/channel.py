@@ -39,13 +39,18 @@ class Channel(Protocol):
     def close(self) -> None: ...
 
 
-def notify(action_id: UUID) -> None:
-    """Wake up a worker, if one listens."""
-    if connection.vendor == "postgresql":
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT pg_notify(%s, %s)", [CHANNEL, str(action_id)])
-    else:
-        _notify_fifo(action_id)
+class DatabaseQueue:
+    """Queue in the database, which is also its server."""
+
+    def notify(self, action_id: UUID) -> None:
+        if connection.vendor == "postgresql":
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT pg_notify(%s, %s)", [CHANNEL, str(action_id)])
+        else:
+            _notify_fifo(action_id)
+
+    def answers(self) -> bool:
+        return True
 
 
 def listen() -> Channel:

@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Callable
 from types import FrameType
-from uuid import UUID
 
 import structlog
 from django.db import Error as DatabaseError
@@ -24,16 +23,6 @@ log = structlog.get_logger(__name__)
 
 FULL_SECONDS = 1.0  # how soon the worker notices that a send has become slow, which frees its slot
 UNHEARD_SECONDS = 1.0  # without notifications, the table is queried this often
-
-
-class DatabaseQueue:
-    """Queue in the database, which is also its server."""
-
-    def notify(self, action_id: UUID) -> None:
-        channel.notify(action_id)
-
-    def answers(self) -> bool:
-        return True
 
 
 class Worker:

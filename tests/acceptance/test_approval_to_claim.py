@@ -136,7 +136,7 @@ def test_failed_notification_loses_neither_approval_nor_mail(
         assert reviewer.decide(action_id, "approve").status_code == 302
         assert PendingAction.objects.get().status == "approved"
     finally:
-        settings.MAILHUB_QUEUES = {"database": "approvals.queues.database.DatabaseQueue"}
+        settings.MAILHUB_QUEUES = {"database": "approvals.queues.channel.DatabaseQueue"}
         queue.cache_clear()
 
     work()

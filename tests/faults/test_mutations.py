@@ -184,7 +184,7 @@ MUTATIONS = {
     "the claim does not look at the state": Mutation(
         edits=(
             (EXECUTION, "        may_execute_now(),\n        digest=", "        digest="),
-            (EXECUTION, "if not verify_order(action):", "if False:"),
+            (EXECUTION, "if not action.has_order():", "if False:"),
             (EXECUTION, " or read.action.status != Status.APPROVED", ""),
             (
                 EXECUTION,
@@ -212,10 +212,10 @@ MUTATIONS = {
             (CONDITIONS, "return Q(not_before__lte=Now())", "return Q(not_before__isnull=False)"),
             (
                 EXECUTION,
-                "    if not verify_order(action):",
+                "    if not action.has_order():",
                 "    from django.utils.timezone import now\n\n"
                 "    if action.not_before > now():\n        return None\n"
-                "    if not verify_order(action):",
+                "    if not action.has_order():",
             ),
         ),
         plan=trouble(blows={"worker's clock jumped": 1}),

@@ -39,7 +39,7 @@ from tools.mail.message.compose import add_date
 from tools.mail.message.markup import compare_texts
 from tools.models import Draft, DraftInTransit
 from tools.providers import provider_for
-from tools.providers.base import Envelope, Handover, MailProvider, Message
+from tools.providers.base import Handover, MailProvider, Message
 from tools.providers.errors import (
     Busy,
     NotAuthorized,
@@ -135,7 +135,7 @@ class SendMail(ActionKind):
         provider = provider_for(mailbox)
         date = format_datetime(datetime.now(UTC))
         source = add_date(approved.blob(payload.source_sha256), date=date)
-        envelope = envelope_of(payload, source)
+        envelope = payload.envelope(source)
         handover = _handover(approved, notes)
         try:
             if _is_draft_changed(provider, payload):
@@ -185,7 +185,7 @@ class SendMail(ActionKind):
             proof = Proof(kind="destroyed", object=notes.draft)
             return Outcome(verdict="not_sent", proof=proof, code=DESTROYED)
         payload = MailPayload.from_json(approved.payload)
-        envelope = envelope_of(payload, approved.blob(payload.source_sha256))
+        envelope = payload.envelope(approved.blob(payload.source_sha256))
         changed = provider.differs_in_sent(approved.message_id, envelope)
         return _accepted_outcome(
             provider.name,
@@ -238,7 +238,7 @@ class SendMail(ActionKind):
         found_in_sent = (approved.receipt or {}).get("changed")  # then it was compared already
         if found_in_sent or not payload.save_to_sent_items:
             return ()
-        envelope = envelope_of(payload, approved.blob(payload.source_sha256))
+        envelope = payload.envelope(approved.blob(payload.source_sha256))
         try:
             return provider_for(approved.mailbox).differs_in_sent(approved.message_id, envelope)
         except NotFound:
@@ -329,24 +329,10 @@ def _noting_refusal(mailbox: Mailbox) -> Iterator[None]:
         raise
 
 
-def envelope_of(payload: MailPayload, source: bytes) -> Envelope:
-    """Return the envelope of a payload."""
-    return Envelope(
-        sender=payload.sender,
-        recipients=payload.recipients,
-        source=source,
-        # An edited mail is more than a comment on an original: it leaves as its own bytes, and an
-        # answer stays in its thread.
-        kind="send" if payload.revised and not payload.in_reply_to else payload.sort,
-        original=payload.original,
-        save_to_sent=payload.save_to_sent_items,
-    )
-
-
 def refuse_what_cannot_leave(mailbox: Mailbox, payload: MailPayload, source: bytes) -> None:
     """Raise Problem if the provider would refuse the mail after its approval."""
     try:
-        provider_for(mailbox).check(envelope_of(payload, source))
+        provider_for(mailbox).check(payload.envelope(source))
     except NotPermitted as error:
         raise Problem(error.code, error.detail, required_scope=error.required_scope) from None
     except Refused as error:

@@ -7,6 +7,7 @@ from pydantic import Field
 
 from tools.mail.html.clean import text_of
 from tools.mail.message.compose import OutgoingMessage
+from tools.providers.base import Envelope
 from tools.stored import Stored
 
 Sort = Literal["send", "reply", "forward"]
@@ -107,6 +108,19 @@ class MailPayload(Stored):
         """
         is_own = bool(self.original) and self.html is None and not self.revised
         return is_own and text_of(self.comment).split() == self.text.split()
+
+    def envelope(self, source: bytes) -> Envelope:
+        """Return what a provider sends, with this message."""
+        return Envelope(
+            sender=self.sender,
+            recipients=self.recipients,
+            source=source,
+            # An edited mail is more than a comment on an original: it leaves as its own bytes, and
+            # an answer stays in its thread.
+            kind="send" if self.revised and not self.in_reply_to else self.sort,
+            original=self.original,
+            save_to_sent=self.save_to_sent_items,
+        )
 
     def with_content(self, message: OutgoingMessage, *, send_at: datetime | None) -> Self:
         """Return the payload of the same mail after a reviewer's edit."""
