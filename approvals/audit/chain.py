@@ -180,10 +180,18 @@ def folder() -> Path:
 
 def heads_file() -> Path:
     """Return the newest file of heads, to which new heads are written."""
-    return max(heads_files(folder()), key=number_of, default=folder() / "audit-heads.jsonl")
+    return next(reversed(heads_files(folder())), folder() / "audit-heads.jsonl")
 
 
-def fits(end: AuditChain) -> bool:
+def lock_current(mailbox_id: UUID) -> bool:
+    """Lock the chain of a mailbox; return False if it or the one of the server is older than its
+    anchored heads.
+    """
+    ends = (lock_end(mailbox_id), AuditChain.objects.filter(pk=NO_MAILBOX).first())
+    return all(_fits(end) for end in ends if end)
+
+
+def _fits(end: AuditChain) -> bool:
     """Return False if this chain is older than a head, or if it grew from another event than the
     head's.
 

@@ -27,7 +27,6 @@ from approvals.gate.revisions import filter_new_warnings
 from approvals.gate.rules.conditions import approvals_of, approving_people
 from approvals.gate.rules.policy import (
     check_approver,
-    check_reviewer,
     count_needed,
     leave_times,
     may_approve,
@@ -35,6 +34,7 @@ from approvals.gate.rules.policy import (
     policy_of,
     refusal_of_unfit,
     refusal_of_unopened,
+    refusal_to_decide,
 )
 from approvals.gate.seen import last_seen
 from approvals.gate.send_back import UNDECIDED
@@ -266,9 +266,9 @@ def _refusal_to_reject(
     action: PendingAction, person: User, digest: str | None, revision: int | None
 ) -> Problem | None:
     """Move the action to `rejected`, or return why it cannot be."""
-    if not may_decide(person, action.mailbox):
-        return Problem("forbidden", "You may not decide for this mailbox.")
-    if refusal := _refusal_of_another(action, digest, revision):
+    if refusal := (
+        refusal_to_decide(person, action.mailbox) or _refusal_of_another(action, digest, revision)
+    ):
         return refusal
     if action.move(Status.PENDING, Status.REJECTED, finished_at=timezone.now()):
         return None
@@ -292,7 +292,8 @@ def undo(*, action_id: UUID, person: User) -> PendingAction:
     """Take an approval back during the undo window; all decisions are void then."""
     with transaction.atomic():
         action = lock_action(action_id)
-        check_reviewer(person, action.mailbox)
+        if refusal := refusal_to_decide(person, action.mailbox):
+            raise refusal
         in_time, next_round = Q(undo_until__gt=Now()), action.approval_round + 1
         if not action.move(
             Status.APPROVED, Status.PENDING, in_time, **UNDECIDED, approval_round=next_round

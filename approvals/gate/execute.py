@@ -63,8 +63,7 @@ from approvals.gate.send_back import (
     return_with_warnings,
     withdraw_answered,
 )
-from approvals.models import Attempt, AuditChain, PendingAction
-from approvals.models.audit import NO_MAILBOX
+from approvals.models import Attempt, PendingAction
 
 log = structlog.get_logger(__name__)
 
@@ -296,11 +295,7 @@ def take_claim(action: PendingAction, worker: str) -> Claim | None:
                 raise _AnotherAccount
             if not all(approvals_of(action).values()):
                 raise _Unproven
-            ends = (
-                chain.lock_end(action.mailbox_id),
-                AuditChain.objects.filter(pk=NO_MAILBOX).first(),
-            )
-            if not all(chain.fits(end) for end in ends if end):
+            if not chain.lock_current(action.mailbox_id):
                 raise _Older
             fence = action.fence + 1
             Attempt.objects.create(

@@ -28,7 +28,7 @@ from approvals.gate.load import blob_of, lock_action
 from approvals.gate.news import add_news
 from approvals.gate.reconcile import may_have_left
 from approvals.gate.revisions import add_revision
-from approvals.gate.rules.policy import judge, leave_from, may_decide, policy_of
+from approvals.gate.rules.policy import judge, leave_from, policy_of, refusal_to_decide
 from approvals.gate.twins import warn_of_twin
 from approvals.models import Decision, PendingAction, Revision
 
@@ -216,9 +216,8 @@ def _refuse(action: PendingAction, person: User, digest: str, revision: int, *, 
 
 
 def _refusal(action: PendingAction, person: User, digest: str, revision: int) -> Problem | None:
-    if not may_decide(person, action.mailbox):
-        return Problem("forbidden", "You may not decide for this mailbox.")
-    return _refusal_of_state(action, digest, revision)
+    forbidden = refusal_to_decide(person, action.mailbox)
+    return forbidden or _refusal_of_state(action, digest, revision)
 
 
 def _refusal_of_state(action: PendingAction, digest: str, revision: int) -> Problem | None:

@@ -20,11 +20,11 @@ from approvals.gate.news import add_news
 from approvals.gate.outcome import record_outcome
 from approvals.gate.rules.policy import (
     check_approver,
-    may_decide,
     policy_of,
     refusal_of_unfit,
     refusal_of_unopened,
     refusal_to_approve,
+    refusal_to_decide,
 )
 from approvals.gate.send_back import UNDECIDED
 from approvals.models import ApprovalPolicy, Attempt, PendingAction
@@ -93,13 +93,6 @@ def mark_of_restore(action: PendingAction) -> str:
     return action.restored_at.isoformat() if action.restored_at else ""
 
 
-def refusal_to_rule(action: PendingAction, person: User) -> Problem | None:
-    """Return why this person cannot rule on any action of this mailbox; None if they can."""
-    if may_decide(person, action.mailbox):
-        return None
-    return Problem("forbidden", "You may not decide for this mailbox.")
-
-
 def may_order_again(action: PendingAction, person: User) -> Problem | None:
     """Return why this person cannot have an unknown mail sent again; None if they can."""
     return _refusal(action, person, policy_of(action.mailbox), "not_sent", action.fence)
@@ -108,8 +101,7 @@ def may_order_again(action: PendingAction, person: User) -> Problem | None:
 def _refusal(
     action: PendingAction, person: User, policy: ApprovalPolicy, ruling: Ruling, fence: int
 ) -> Problem | None:
-    forbidden = refusal_to_rule(action, person)
-    if forbidden:
+    if forbidden := refusal_to_decide(person, action.mailbox):
         return forbidden
     if action.status != Status.UNKNOWN:
         return Problem(

@@ -12,6 +12,7 @@ from accounts.access.signed_in import AuthenticatedRequest, signed_in_action
 from accounts.infra.problems import Problem
 from accounts.people.step_up import ask_again, confirm_by_passkey, is_fresh
 from approvals.gate import decide, rulings
+from approvals.gate.rules.policy import refusal_to_decide
 from approvals.models import PendingAction
 from approvals.pages import listing
 from approvals.pages.forms import ApproveForm, CancelForm, RejectForm, ResolveForm
@@ -114,7 +115,7 @@ def resolve(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse:
     form = ResolveForm(request.POST)
     if not form.is_valid():
         # A person without the role gets that refusal first, whatever the form holds.
-        refusal = rulings.refusal_to_rule(action, request.user)
+        refusal = refusal_to_decide(request.user, action.mailbox)
         if refusal is None and "ruling" in form.errors:
             refusal = Problem("invalid_input", "Say whether it was sent or not.")
         return render_review(request, action, problem=refusal or Problem("conflict", decide.STALE))

@@ -322,7 +322,8 @@ def find_difference() -> str | None:
         is_older = generation is None and newest is not None and PendingAction.objects.exists()
         if is_older or _may_have_sent_elsewhere(generation):
             return "instance"
-        generation = _begin_first()
+        generation = _get_or_create_generation()
+        _write_line(generation)
     elif newest.generation is not None:
         return "journal" if newest.generation == generation else "instance"
     elif not _is_known(replace(newest, generation=generation)):
@@ -456,25 +457,13 @@ def _may_have_sent_elsewhere(generation: UUID | None) -> bool:
     return PendingAction.objects.exists() or Instance.objects.exclude(journal="").exists()
 
 
-def _begin_first() -> UUID:
-    """Begin the first generation of a new database, or the first journal of one without a send."""
-    generation = _get_or_create_generation()
+def _write_line(generation: UUID) -> None:
+    """Name the generation in the journal, unless its newest line does, and the journal in it."""
     with hold_journal() as held:
         if held.newest is None or held.newest.generation != generation:
             held.append(generation=generation, subject=generation, fence=0)
-    _take_journal(generation)
-    return generation
-
-
-def _write_line(generation: UUID) -> None:
-    with hold_journal() as held:
-        held.append(generation=generation, subject=generation, fence=0)
-    _take_journal(generation)
-
-
-def _take_journal(generation: UUID) -> None:
     newest = read_newest()
-    assert newest is not None, "a line was just written"
+    assert newest is not None, "it has a line now"
     Instance.objects.filter(identity=generation).update(journal=newest.journal)
 
 

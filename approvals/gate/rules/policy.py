@@ -45,11 +45,6 @@ def policy_of(mailbox: Mailbox) -> ApprovalPolicy:
     return found or ApprovalPolicy(mailbox=mailbox)
 
 
-def lifetime_of(policy: ApprovalPolicy) -> timedelta:
-    """Return how long a proposal waits for a person."""
-    return timedelta(hours=policy.action_hours or settings.MAILHUB_ACTION_TTL_HOURS)
-
-
 def leave_from(
     policy: ApprovalPolicy, *, now: datetime, send_at: datetime | None
 ) -> dict[str, datetime | None]:
@@ -57,7 +52,8 @@ def leave_from(
 
     The time before `send_at` does not count towards the expiry.
     """
-    return {"send_at": send_at, "expires_at": max(now, send_at or now) + lifetime_of(policy)}
+    waits = timedelta(hours=policy.action_hours or settings.MAILHUB_ACTION_TTL_HOURS)
+    return {"send_at": send_at, "expires_at": max(now, send_at or now) + waits}
 
 
 def undo_of(policy: ApprovalPolicy) -> timedelta:
@@ -95,10 +91,6 @@ def approvers_of(policy: ApprovalPolicy) -> QuerySet[Membership]:
     )
 
 
-def may_approve_at_all(person: User, policy: ApprovalPolicy) -> bool:
-    return approvers_of(policy).filter(user=person).exists()
-
-
 def asks_for_staff(action: PendingAction) -> bool:
     """Return True if only staff may approve an action of this kind."""
     return action.kind in settings.MAILHUB_STAFF_KINDS
@@ -119,10 +111,11 @@ def may_decide(person: User, mailbox: Mailbox) -> bool:
     return has_role(person, mailbox, Role.APPROVER)
 
 
-def check_reviewer(person: User, mailbox: Mailbox) -> None:
-    """Raise `forbidden` for a person who may not decide."""
-    if not may_decide(person, mailbox):
-        raise Problem("forbidden", "You may not decide for this mailbox.")
+def refusal_to_decide(person: User, mailbox: Mailbox) -> Problem | None:
+    """Return `forbidden` for a person who may not decide, or None."""
+    if may_decide(person, mailbox):
+        return None
+    return Problem("forbidden", "You may not decide for this mailbox.")
 
 
 def may_approve(person: User, action: PendingAction) -> bool:
@@ -158,7 +151,7 @@ def refusal_to_approve(
     person: User, action: PendingAction, policy: ApprovalPolicy
 ) -> Problem | None:
     """Return why this person has no right to approve the action, or None if they have it."""
-    if not may_approve_at_all(person, policy):
+    if not approvers_of(policy).filter(user=person).exists():
         return Problem("forbidden", "You may not approve for this mailbox.")
     if asks_for_staff(action) and not person.is_staff:
         return Problem(
