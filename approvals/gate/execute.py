@@ -223,7 +223,7 @@ def _is_still_unsent(read: Read, worker: str) -> bool:
     since = action.created_at
     if action.fence:
         since = action.attempts.values_list("started_at", flat=True).get(fence=action.fence)
-    if not restored.is_from_before(since):
+    if since > restored.process_start():  # otherwise the database may have been restored since
         return True
     try:
         found = find_in_sent(get_kind(action.kind), read.to_approved())

@@ -365,14 +365,6 @@ def _find_difference_to_home(generation: UUID) -> str | None:
     return None
 
 
-def is_from_before(at: datetime) -> bool:
-    """Return True if the time is before this process began.
-
-    The database may have been restored since.
-    """
-    return at <= process_start()
-
-
 def process_start() -> datetime:
     """Return when this process, or its parent, first read the database, by the database's clock."""
     if not _began:
