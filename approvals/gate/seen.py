@@ -1,4 +1,4 @@
-"""What each person has seen and opened of an action."""
+"""The revisions and files of an action that each person has seen."""
 
 from uuid import UUID
 
