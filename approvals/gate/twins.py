@@ -20,24 +20,25 @@ from approvals.gate.outcome import warn_of_doubt
 from approvals.gate.reconcile import find_gone, is_unproven
 from approvals.models import Attempt, PendingAction
 
-RECENT = "possible_duplicate"
+RECENT = PreviewWarning(
+    code="possible_duplicate",
+    title=translatable("Possible duplicate."),
+    text=translatable("The same was proposed moments ago, or may have been carried out."),
+)
 TWIN_IN_DOUBT = translatable("An earlier proposal of the same may have been carried out.")
 
 
 def warn_of_twin(mailbox: Mailbox, proposal: Proposal, *, besides: UUID | None = None) -> Proposal:
-    """Return the content with a warning if a twin may have happened; `besides` is its own action."""
+    """Return the content with warnings if a twin may have happened; `besides` is its own action."""
     if not has_doubtful(mailbox, proposal.preview.fingerprint, besides=besides):
         return proposal
-    return _warn(proposal, warn_of_doubt(proposal.kind, TWIN_IN_DOUBT))
+    return _warn(_warn(proposal, warn_of_doubt(proposal.kind, TWIN_IN_DOUBT)), RECENT)
 
 
 def warn_of_recent(mailbox: Mailbox, proposal: Proposal) -> Proposal:
     """Return the proposal with a warning if a twin was stored while it was composed."""
-    if not has_recent(mailbox, proposal.preview.fingerprint):
-        return proposal
-    title = translatable("Possible duplicate.")
-    text = translatable("The same was proposed moments ago, or may have been carried out.")
-    return _warn(proposal, PreviewWarning(code=RECENT, title=title, text=text))
+    recent = has_recent(mailbox, proposal.preview.fingerprint)
+    return _warn(proposal, RECENT) if recent else proposal
 
 
 def _warn(proposal: Proposal, warning: PreviewWarning) -> Proposal:

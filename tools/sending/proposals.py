@@ -439,8 +439,9 @@ def _look_around(
             elsewhere=composed.original.reply_to if composed.original else (),
             asks=_asks_mailbox(request.kind, parameters),
         ),
-        recent_duplicate=twins.has_recent(mailbox, fingerprint)
-        or twins.has_doubtful(mailbox, fingerprint),
+        # The gate looks again when it stores a proposal.
+        recent_duplicate=not parameters.confirm
+        and (twins.has_recent(mailbox, fingerprint) or twins.has_doubtful(mailbox, fingerprint)),
         open_twin=asking and twins.has_open(mailbox, fingerprint),
         draft_was_sent=composed.draft is not None
         and may_have_sent_draft(mailbox, composed.draft.id),
