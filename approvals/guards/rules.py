@@ -35,6 +35,14 @@ _PEOPLE = """(
     )))"""
 
 
+# An approval and a claim are orders. What an attempt did is evidence, whatever the rules are by then: it
+# comes back as approved, and the next claim asks again. So is what Sent tells after a restore.
+_ORDERED = (
+    "((OLD.status = 'pending' AND NEW.status = 'approved') OR (OLD.status = 'approved' AND"
+    " NEW.status = 'executing' AND NOT (OLD.unreconciled AND NOT NEW.unreconciled)))"
+)
+
+
 # The people who have to be authors of an action before it gets this revision, but are not.
 _MISSING_AUTHORS = """EXISTS (
     SELECT 1 FROM (
@@ -159,7 +167,7 @@ RULES = (
     ),
     _action(
         "action_needs_decisions",
-        f"NEW.status IN ('approved', 'executing') AND NEW.status <> OLD.status AND {_PEOPLE} < NEW.approvals_needed",
+        f"{_ORDERED} AND {_PEOPLE} < NEW.approvals_needed",
         "not enough people have approved exactly this",
     ),
     _action(

@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, Q
 
 from accounts.access.roles import has_role
 from accounts.infra.database import database_now
@@ -63,7 +63,7 @@ def change_rules(*, mailbox: Mailbox, person: User, rules: Mapping[str, Any]) ->
     policy.save()
     if is_newer:
         _keep_what_is_still_allowed(policy)
-        _void_lost_approvals(mailbox)
+        _begin_new_rounds(mailbox)
     told = {
         name: [_describe_value(name, before[name]), _describe_value(name, rules[name])]
         for name in changed
@@ -94,11 +94,16 @@ def _keep_what_is_still_allowed(policy: ApprovalPolicy) -> None:
             ).update(rules_version=policy.version)
 
 
-def _void_lost_approvals(mailbox: Mailbox) -> None:
-    """Begin a new round where an approval given no longer counts: it never counts again."""
-    PendingAction.objects.filter(
-        mailbox=mailbox, status=Status.PENDING, approvals_given__gt=number_that_counts()
-    ).update(approvals_given=0, approval_round=F("approval_round") + 1)
+def _begin_new_rounds(mailbox: Mailbox) -> None:
+    """Begin a new round where an approval given no longer counts, and where those given would now be
+    enough: nobody who has approved can approve once more in this round.
+    """
+    begun = PendingAction.objects.filter(
+        mailbox=mailbox, status=Status.PENDING, approvals_given__gt=0
+    )
+    begun.filter(Q(approvals_given__gt=number_that_counts()) | ~are_approvers_lost()).update(
+        approvals_given=0, approval_round=F("approval_round") + 1
+    )
 
 
 def _describe_value(name: str, value: Any) -> Any:
