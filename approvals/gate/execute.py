@@ -46,11 +46,12 @@ from approvals.core.types import (
     get_kind,
 )
 from approvals.gate.load import ContentUnavailable, Read, read_action
-from approvals.gate.outcome import SENT_AFTER_ALL, close_as_sent, record_outcome
+from approvals.gate.outcome import SENT_AFTER_ALL, record_outcome
 from approvals.gate.pauses import restored
 from approvals.gate.preparation import discard_outdated, keep
 from approvals.gate.reconcile import (
     SentAlready,
+    close_found,
     find_in_sent,
     may_have_left,
     settle_doubts,
@@ -249,7 +250,7 @@ def _close_found(action: PendingAction, found: Outcome, worker: str) -> None:
     If another mail of the mailbox is leaving now, a later sweep does it.
     """
     try:
-        close_as_sent(action.pk, found, worker=worker, actor="worker")
+        close_found(action, found, worker=worker, actor="worker")
     except IntegrityError as error:
         if not _another_leaves(error):
             raise

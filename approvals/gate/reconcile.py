@@ -14,7 +14,7 @@ from django.db.models.functions import Coalesce, Now
 from approvals.audit import chain
 from approvals.core.states import FINAL, Status
 from approvals.core.types import ActionKind, ApprovedAction, NotLookedAt, Outcome
-from approvals.gate.outcome import RESTORED, record_outcome
+from approvals.gate.outcome import RESTORED, close_as_sent, record_outcome
 from approvals.gate.rules.conditions import MAY_LOOK
 from approvals.models import Attempt, AuditEvent, PendingAction, Preparation
 
@@ -135,6 +135,18 @@ def find_in_sent(kind: ActionKind, approved: ApprovedAction) -> Outcome | None:
         log.exception("look_failed", action=str(approved.id))
         raise NotLookedAt from None
     return found if found is not None and found.verdict == "accepted" else None
+
+
+def close_found(action: PendingAction, found: Outcome, *, worker: str, actor: str) -> bool:
+    """Close as sent an action that was found in Sent; return True if it moved.
+
+    The last attempt in doubt has sent it. Without one, an attempt that the database has lost has sent it,
+    if it is approved.
+    """
+    last = doubtful_attempts(action.pk, before=action.fence + 1).last()
+    if last is None:
+        return close_as_sent(action.pk, found, worker=worker, actor=actor)
+    return record_outcome(action.pk, last.fence, found, evidence="probe", actor=actor)
 
 
 def settle_doubts(kind: ActionKind, approved: ApprovedAction, *, fence: int) -> ApprovedAction:

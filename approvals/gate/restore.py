@@ -13,9 +13,9 @@ from approvals.audit import chain
 from approvals.core.states import Status
 from approvals.core.types import NotLookedAt, Outcome, PreviewWarning, get_kind
 from approvals.gate.load import load_approved
-from approvals.gate.outcome import RESTORED, close_as_sent, record_outcome, warn_of_doubt
+from approvals.gate.outcome import RESTORED, warn_of_doubt
 from approvals.gate.pauses.restored import Entry, read_journal
-from approvals.gate.reconcile import find_in_sent
+from approvals.gate.reconcile import close_found, find_in_sent
 from approvals.gate.revisions import add_notice
 from approvals.gate.send_back import return_with_warnings
 from approvals.models import Attempt, PendingAction
@@ -98,10 +98,7 @@ def _look(action: PendingAction) -> tuple[Found, Outcome | None]:
 
 @transaction.atomic
 def _close(action: PendingAction, outcome: Outcome) -> bool:
-    if action.status == Status.UNKNOWN:
-        closed = record_outcome(action.pk, action.fence, outcome, evidence="probe", actor="command")
-    else:
-        closed = close_as_sent(action.pk, outcome, worker="after_restore", actor="command")
+    closed = close_found(action, outcome, worker="after_restore", actor="command")
     if closed:
         PendingAction.objects.filter(pk=action.pk).update(unreconciled=False, restored_at=None)
     return closed

@@ -26,6 +26,7 @@ from approvals.models import PendingAction, Preparation, Revision
 from approvals.queues.workers import carry_out
 from approvals.worker import dispatch
 from tests.approvals.kinds import NOT_NOW, Script, handed_over
+from tests.approvals.lost_answers import ACCEPTED, text_of
 from tests.approvals.revisions import ask_back
 from tests.approvals.test_restored import home, lose
 from tests.conftest import HELLO, Api, Reviewer, problem_of
@@ -389,6 +390,27 @@ def test_known_way_out_pauses_nothing(
     action.refresh_from_db()
     assert (action.status, server.ledger) == ("succeeded", [])
     assert restored.reason() == ""
+
+
+def test_one_mail_found_in_sent_is_not_called_two(
+    approved: Callable[..., PendingAction],
+    reviewer: Reviewer,
+    script: Script,
+    server: MemoryServer,
+    began_now: Callable[[], None],
+) -> None:
+    """Find it before another copy leaves, and get the late answer to the attempt that sent it."""
+    action = in_doubt(approved, reviewer, script)
+    began_now()
+    put_in_sent(server, action)
+    script.look = SendMail().reconcile
+
+    execute(action.pk, worker="test")
+    assert "may have it twice" not in text_of(reviewer.page(str(action.pk)))
+    record_outcome(action.pk, 1, ACCEPTED, evidence="answer")
+
+    assert "It was sent twice" not in text_of(reviewer.page(str(action.pk)))
+    assert [each.verdict for each in action.attempts.all()] == ["accepted"]
 
 
 def test_unreadable_mail_stops_no_mail_behind_it(
