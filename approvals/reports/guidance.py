@@ -1,5 +1,6 @@
 """One sentence for a program: what it does next about its action. A table over all steps."""
 
+import re
 from collections.abc import Sequence
 
 from approvals.core.states import Status
@@ -57,6 +58,7 @@ SENTENCES = {
     "superseded": "Another proposal took its place. Follow the action in superseded_by.",
 }
 IN_DOUBT = "An earlier attempt may have done it already: ask the user to look before anything is proposed again."
+NOT_DONE = re.compile(r",? and (it )?(is|was) not %\(done\)s")  # nobody knows that in doubt
 FAILED_COMMAND = (
     "It was refused, or ended with an error, and may have changed something. Read error, and ask the"
     " user before you propose it again."
@@ -90,8 +92,9 @@ def advise(
     done = "sent" if is_mail else "carried out"
     is_command = not is_mail and state is Status.FAILED
     told = FAILED_COMMAND if is_command else SENTENCES[situation]
-    sentence = told % {"done": done, "by": by or "Somebody"}
-    return f"{sentence} {IN_DOUBT}" if in_doubt and state not in CERTAIN else sentence
+    if in_doubt and state not in CERTAIN:
+        told = f"{NOT_DONE.sub('', told)} {IN_DOUBT}"
+    return told % {"done": done, "by": by or "Somebody"}
 
 
 def situation_of(state: Status, steps: Sequence[Step]) -> str:

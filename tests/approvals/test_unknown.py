@@ -20,6 +20,7 @@ from approvals.gate.execute import execute
 from approvals.models import Attempt, AuditEvent, PendingAction
 from approvals.worker import maintenance
 from tests.approvals.kinds import Script, handed_over
+from tests.approvals.lost_answers import text_of
 from tests.conftest import Api, Reviewer
 from tests.support.concurrently import all_at_once
 from tests.support.people.browser import set_rules
@@ -192,6 +193,12 @@ def test_person_can_rule_that_it_was_sent(
     assert (event.actor, event.data["evidence"]) == (f"user:{bob.pk}", "person")
     work()
     assert server.ledger == []
+    for view in ("preview", "history"):  # a person's word is not the word of the mail server
+        page = Reviewer.signed_in(bob).client.get(f"/actions/{unknown.pk}/?view={view}")
+        shown = text_of(page)
+        assert "Bob said so. mailhub has no proof of it." in shown
+        assert "The mail server accepted" not in shown
+        assert "accepted by the mail server" not in shown
 
 
 def test_mail_ruled_not_sent_leaves_with_the_same_id(

@@ -107,9 +107,7 @@ def refusal(answer: Answer, *, scope: str) -> ProviderError:
     if answer.status == 413 or answer.code in TOO_LARGE:
         return refuse_too_large()
     if answer.code in INVALID_RECIPIENT:
-        return Refused(
-            "invalid_recipient", "Microsoft 365 refused a recipient. Nobody received the message."
-        )
+        return Refused("invalid_recipient", "Microsoft 365 refused a recipient.")
     if answer.status == 404 or answer.code in NOT_FOUND:
         return NotFound()
     if answer.status == 403:

@@ -132,9 +132,7 @@ def _envelope(smtp: PinnedSmtp, envelope: Envelope) -> None:
         named = ", ".join(recipient for recipient, code in refused if code >= 500)
         raise Refused(
             "invalid_recipient",
-            translatable(
-                "The server refused %(addresses)s. Nobody received the message.", addresses=named
-            ),
+            translatable("The server refused %(addresses)s.", addresses=named),
         )
 
 
