@@ -130,6 +130,20 @@ def test_same_change_proposed_twice_is_one_action(office: Office) -> None:
     assert first["action"]["id"] == second["action"]["id"]
 
 
+@pytest.mark.parametrize("verdict", ["cancel", "reject"])
+def test_withdrawn_change_can_be_proposed_again(office: Office, verdict: str) -> None:
+    draft = persons_draft(office)
+    first = office.tool("delete_draft", draft_id=draft)["action"]
+    office.reviewer.decide(first["id"], verdict)
+
+    again = [office.tool("delete_draft", draft_id=draft)["action"] for _ in range(2)]
+
+    is_new = verdict == "cancel"  # a person's no stays one
+    assert again[0]["id"] == again[1]["id"]
+    assert (again[0]["id"] != first["id"]) is is_new
+    assert (again[0]["state"] == "pending") is is_new
+
+
 def test_approved_change_is_refused_if_draft_moved_on(office: Office) -> None:
     proposal = office.tool("delete_draft", draft_id=persons_draft(office))
     client = office.imap.signed_in(office.ada)

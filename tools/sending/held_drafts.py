@@ -21,6 +21,7 @@ from accounts.infra.problems import Problem
 from accounts.infra.texts import translatable
 from accounts.models import Mailbox
 from approvals.core.signatures import digest_of
+from approvals.core.states import Status
 from approvals.core.types import (
     BEFORE_WIRE,
     ActionKind,
@@ -99,16 +100,18 @@ def _propose(
 ) -> Proposed:
     """Store the change for a person to decide.
 
-    The same change of the same draft leads to the same action.
+    The same change of the same draft leads to the same action, until that was withdrawn or has expired.
     """
     tool = "delete_draft" if after is None else "update_draft"
     wanted = None if after is None else _content_of(after)
     asked = digest_of({"tool": tool, "draft": stored.id, "version": stored.etag, "wanted": wanted})
-    earlier = proposals.replay(
-        caller=caller, mailbox=mailbox, tool=tool, key=asked, request_digest=asked
-    )
-    if earlier is not None:
-        return build_proposed(earlier, caller, replayed=True)
+    key = asked
+    while earlier := proposals.replay(
+        caller=caller, mailbox=mailbox, tool=tool, key=key, request_digest=asked
+    ):
+        if earlier.status not in (Status.CANCELLED, Status.EXPIRED):
+            return build_proposed(earlier, caller, replayed=True)
+        key = digest_of({"after": str(earlier.pk)})
     rate_limits.count_proposal(caller)
     payload = {
         "version": PAYLOAD_VERSION,
@@ -124,7 +127,7 @@ def _propose(
         caller=caller,
         mailbox=mailbox,
         tool=tool,
-        key=asked,
+        key=key,
         request_digest=asked,
         proposal=Proposal(
             kind=KIND,
