@@ -35,8 +35,8 @@ _PEOPLE = """(
     )))"""
 
 
-# An approval and a claim are orders. What an attempt did is evidence, whatever the rules are by then: it
-# comes back as approved, and the next claim asks again. So is what Sent tells after a restore.
+# An approval and a claim are orders. The outcome of an attempt is evidence, whatever the rules are by then:
+# its action comes back as approved, and the next claim asks again. A mail in Sent after a restore is evidence too.
 _ORDERED = (
     "((OLD.status = 'pending' AND NEW.status = 'approved') OR (OLD.status = 'approved' AND"
     " NEW.status = 'executing' AND NOT (OLD.unreconciled AND NOT NEW.unreconciled)))"
