@@ -90,7 +90,7 @@ class Attachment:
 
     name: str
     type: str
-    content: bytes
+    content: bytes = field(repr=False)
     content_id: str = ""
 
     def __post_init__(self) -> None:
@@ -217,13 +217,13 @@ def check(outgoing: OutgoingMessage) -> None:
     Raises ComposeError if they differ.
     """
     request = outgoing.request
-    parsed = _parse(outgoing.source)
+    parsed = parse(outgoing.source)
     content = request.content
     comparisons = {
         "headers": (_header_names(parsed), _expected_headers(request)),
-        "from": (_addresses(parsed, "From"), (request.from_address,)),
-        "to": (_addresses(parsed, "To"), request.to),
-        "cc": (_addresses(parsed, "Cc"), request.cc),
+        "from": (addresses_in(parsed, "From"), (request.from_address,)),
+        "to": (addresses_in(parsed, "To"), request.to),
+        "cc": (addresses_in(parsed, "Cc"), request.cc),
         "names": (_names(parsed), _expected_names(request)),
         "subject": (str(parsed["Subject"]), request.subject),
         "message-id": (str(parsed["Message-ID"]), outgoing.message_id),
@@ -235,7 +235,7 @@ def check(outgoing: OutgoingMessage) -> None:
             content.html.strip("\n") if content.html is not None else None,
         ),
         "attachments": (
-            Counter((a.name, a.type, a.sha256) for a in _read_attachments(parsed)),
+            Counter((a.name, a.type, a.sha256) for a in read_attachments(parsed)),
             Counter((a.name, a.type, a.sha256) for a in request.attachments),
         ),
         "parts": (sorted(_find_odd_headers(parsed)), []),
@@ -247,12 +247,41 @@ def check(outgoing: OutgoingMessage) -> None:
 
 def names_in(source: bytes) -> dict[str, str]:
     """Return the names of recipients in a message that mailhub composed."""
-    return _names(_parse(source))
+    return _names(parse(source))
+
+
+def parse(source: bytes) -> EmailMessage:
+    """Return the parsed message, fed in pieces: at once it takes six times its size."""
+    parser = BytesFeedParser(policy=policy.default)
+    for begin in range(0, len(source), PIECE):
+        parser.feed(source[begin : begin + PIECE])
+    return cast(EmailMessage, parser.close())
 
 
 def attachments_in(source: bytes) -> Iterator[Attachment]:
     """Yield the attachments of a message that mailhub composed."""
-    return _read_attachments(_parse(source))
+    return read_attachments(parse(source))
+
+
+def read_attachments(parsed: EmailMessage) -> Iterator[Attachment]:
+    """Yield the attachments of a message that mailhub composed."""
+    for part in _leaves(parsed):
+        if part.get_content_disposition() is not None:
+            content = part.get_payload(decode=True)
+            assert isinstance(content, bytes)
+            yield Attachment(
+                name=part.get_filename() or "",
+                type=part.get_content_type(),
+                content=content,
+                content_id=str(part["Content-ID"] or "").strip(" <>"),
+            )
+
+
+def addresses_in(parsed: EmailMessage, header: str) -> tuple[str, ...]:
+    """Return the bare addresses of a header."""
+    return (
+        tuple(address.addr_spec for address in parsed[header].addresses) if parsed[header] else ()
+    )
 
 
 def add_date(source: bytes, *, date: str, bcc: tuple[str, ...] = ()) -> bytes:
@@ -355,12 +384,6 @@ def _find_odd_headers(parsed: EmailMessage) -> Iterator[str]:
                 yield name
 
 
-def _addresses(parsed: EmailMessage, header: str) -> tuple[str, ...]:
-    return (
-        tuple(address.addr_spec for address in parsed[header].addresses) if parsed[header] else ()
-    )
-
-
 def _names(parsed: EmailMessage) -> dict[str, str]:
     """Return the names of the recipients in To and Cc, by address in lower case."""
     return {
@@ -377,14 +400,6 @@ def _expected_names(request: Request) -> dict[str, str]:
     return {address: name for address, name in request.names.items() if address in listed}
 
 
-def _parse(source: bytes) -> EmailMessage:
-    """Return the parsed message, fed in pieces: at once it takes six times its size."""
-    parser = BytesFeedParser(policy=policy.default)
-    for begin in range(0, len(source), PIECE):
-        parser.feed(source[begin : begin + PIECE])
-    return cast(EmailMessage, parser.close())
-
-
 def _leaves(parsed: EmailMessage) -> Iterator[EmailMessage]:
     return (part for part in parsed.walk() if not part.is_multipart())
 
@@ -394,16 +409,3 @@ def _part(parsed: EmailMessage, subtype: str) -> str | None:
         if part.get_content_type() == f"text/{subtype}" and part.get_content_disposition() is None:
             return str(part.get_content()).replace("\r\n", "\n").strip("\n")
     return None
-
-
-def _read_attachments(parsed: EmailMessage) -> Iterator[Attachment]:
-    for part in _leaves(parsed):
-        if part.get_content_disposition() is not None:
-            content = part.get_payload(decode=True)
-            assert isinstance(content, bytes)
-            yield Attachment(
-                name=part.get_filename() or "",
-                type=part.get_content_type(),
-                content=content,
-                content_id=str(part["Content-ID"] or "").strip(" <>"),
-            )

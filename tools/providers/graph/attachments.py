@@ -8,9 +8,10 @@ from typing import Any
 from urllib.parse import quote
 
 from accounts.infra.texts import translatable
+from tools.mail.message.compose import Attachment
 from tools.providers.errors import NotFound
 from tools.providers.graph.client import WRITE, GraphClient
-from tools.providers.graph.outgoing import INLINE_LIMIT, File
+from tools.providers.graph.outgoing import INLINE_LIMIT, file_json
 
 FILE_FIELDS = "id,name,contentType,size,isInline,microsoft.graph.fileAttachment/contentId"
 PIECE = 10 * 320 * 1024  # of an upload: a multiple of 320 KiB, under 4 MB
@@ -47,7 +48,7 @@ class GraphAttachments:
             for row in self.list_rows(message)
         ]
 
-    def fill(self, draft: str, files: Sequence[File]) -> None:
+    def fill(self, draft: str, files: Sequence[Attachment]) -> None:
         """Make the attachments equal to the approved ones: delete those that Graph added, add the
         missing.
         """
@@ -60,11 +61,11 @@ class GraphAttachments:
                 missing.remove(file)
         for file in missing:
             if len(file.content) < INLINE_LIMIT:
-                self._client.call("POST", f"{draft}/attachments", scope=WRITE, json=file.as_json())
+                self._client.call("POST", f"{draft}/attachments", scope=WRITE, json=file_json(file))
             else:
                 self._upload(draft, file)
 
-    def _is_same(self, file: File, draft: str, row: dict[str, Any]) -> bool:
+    def _is_same(self, file: Attachment, draft: str, row: dict[str, Any]) -> bool:
         if row.get("name") != file.name or (row.get("isInline") or False) is not bool(
             file.content_id
         ):
@@ -73,7 +74,7 @@ class GraphAttachments:
             return False  # the approved bytes go as a file
         return self.read(draft, row) == file.content
 
-    def _upload(self, draft: str, file: File) -> None:
+    def _upload(self, draft: str, file: Attachment) -> None:
         total = len(file.content)
         item = {
             "attachmentType": "file",

@@ -3,18 +3,22 @@ Pure.
 """
 
 import base64
-import hashlib
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from email import message_from_bytes, policy
+from dataclasses import dataclass
 from email.message import EmailMessage
 from typing import Any
 
 from tools.mail.html.clean import text_of
 from tools.mail.html.parser import HtmlParser
-from tools.mail.message.compose import names_in
+from tools.mail.message.compose import (
+    Attachment,
+    addresses_in,
+    names_in,
+    parse,
+    read_attachments,
+)
 from tools.mail.text.addresses import header_text
 
 # Our id of a message, independent of the id that Exchange gives: a named string property in our own
@@ -25,27 +29,6 @@ MARKER = "String {6e3f1f52-8f0b-4d9e-9a0c-7d1f2b9c4a11} Name MailhubMessageId"
 INLINE_LIMIT = 2_900_000
 IMPORTANCE = ("low", "high")
 RECEIPTS = ("isReadReceiptRequested", "isDeliveryReceiptRequested")  # mailhub asks for none
-
-
-@dataclass(frozen=True, kw_only=True)
-class File:
-    name: str
-    type: str
-    content: bytes = field(repr=False)
-    content_id: str = ""
-
-    @property
-    def sha256(self) -> str:
-        return hashlib.sha256(self.content).hexdigest()
-
-    def as_json(self) -> dict[str, Any]:
-        shown = {
-            "@odata.type": "#microsoft.graph.fileAttachment",
-            "name": self.name,
-            "contentType": self.type,
-            "contentBytes": base64.b64encode(self.content).decode(),
-        }
-        return shown | ({"isInline": True, "contentId": self.content_id} if self.content_id else {})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +49,7 @@ class Outgoing:
     importance: str
     message_id: str
     in_reply_to: str
-    files: tuple[File, ...]
+    files: tuple[Attachment, ...]
 
     def as_json(self) -> dict[str, Any]:
         """Return the JSON of the message; empty lists of cc and bcc are left out."""
@@ -86,7 +69,7 @@ class Outgoing:
         }
 
     def attachments_json(self) -> dict[str, Any]:
-        return {"attachments": [file.as_json() for file in self.files]} if self.files else {}
+        return {"attachments": [file_json(file) for file in self.files]} if self.files else {}
 
     def marker_json(self) -> dict[str, Any]:
         return {"singleValueExtendedProperties": [{"id": MARKER, "value": self.message_id}]}
@@ -113,6 +96,16 @@ def write_mime(source: bytes, outgoing: Outgoing) -> bytes:
     return base64.b64encode(bcc.encode("ascii") + source)
 
 
+def file_json(file: Attachment) -> dict[str, Any]:
+    shown = {
+        "@odata.type": "#microsoft.graph.fileAttachment",
+        "name": file.name,
+        "contentType": file.type,
+        "contentBytes": base64.b64encode(file.content).decode(),
+    }
+    return shown | ({"isInline": True, "contentId": file.content_id} if file.content_id else {})
+
+
 def as_recipients(addresses: Sequence[str], names: Mapping[str, str]) -> list[dict[str, Any]]:
     return [
         {
@@ -131,8 +124,8 @@ def parse_outgoing(source: bytes, *, recipients: tuple[str, ...] | None = None) 
     A recipient that is in no header becomes Bcc. Without `recipients` the bytes are a draft, which
     has its own Bcc header.
     """
-    message = message_from_bytes(source, policy=policy.default)
-    from_, to, cc, bcc = (_addresses(message, header) for header in ("From", "To", "Cc", "Bcc"))
+    message = parse(source)
+    from_, to, cc, bcc = (addresses_in(message, header) for header in ("From", "To", "Cc", "Bcc"))
     if recipients is not None:
         seen = {address.lower() for address in (*to, *cc)}
         bcc = tuple(address for address in recipients if address.lower() not in seen)
@@ -149,7 +142,7 @@ def parse_outgoing(source: bytes, *, recipients: tuple[str, ...] | None = None) 
         importance=importance if importance in IMPORTANCE else "normal",
         message_id=str(message["Message-ID"] or "").strip(),
         in_reply_to=str(message["In-Reply-To"] or "").strip(),
-        files=tuple(_files(message)),
+        files=tuple(read_attachments(message)),
     )
 
 
@@ -228,37 +221,9 @@ def _lower(addresses: Sequence[str]) -> Counter[str]:
     return Counter(address.lower() for address in addresses)
 
 
-def _addresses(message: EmailMessage, header: str) -> tuple[str, ...]:
-    return (
-        tuple(address.addr_spec for address in message[header].addresses) if message[header] else ()
-    )
-
-
 def _text(message: EmailMessage, subtype: str) -> str | None:
     part = message.get_body((subtype,))
     return None if part is None else str(part.get_content()).replace("\r\n", "\n")
-
-
-def _files(message: EmailMessage) -> list[File]:
-    bodies = {
-        id(part)
-        for part in (message.get_body(("plain",)), message.get_body(("html",)))
-        if part is not None
-    }
-    found = []
-    for part in message.walk():
-        if part.is_multipart() or id(part) in bodies:
-            continue
-        content = part.get_payload(decode=True)
-        found.append(
-            File(
-                name=part.get_filename() or "attachment",
-                type=part.get_content_type(),
-                content=content if isinstance(content, bytes) else b"",
-                content_id=str(part["Content-ID"] or "").strip(" <>"),
-            )
-        )
-    return found
 
 
 class _Targets(HtmlParser):
