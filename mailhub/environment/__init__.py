@@ -16,22 +16,21 @@ from typing import Annotated, Any, Literal, Self
 import dj_database_url
 from dotenv import dotenv_values
 from pydantic import Field, ValidationError, field_validator, model_validator
-from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from accounts.infra.foreign_text import parse_url
 from mailhub.environment.agent import AgentEnvironment
 from mailhub.environment.endpoints import (
     check_base_url,
     check_loopback_server,
-    check_mail_server,
     is_loopback,
 )
 from mailhub.environment.endpoints import mail_settings as mail_settings
 from mailhub.environment.home import KEY_BYTES, close_to_others, env_file, lock_home, new_key
+from mailhub.environment.kinds import Listed, begins_with
 from mailhub.environment.people import PeopleEnvironment
 from mailhub.sandbox.state import SANDBOX
 
-DATABASE_SCHEMES = ("sqlite:///", "postgres://", "postgresql://")
 REDIS_SCHEMES = ("redis://", "rediss://")
 AMQP_SCHEMES = ("amqp://", "amqps://")
 _NO_BUCKET = (
@@ -61,7 +60,7 @@ class Environment(AgentEnvironment, PeopleEnvironment):
     SECRET_KEY: str = Field(
         min_length=32, description="Signs sessions and audit entries; `make run` makes one"
     )
-    MAILHUB_ENCRYPTION_KEYS: Annotated[list[str], NoDecode] = Field(
+    MAILHUB_ENCRYPTION_KEYS: Listed[str] = Field(
         description="Base64 keys of 32 bytes, comma-separated; the first encrypts, all decrypt"
     )
     MAILHUB_SEND_JOURNAL: str = Field(
@@ -69,18 +68,20 @@ class Environment(AgentEnvironment, PeopleEnvironment):
         description="The file of what was handed over, with the audit's anchors beside it; empty: send-journal.jsonl in"
         " MAILHUB_HOME",
     )
-    DATABASE_URL: str = Field(
+    DATABASE_URL: Annotated[str, begins_with("sqlite:///", "postgres://", "postgresql://")] = Field(
         "", description="sqlite:///… or postgres://…; empty: SQLite in MAILHUB_HOME"
     )
     MAILHUB_QUEUE: Literal["database", "rq", "celery"] = Field(
         "database",
         description="What notifies a worker: database, rq (needs REDIS_URL) or celery (needs a broker)",
     )
-    REDIS_URL: str = Field(
+    REDIS_URL: Annotated[str, begins_with(*REDIS_SCHEMES)] = Field(
         "", description="redis://… or rediss://…; for rq, and for celery without a broker"
     )
-    CELERY_BROKER_URL: str = Field("", description="redis://… or amqp://…; empty: REDIS_URL")
-    ALLOWED_HOSTS: Annotated[list[str], NoDecode] = Field(
+    CELERY_BROKER_URL: Annotated[str, begins_with(*REDIS_SCHEMES, *AMQP_SCHEMES)] = Field(
+        "", description="redis://… or amqp://…; empty: REDIS_URL"
+    )
+    ALLOWED_HOSTS: Listed[str] = Field(
         default=[],
         description="Host names this server answers to, comma-separated; loopback and the public host always",
     )
@@ -164,15 +165,13 @@ class Environment(AgentEnvironment, PeopleEnvironment):
         "",
         description="Sign-in service without tenant (https); set, it switches instance discovery off",
     )
-    MICROSOFT_PERMISSIONS: Annotated[
-        list[Literal["Mail.Read", "Mail.ReadWrite", "Mail.Send"]], NoDecode
-    ] = Field(
+    MICROSOFT_PERMISSIONS: Listed[Literal["Mail.Read", "Mail.ReadWrite", "Mail.Send"]] = Field(
         default=[], description="What to ask for, comma-separated; empty: Mail.ReadWrite,Mail.Send"
     )
     GRAPH_BASE_URL: str = Field(
         "https://graph.microsoft.com/v1.0", description="Microsoft Graph; for national clouds"
     )
-    MAILHUB_LOOPBACK_SERVERS: Annotated[list[str], NoDecode] = Field(
+    MAILHUB_LOOPBACK_SERVERS: Listed[str] = Field(
         default=[],
         description="Mail servers on this machine that mailboxes may use: 127.0.0.1:PORT, or sandbox; comma-separated",
     )
@@ -210,23 +209,6 @@ class Environment(AgentEnvironment, PeopleEnvironment):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         return (init_settings, env_settings, _NameFile(settings_cls), dotenv_settings)
 
-    @field_validator(
-        "MAILHUB_ENCRYPTION_KEYS",
-        "ALLOWED_HOSTS",
-        "MICROSOFT_PERMISSIONS",
-        "MCP_M365_TOOLS",
-        "AGENT_WRITE_ALLOW",
-        "MAILHUB_LOOPBACK_SERVERS",
-        mode="before",
-    )
-    @classmethod
-    def _split(cls, value: object) -> object:
-        return (
-            [part.strip() for part in value.split(",") if part.strip()]
-            if isinstance(value, str)
-            else value
-        )
-
     @field_validator("MAILHUB_ENCRYPTION_KEYS")
     @classmethod
     def _keys_are_keys(cls, keys: list[str]) -> list[str]:
@@ -246,8 +228,6 @@ class Environment(AgentEnvironment, PeopleEnvironment):
     @field_validator("DATABASE_URL")
     @classmethod
     def _is_database(cls, url: str) -> str:
-        if url and not url.startswith(DATABASE_SCHEMES):
-            raise ValueError(f"must start with {', '.join(DATABASE_SCHEMES)}")
         try:
             dj_database_url.parse(url or "sqlite://")
         except ValueError:  # its text may quote the password
@@ -285,33 +265,12 @@ class Environment(AgentEnvironment, PeopleEnvironment):
         """Return the URL with its version, which `https://graph.microsoft.us` may leave out."""
         return url if url.endswith(("/v1.0", "/beta")) else f"{url}/v1.0"
 
-    @field_validator("EMAIL_URL")
-    @classmethod
-    def _is_mail_server(cls, url: str) -> str:
-        if url:
-            check_mail_server(url)
-        return url
-
     @field_validator("DEFAULT_FROM_EMAIL")
     @classmethod
     def _is_sender(cls, sender: str) -> str:
         if sender and ("@" not in parseaddr(sender)[1] or not sender.isprintable()):
             raise ValueError("is not an e-mail address")
         return sender
-
-    @field_validator("REDIS_URL")
-    @classmethod
-    def _is_redis(cls, url: str) -> str:
-        if url and not url.startswith(REDIS_SCHEMES):
-            raise ValueError(f"must start with {', '.join(REDIS_SCHEMES)}")
-        return url
-
-    @field_validator("CELERY_BROKER_URL")
-    @classmethod
-    def _is_broker(cls, url: str) -> str:
-        if url and not url.startswith((*REDIS_SCHEMES, *AMQP_SCHEMES)):
-            raise ValueError(f"must start with {', '.join((*REDIS_SCHEMES, *AMQP_SCHEMES))}")
-        return url
 
     @model_validator(mode="after")
     def _queue_has_its_server(self) -> Self:

@@ -8,6 +8,7 @@ from pydantic_settings import BaseSettings, NoDecode
 
 from accounts.infra.foreign_text import load_json
 from mailhub.environment.endpoints import check_base_url
+from mailhub.environment.kinds import Listed
 from tools.servers.config import McpServer, check_servers
 
 
@@ -42,7 +43,7 @@ class AgentEnvironment(BaseSettings):
         ge=1,
         description="Requests to the chat of one token or person, over all threads; then 429",
     )
-    AGENT_WRITE_ALLOW: Annotated[list[str], NoDecode] = Field(
+    AGENT_WRITE_ALLOW: Listed[str] = Field(
         default=[], description="Tools that the mode default may use beyond drafts, comma-separated"
     )
     AGENT_LOG_LEVEL: Literal["debug", "info", "warn", "error"] = Field(
@@ -58,7 +59,7 @@ class AgentEnvironment(BaseSettings):
         default=[],
         description="Further MCP servers for the chat, as a JSON list; docs/operate/operations.md has its members",
     )
-    MCP_M365_TOOLS: Annotated[list[Literal["m365_run_command"]], NoDecode] = Field(
+    MCP_M365_TOOLS: Listed[Literal["m365_run_command"]] = Field(
         default=["m365_run_command"],
         description="The tools for Microsoft 365 that are offered, comma-separated",
     )

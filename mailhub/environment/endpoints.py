@@ -55,8 +55,10 @@ def _has_valid_port(url: str) -> bool:
         return False
 
 
-def check_mail_server(url: str) -> None:
+def check_mail_server(url: str) -> str:
     """Raise ValueError if this is no mail server, or its password would be sent in the clear."""
+    if not url:
+        return ""
     address = parse_url(url)
     good = (
         address.scheme in MAIL_PORTS
@@ -70,6 +72,7 @@ def check_mail_server(url: str) -> None:
         )
     if address.password and address.scheme == "smtp" and not is_loopback(address.hostname or ""):
         raise ValueError("would send its password in the clear: use submission:// or smtps://")
+    return url
 
 
 def mail_settings(url: str) -> dict[str, Any]:

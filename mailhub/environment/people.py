@@ -4,10 +4,12 @@ single sign-on, mailhub's own mail, and scripts in browsers.
 
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator
-from pydantic_settings import BaseSettings, NoDecode
+from pydantic import AfterValidator, Field, field_validator
+from pydantic_settings import BaseSettings
 
 from accounts.infra.foreign_text import origin_of, parse_url
+from mailhub.environment.endpoints import check_mail_server
+from mailhub.environment.kinds import ListedLower
 
 
 class PeopleEnvironment(BaseSettings):
@@ -33,7 +35,7 @@ class PeopleEnvironment(BaseSettings):
         ge=1,
         description="How many invitations, and how many codes that prove an address, one address gets an hour",
     )
-    MICROSOFT_ALLOWED_TENANTS: Annotated[list[str], NoDecode] = Field(
+    MICROSOFT_ALLOWED_TENANTS: ListedLower[str] = Field(
         default=[],
         description="Tenant ids from which mailboxes may be connected in the web, comma-separated; needed with "
         "MICROSOFT_TENANT=common or organizations",
@@ -43,20 +45,11 @@ class PeopleEnvironment(BaseSettings):
         "on",
         description="Which programs may connect by OAuth: on (any), listed (those of MAILHUB_OAUTH_HOSTS) or off",
     )
-    MAILHUB_OAUTH_HOSTS: Annotated[list[str], NoDecode] = Field(
+    MAILHUB_OAUTH_HOSTS: ListedLower[str] = Field(
         default=[],
         description="With listed: hosts of programs, comma-separated; localhost stands for programs on a "
         "person's own computer",
     )
-
-    @field_validator("MAILHUB_OAUTH_HOSTS", "MICROSOFT_ALLOWED_TENANTS", mode="before")
-    @classmethod
-    def _split_list(cls, value: object) -> object:
-        return (
-            [part.strip().lower() for part in value.split(",") if part.strip()]
-            if isinstance(value, str)
-            else value
-        )
 
     MAILHUB_SESSION_IDLE_HOURS: int = Field(
         12, ge=1, le=24 * 30, description="Signs out a browser that is not used"
@@ -79,7 +72,7 @@ class PeopleEnvironment(BaseSettings):
         le=3600,
         description="How long a notification waits for others, so that proposals that arrive together are one message",
     )
-    EMAIL_URL: str = Field(
+    EMAIL_URL: Annotated[str, AfterValidator(check_mail_server)] = Field(
         "",
         description="Server for mail that mailhub itself sends (invitations, sign-in codes): smtp://, submission:// "
         "(STARTTLS) or smtps://, with user:password@ before the host; empty: it sends none",
@@ -87,20 +80,11 @@ class PeopleEnvironment(BaseSettings):
     DEFAULT_FROM_EMAIL: str = Field(
         "", description="Who that mail is from; empty: mailhub@ and the public host"
     )
-    MAILHUB_CORS_ORIGINS: Annotated[list[str], NoDecode] = Field(
+    MAILHUB_CORS_ORIGINS: ListedLower[str] = Field(
         default=[],
         description="Origins whose scripts may call /api with a token in a browser, comma-separated "
         "(https://app.example); empty: none",
     )
-
-    @field_validator("MAILHUB_CORS_ORIGINS", mode="before")
-    @classmethod
-    def _split_origins(cls, value: object) -> object:
-        return (
-            [part.strip().lower() for part in value.split(",") if part.strip()]
-            if isinstance(value, str)
-            else value
-        )
 
     @field_validator("MAILHUB_CORS_ORIGINS")
     @classmethod
