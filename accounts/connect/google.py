@@ -17,7 +17,7 @@ from urllib.parse import parse_qs, unquote, urlencode
 import httpx2
 from django.conf import settings
 
-from accounts.connect.refreshing import GrantEnded, NoToken
+from accounts.connect.refreshing import CannotConnect, GrantEnded, NoToken
 from accounts.infra.credentials import Secrets
 from accounts.infra.database import give_back_connection
 from accounts.infra.foreign_text import load_json
@@ -50,10 +50,6 @@ READ_NEEDED = translatable(
 AGAIN = translatable(
     "`manage.py connect_mailbox gmail --address A --owner E` without --token-file prints a link to sign in with."
 )
-
-
-class CannotConnect(Exception):
-    """Failure without access; the sentence may be shown and holds no text from the provider."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,9 +100,7 @@ def load_client() -> Client:
         return Client(id=settings.GOOGLE_CLIENT_ID, secret=settings.GOOGLE_CLIENT_SECRET)
     if not settings.GMAIL_CREDENTIALS_PATH:
         raise CannotConnect(
-            translatable(
-                "Set GOOGLE_CLIENT_ID and GOOGLE_CLIENT_SECRET, or GMAIL_CREDENTIALS_PATH."
-            )
+            "Set GOOGLE_CLIENT_ID and GOOGLE_CLIENT_SECRET, or GMAIL_CREDENTIALS_PATH."
         )
     content = _json_of(Path(settings.GMAIL_CREDENTIALS_PATH))
     try:
@@ -114,7 +108,7 @@ def load_client() -> Client:
         return Client(id=str(given["client_id"]), secret=str(given.get("client_secret", "")))
     except (KeyError, TypeError, AttributeError):
         raise CannotConnect(
-            translatable("The file of GMAIL_CREDENTIALS_PATH is not one of an OAuth client.")
+            "The file of GMAIL_CREDENTIALS_PATH is not one of an OAuth client."
         ) from None
 
 
@@ -177,9 +171,7 @@ def finish(client: Client, authorization: Authorization, answer: str) -> Grant:
         )
     if status != 200 or not content.get("refresh_token") or not content.get("access_token"):
         raise CannotConnect(
-            translatable(
-                "Google did not accept this code. It is valid once, for a few minutes. Begin again."
-            )
+            "Google did not accept this code. It is valid once, for a few minutes. Begin again."
         )
     return _require_read(
         _build_grant(content, {"client_id": client.id, "client_secret": client.secret})
@@ -208,9 +200,7 @@ def grant_in_file(path: Path) -> Grant:
             raise CannotConnect(
                 f"Google does not take the OAuth client that {path} names. {AGAIN}"
             ) from None
-        raise CannotConnect(
-            translatable("Google gave no access token right now. Try again later.")
-        ) from None
+        raise CannotConnect("Google gave no access token right now. Try again later.") from None
     return _require_read(Grant(secrets=Secrets(renewed), scopes=tuple(renewed["scopes"])))
 
 
@@ -258,28 +248,26 @@ def address_of(grant: Grant) -> str:
     except (httpx2.HTTPError, ValueError, KeyError, TypeError):
         pass
     raise CannotConnect(
-        translatable(
-            "Gmail did not answer with this access. Check that the Gmail API is enabled for the project."
-        )
+        "Gmail did not answer with this access. Check that the Gmail API is enabled for the project."
     )
 
 
 def _code_in(answer: str, authorization: Authorization) -> str:
     if "?" not in answer and "=" not in answer:
         if not answer:
-            raise CannotConnect(translatable("Nothing was pasted."))
+            raise CannotConnect("Nothing was pasted.")
         # The address bar may show it quoted: 4%2F0… The verifier still binds it to this sign-in.
         return unquote(answer)
     given = parse_qs(answer.partition("?")[2].partition("#")[0] or answer)
     if "error" in given:
-        raise CannotConnect(translatable("The access was not allowed."))
+        raise CannotConnect("The access was not allowed.")
     if not secrets.compare_digest(
         given.get("state", [""])[0].encode(), authorization.state.encode()
     ):
-        raise CannotConnect(translatable("The answer belongs to another sign-in."))
+        raise CannotConnect("The answer belongs to another sign-in.")
     if "code" not in given:
         raise CannotConnect(
-            translatable("The answer has no code. Paste the whole address that the browser shows.")
+            "The answer has no code. Paste the whole address that the browser shows."
         )
     return given["code"][0]
 
@@ -320,7 +308,7 @@ def _post_token_request(form: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
         )
         content = answer.json() if answer.content else {}
     except httpx2.HTTPError:
-        raise CannotConnect(translatable("Google cannot be reached.")) from None
+        raise CannotConnect("Google cannot be reached.") from None
     except ValueError:
         return 0, {}
     return answer.status_code, content if isinstance(content, dict) else {}

@@ -23,7 +23,7 @@ from urllib.parse import quote
 import httpx2
 from django.conf import settings
 
-from accounts.connect.refreshing import GrantEnded, NoToken
+from accounts.connect.refreshing import CannotConnect, GrantEnded, NoToken
 from accounts.connect.tenants import EVERY_TENANT, lets_every_tenant_in
 from accounts.infra.credentials import Secrets
 from accounts.infra.database import give_back_connection
@@ -43,17 +43,6 @@ PERSONAL_DOMAINS = {"outlook.com", "hotmail.com", "live.com", "msn.com"}
 ENDED = {"invalid_grant", "interaction_required", "consent_required", "login_required"}
 
 
-class SignInFailed(Exception):
-    """Failed sign-in without access. `code` is the OAuth error; its description belongs in
-    Microsoft's log, not in ours.
-    """
-
-    def __init__(self, code: str, sentence: str) -> None:
-        super().__init__(code)
-        self.code = code
-        self.sentence = sentence
-
-
 @dataclass(frozen=True, kw_only=True)
 class Granted:
     """Result of a sign-in: the secrets to keep, and the granted permissions that concern mail."""
@@ -70,11 +59,11 @@ def begin_sign_in(redirect_uri: str, *, login_hint: str = "") -> dict[str, Any]:
     """Begin a sign-in in the browser and return the flow, which belongs in the session.
 
     The flow holds state, nonce and PKCE verifier; its `auth_uri` is the page where the person
-    goes. Raises SignInFailed if people of any tenant in the world could sign in.
+    goes. Raises CannotConnect if people of any tenant in the world could sign in.
     """
     with _application() as app, warnings.catch_warnings():
         if lets_every_tenant_in():
-            raise SignInFailed("tenants_not_set", EVERY_TENANT)
+            raise CannotConnect(EVERY_TENANT)
         # msal recommends that the answer is posted, but a POST from another site arrives without
         # our session's cookie.
         warnings.filterwarnings("ignore", message="response_mode")
@@ -89,15 +78,13 @@ def begin_sign_in(redirect_uri: str, *, login_hint: str = "") -> dict[str, Any]:
 def finish_sign_in(flow: dict[str, Any], answer: Mapping[str, str]) -> Granted:
     """Redeem the browser's answer for access.
 
-    Raises SignInFailed, also if the answer belongs to another flow.
+    Raises CannotConnect, also if the answer belongs to another flow.
     """
     with _application() as app:
         try:
             result = app.acquire_token_by_auth_code_flow(flow, dict(answer))
         except ValueError:  # msal raises it for a state that does not match
-            raise SignInFailed(
-                "invalid_state", "This sign-in was not begun here. Begin again."
-            ) from None
+            raise CannotConnect("This sign-in was not begun here. Begin again.") from None
     granted = _with_identity(_build_granted(result, default_permissions()), result)
     refuse_tenant(granted.tenant)
     return granted
@@ -160,22 +147,20 @@ def refresh(secrets: Secrets) -> dict[str, Any]:
                     secrets["refresh_token"], _default_scope()
                 )
         return {**secrets, **_build_granted(result, asked).secrets}
-    except SignInFailed as error:
+    except CannotConnect as error:
         if error.code in ENDED:
             raise GrantEnded from None
         raise NoToken from None
 
 
 def refuse_tenant(tenant: str) -> None:
-    """Raise SignInFailed for a tenant that is not allowed, or that Microsoft did not name."""
+    """Raise CannotConnect for a tenant that is not allowed, or that Microsoft did not name."""
     named = settings.MICROSOFT_TENANT.lower()
     allowed = settings.MICROSOFT_ALLOWED_TENANTS or ([named] if TENANT_ID.fullmatch(named) else [])
     # If MICROSOFT_TENANT names one tenant, Microsoft signs in only its people. Only an id can be
     # compared here.
     if not tenant or (allowed and tenant not in allowed):
-        raise SignInFailed(
-            "another_tenant", "Accounts of this organisation may not connect mailboxes here."
-        )
+        raise CannotConnect("Accounts of this organisation may not connect mailboxes here.")
 
 
 def refuse_another(address: str, granted: Granted) -> bool:
@@ -185,15 +170,13 @@ def refuse_another(address: str, granted: Granted) -> bool:
     Microsoft lets an organisation use only domains that it has proven as sign-in names. The field
     `mail` is free text that its administrators write
     (https://learn.microsoft.com/entra/identity-platform/migrate-off-email-claim-authorization), so
-    it counts only in the domain of the sign-in name. Raises SignInFailed for another address.
+    it counts only in the domain of the sign-in name. Raises CannotConnect for another address.
     """
     address = address.strip().lower()
     me = _ask_graph("/me?$select=mail,userPrincipalName", granted.secrets["access_token"])
     name, contact = str(me.get("userPrincipalName")).lower(), str(me.get("mail")).lower()
     if address not in (name, contact):
-        raise SignInFailed(
-            "another_address", "Somebody else signed in: Microsoft names another address."
-        )
+        raise CannotConnect("Somebody else signed in: Microsoft names another address.")
     domain = address.rpartition("@")[2]
     if granted.tenant == PERSONAL:  # a personal account can have an address of any provider
         return domain in PERSONAL_DOMAINS
@@ -201,7 +184,7 @@ def refuse_another(address: str, granted: Granted) -> bool:
 
 
 def prove_application(address: str, access_token: str) -> None:
-    """Check that the application may open this mailbox. Raises SignInFailed."""
+    """Check that the application may open this mailbox. Raises CannotConnect."""
     _ask_graph(f"/users/{quote(address, safe='@')}/mailFolders/inbox?$select=id", access_token)
 
 
@@ -215,10 +198,9 @@ def _ask_graph(path: str, access_token: str) -> dict[str, Any]:
         )
         found = answer.json() if answer.is_success else None
     except (httpx2.HTTPError, ValueError):
-        raise SignInFailed("unreachable", "Microsoft Graph cannot be reached.") from None
+        raise CannotConnect("Microsoft Graph cannot be reached.") from None
     if not isinstance(found, dict):
-        raise SignInFailed(
-            "graph_refused",
+        raise CannotConnect(
             translatable(
                 "Microsoft Graph refused the request (%(status)s).", status=answer.status_code
             ),
@@ -233,13 +215,9 @@ def _application(*, confidential: bool = False, public: bool = False) -> Iterato
     `public` leaves out the secret, because a device-code sign-in must continue without it.
     """
     if not settings.MICROSOFT_CLIENT_ID:
-        raise SignInFailed(
-            "not_configured", "MICROSOFT_CLIENT_ID is not set. See docs/use/permissions.md."
-        )
+        raise CannotConnect("MICROSOFT_CLIENT_ID is not set. See docs/use/permissions.md.")
     if confidential and not settings.MICROSOFT_CLIENT_SECRET:
-        raise SignInFailed(
-            "not_configured", "An application mailbox needs MICROSOFT_CLIENT_SECRET."
-        )
+        raise CannotConnect("An application mailbox needs MICROSOFT_CLIENT_SECRET.")
     import msal  # brings requests: only for a sign-in or a refresh
 
     authority = settings.MICROSOFT_AUTHORITY or "https://login.microsoftonline.com"
@@ -258,13 +236,9 @@ def _application(*, confidential: bool = False, public: bool = False) -> Iterato
             else:
                 yield msal.PublicClientApplication(**options)
         except httpx2.HTTPError:
-            raise SignInFailed(
-                "unreachable", "The sign-in service of Microsoft cannot be reached."
-            ) from None
+            raise CannotConnect("The sign-in service of Microsoft cannot be reached.") from None
         except ValueError:  # no OpenID configuration at the address, or an invalid one
-            raise SignInFailed(
-                "unreachable", "The sign-in service of Microsoft gave no usable answer."
-            ) from None
+            raise CannotConnect("The sign-in service of Microsoft gave no usable answer.") from None
 
 
 def default_permissions() -> tuple[str, ...]:
@@ -286,7 +260,7 @@ def _with_identity(granted: Granted, result: Mapping[str, Any]) -> Granted:
     """Bind the access to the account: `oid` and `tid` stay the same when its addresses change.
 
     Microsoft has just sent the id token over TLS, so its signature need not be checked (OpenID
-    Connect Core, 3.1.3.7). Raises SignInFailed without a token, or with one for another
+    Connect Core, 3.1.3.7). Raises CannotConnect without a token, or with one for another
     application.
     """
     claims = result.get("id_token_claims") or {}
@@ -294,7 +268,7 @@ def _with_identity(granted: Granted, result: Mapping[str, Any]) -> Granted:
         not (claims.get("oid") and claims.get("tid"))
         or claims.get("aud") != settings.MICROSOFT_CLIENT_ID
     ):
-        raise SignInFailed("no_identity", "Microsoft did not say which account signed in.")
+        raise CannotConnect("Microsoft did not say which account signed in.")
     identity = {"oid": str(claims["oid"]).lower(), "tid": str(claims["tid"]).lower()}
     return Granted(scopes=granted.scopes, secrets={**granted.secrets, "identity": identity})
 
@@ -319,9 +293,9 @@ def _tokens(result: Mapping[str, Any]) -> dict[str, Any]:
     )
 
 
-def _build_error(result: Mapping[str, Any]) -> SignInFailed:
+def _build_error(result: Mapping[str, Any]) -> CannotConnect:
     code = str(result.get("error") or "no_answer")[:60]
-    return SignInFailed(code, translatable("Microsoft refused the sign-in (%(code)s).", code=code))
+    return CannotConnect(translatable("Microsoft refused the sign-in (%(code)s).", code=code), code)
 
 
 def _scopes(names: Sequence[str]) -> list[str]:

@@ -19,6 +19,7 @@ from accounts.connect import mailbox_status
 from accounts.infra import credentials
 from accounts.infra.credentials import Secrets
 from accounts.infra.database import database_now, give_back_connection
+from accounts.infra.texts import as_translatable
 from accounts.models import Mailbox, TokenRefresh
 
 EARLY_SECONDS = (
@@ -31,6 +32,16 @@ TRY_AGAIN = timedelta(seconds=60)  # after a refresh that failed
 LONGEST_WAIT = timedelta(hours=1)  # a longer one was set by a clock that was ahead
 
 Refreshing = Callable[[Secrets], dict[str, Any]]
+
+
+class CannotConnect(Exception):
+    """Failure without access. The sentence may be shown and holds no text from the provider; `code`
+    is the provider's OAuth error, if it gave one.
+    """
+
+    def __init__(self, sentence: str, code: str = "") -> None:
+        super().__init__(as_translatable(sentence))
+        self.code = code
 
 
 class GrantEnded(Exception):

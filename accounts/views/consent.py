@@ -2,7 +2,6 @@
 session.
 """
 
-from dataclasses import asdict
 from typing import Any
 
 from django.conf import settings
@@ -18,7 +17,8 @@ from accounts.access.provider_calls import limit_waiting
 from accounts.access.signed_in import AuthenticatedRequest, signed_in_form, signed_in_page
 from accounts.connect import microsoft
 from accounts.connect.connecting import ANOTHER_ACCOUNT, AnotherAccount, connect_mailbox
-from accounts.connect.consent import Consent, Refused, is_set_up, ways
+from accounts.connect.consent import WAYS, is_set_up
+from accounts.connect.refreshing import CannotConnect
 from accounts.infra.foreign_text import origin_of
 from accounts.infra.problems import Problem
 from accounts.people.address_proof import is_proven
@@ -31,10 +31,10 @@ UNPROVEN = gettext_lazy(
 
 
 @signed_in_form
-@sensitive_variables("consent")
+@sensitive_variables("kept")
 def begin(request: AuthenticatedRequest, provider: str) -> HttpResponse:
     """Show the permissions, then redirect to the provider; state and verifier stay here."""
-    way = ways().get(provider)
+    way = WAYS.get(provider)
     if way is None:
         raise Http404
     form = AddressForm(request.POST or request.GET)
@@ -45,13 +45,13 @@ def begin(request: AuthenticatedRequest, provider: str) -> HttpResponse:
     address = form.cleaned_data["address"].lower()
     try:
         with limit_waiting(request.user.pk):
-            consent = way.begin(
+            url, kept = way.begin(
                 settings.MAILHUB_PUBLIC_URL + reverse("oauth_answer", args=[provider]), address
             )
-    except (Refused, Problem) as error:
+    except (CannotConnect, Problem) as error:
         return page(request, address=address, provider=provider, refused=_sentence(error))
-    request.session[ASKED] = {"provider": provider, "address": address, **asdict(consent)}
-    return redirect(consent.url)
+    request.session[ASKED] = {"provider": provider, "address": address, "kept": kept}
+    return redirect(url)
 
 
 @signed_in_page
@@ -59,19 +59,19 @@ def begin(request: AuthenticatedRequest, provider: str) -> HttpResponse:
 def answer(request: AuthenticatedRequest, provider: str) -> HttpResponse:
     """Finish the sign-in with the provider's answer. The stored request is used only once."""
     asked: dict[str, Any] = request.session.pop(ASKED, {})
-    if asked.get("provider") != provider or provider not in ways():
+    if asked.get("provider") != provider or provider not in WAYS:
         said = _("This sign-in did not start in this browser, so nothing was saved. Start again.")
         return page(request, address="", provider=provider, refused=said)
     address = asked["address"]
     try:
         with limit_waiting(request.user.pk):
-            granted = ways()[provider].finish(
-                Consent(url=asked["url"], kept=asked["kept"]),
+            granted = WAYS[provider].finish(
+                asked["kept"],
                 request.GET.dict(),
                 request.build_absolute_uri(),
                 address,
             )
-    except (Refused, Problem) as error:
+    except (CannotConnect, Problem) as error:
         return page(request, address=address, provider=provider, refused=_sentence(error))
     person = request.user
     if not (granted.proven or is_proven(person, address)):
@@ -102,7 +102,7 @@ def answer(request: AuthenticatedRequest, provider: str) -> HttpResponse:
     return redirect(f"{reverse('mailboxes')}?connected={mailbox.pk}")
 
 
-def _sentence(error: Refused | Problem) -> str:
+def _sentence(error: CannotConnect | Problem) -> str:
     return str(error.detail if isinstance(error, Problem) else error)
 
 

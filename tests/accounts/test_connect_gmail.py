@@ -15,7 +15,8 @@ from django.core.management import CommandError, call_command
 from google.oauth2.credentials import Credentials
 
 from accounts.connect import google
-from accounts.connect.google import COMPOSE_SCOPE, READ_SCOPE, CannotConnect, Client
+from accounts.connect.google import COMPOSE_SCOPE, READ_SCOPE, Client
+from accounts.connect.refreshing import CannotConnect
 from accounts.infra import credentials
 from accounts.infra.credentials import Secrets
 from accounts.models import Mailbox, Membership, User

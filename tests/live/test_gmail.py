@@ -18,8 +18,7 @@ import pytest
 
 from accounts.connect import google
 from accounts.connect.connecting import connect_mailbox
-from accounts.connect.google import CannotConnect
-from accounts.connect.refreshing import access_token
+from accounts.connect.refreshing import CannotConnect, access_token
 from accounts.infra import credentials
 from accounts.models import Mailbox, User
 from approvals.models import PendingAction

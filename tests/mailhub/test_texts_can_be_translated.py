@@ -12,7 +12,6 @@ ERRORS = (
     "OutcomeUnknown",
     "Problem",
     "Refused",
-    "SignInFailed",
     "Unavailable",
     "Unsupported",
 )

@@ -9,6 +9,7 @@ from django.core.management.base import BaseCommand, CommandError
 from accounts.connect import google, microsoft
 from accounts.connect.connecting import ANOTHER_ACCOUNT, AnotherAccount, connect_mailbox
 from accounts.connect.imap import ConnectError, ImapAccess, prove
+from accounts.connect.refreshing import CannotConnect
 from accounts.infra.safe_hosts import Endpoint
 from accounts.management.lookup import find_user
 from accounts.models import Mailbox, User
@@ -65,9 +66,7 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from None
         except ConnectError as error:
             raise CommandError(f"Not saved. {error.sentence} (step: {error.step})") from None
-        except microsoft.SignInFailed as error:
-            raise CommandError(f"Not saved. {error.sentence}") from None
-        except google.CannotConnect as error:
+        except CannotConnect as error:
             raise CommandError(f"Not saved. {error}") from None
         except AnotherAccount:
             raise CommandError(ANOTHER_ACCOUNT) from None
@@ -103,7 +102,7 @@ class Command(BaseCommand):
         path = options["token_file"] or (default if default and default.is_file() else None)
         grant = google.grant_in_file(path) if path else self._ask_for_grant(address)
         if google.address_of(grant).lower() != address.strip().lower():
-            raise google.CannotConnect("Google signed in another address than this one.")
+            raise CannotConnect("Google signed in another address than this one.")
         return connect_mailbox(
             owner=owner,
             address=address,

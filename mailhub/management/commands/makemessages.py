@@ -13,7 +13,6 @@ CODE_AND_SENTENCE = (
     "OutcomeUnknown",
     "Unreachable",
     "LoginRefused",
-    "SignInFailed",
 )
 
 
@@ -30,6 +29,7 @@ class Command(makemessages.Command):
         "--keyword=Problem:2",
         "--keyword=not_found:1",
         "--keyword=BadValue:1",
+        "--keyword=CannotConnect:1",
         # Errors of providers and of connecting: a code and a sentence.
         *(f"--keyword={name}:2" for name in CODE_AND_SENTENCE),
     ]
