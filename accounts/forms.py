@@ -36,40 +36,34 @@ class SignInForm(LoginForm):
         self.fields["password"].help_text = ""
 
 
-class NewPasswordForm(SetPasswordForm):
-    """The first password of a person."""
+class _WordedPasswords(forms.Form):
+    """The two fields of a new password; the validators explain themselves when they refuse."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        word_passwords(self)
+        self.fields["password1"].label = _("New password")
+        self.fields["password1"].help_text = _(
+            "At least 12 characters that are hard to guess: several words, and not your name."
+        )
+        self.fields["password2"].label = _("New password again")
+        for field in self.fields.values():
+            field.widget.attrs.pop("placeholder", None)
 
 
-class OtherPasswordForm(ChangePasswordForm):
+class NewPasswordForm(_WordedPasswords, SetPasswordForm):
+    """The first password of a person."""
+
+
+class OtherPasswordForm(_WordedPasswords, ChangePasswordForm):
     """Another password for a person who has one."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["oldpassword"].label = _("Present password")
-        word_passwords(self)
 
 
-class ResetForm(ResetPasswordKeyForm):
+class ResetForm(_WordedPasswords, ResetPasswordKeyForm):
     """A new password for a person who has a link to reset it."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        word_passwords(self)
-
-
-def word_passwords(form: forms.Form) -> None:
-    """Word the two fields of a new password; the validators explain themselves when they refuse."""
-    form.fields["password1"].label = _("New password")
-    form.fields["password1"].help_text = _(
-        "At least 12 characters that are hard to guess: several words, and not your name."
-    )
-    form.fields["password2"].label = _("New password again")
-    for name in form.fields:
-        form.fields[name].widget.attrs.pop("placeholder", None)
 
 
 class PasskeyForm(AddWebAuthnForm):
@@ -114,41 +108,6 @@ class MailboxAddressField(forms.EmailField):
             ) from None
 
 
-class TokenForm(forms.Form):
-    """The scopes, mailboxes and lifetime of a new token."""
-
-    name = forms.CharField(label=_("Name"), max_length=100)
-    scopes = forms.MultipleChoiceField(
-        label=_("The token may"),
-        widget=forms.CheckboxSelectMultiple,
-        error_messages={"required": _PICK},
-    )
-    mailboxes = forms.ModelMultipleChoiceField(
-        label=_("Mailboxes"),
-        queryset=Mailbox.objects.none(),
-        widget=forms.CheckboxSelectMultiple,
-        error_messages={"required": _PICK},
-    )
-    days = forms.ChoiceField(label=_("Expiration"), choices=LIFETIMES, required=False, initial="90")
-
-    def __init__(self, *args: Any, owner: User, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        cast(forms.MultipleChoiceField, self.fields["scopes"]).choices = [
-            (scope, words)
-            for scope, words in SCOPES.items()
-            if scope in allowed_scopes(owner, SCOPES)
-        ]
-        cast(forms.ModelMultipleChoiceField, self.fields["mailboxes"]).queryset = connected_of(
-            owner
-        )
-
-    def clean_name(self) -> str:
-        name: str = self.cleaned_data["name"]
-        if name == CHAT_NAME:
-            raise forms.ValidationError(_("This is the name of the chat. Choose another name."))
-        return name
-
-
 class AccessForm(forms.Form):
     """A choice among the rights and mailboxes that are offered for a program."""
 
@@ -170,6 +129,27 @@ class AccessForm(forms.Form):
             (scope, SCOPES[scope]) for scope in offered
         ]
         cast(forms.ModelMultipleChoiceField, self.fields["mailboxes"]).queryset = mailboxes
+
+
+class TokenForm(AccessForm):
+    """The scopes, mailboxes and lifetime of a new token."""
+
+    name = forms.CharField(label=_("Name"), max_length=100)
+    days = forms.ChoiceField(label=_("Expiration"), choices=LIFETIMES, required=False, initial="90")
+    field_order = ("name",)
+
+    def __init__(self, *args: Any, owner: User, **kwargs: Any) -> None:
+        allowed = allowed_scopes(owner, SCOPES)
+        offered = [scope for scope in SCOPES if scope in allowed]
+        super().__init__(*args, offered=offered, mailboxes=connected_of(owner), **kwargs)
+        self.fields["scopes"].label = _("The token may")
+        self.fields["mailboxes"].label = _("Mailboxes")
+
+    def clean_name(self) -> str:
+        name: str = self.cleaned_data["name"]
+        if name == CHAT_NAME:
+            raise forms.ValidationError(_("This is the name of the chat. Choose another name."))
+        return name
 
 
 class ConsentForm(AccessForm):
