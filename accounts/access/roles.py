@@ -21,8 +21,8 @@ def mailboxes(caller: Caller, *, need: Role = Role.VIEWER) -> QuerySet[Mailbox]:
     return Mailbox.objects.filter(pk__in=visible.values("mailbox"))
 
 
-def connected_of(person: User, *, need: Role = Role.VIEWER) -> QuerySet[Mailbox]:
-    return Mailbox.objects.filter(pk__in=_visible(person, need=need).values("mailbox"))
+def connected_of(person: User) -> QuerySet[Mailbox]:
+    return Mailbox.objects.filter(pk__in=_visible(person).values("mailbox"))
 
 
 def held_mailboxes(person: User, *, need: Role = Role.VIEWER) -> QuerySet[Mailbox]:

@@ -38,11 +38,6 @@ from accounts.people.recovery import rights_taken
 NAME_LENGTH = 100
 
 
-def find_mailboxes(person: User) -> QuerySet[Mailbox]:
-    """Return the mailboxes that a person may open to a program."""
-    return connected_of(person)
-
-
 def offered_scopes(person: User, asked: Collection[str]) -> list[str]:
     """Return the scopes among `asked` that a person can give; the usual ones if nothing was asked.
 
@@ -51,7 +46,7 @@ def offered_scopes(person: User, asked: Collection[str]) -> list[str]:
     roles = {
         Role(role)
         for role in Membership.objects.filter(
-            user=person, mailbox__in=find_mailboxes(person)
+            user=person, mailbox__in=connected_of(person)
         ).values_list("role", flat=True)
     }
     return [

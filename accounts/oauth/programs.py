@@ -156,16 +156,6 @@ def add(name: str, redirect_uris: list[str], *, device: bool = False) -> Client:
     return client
 
 
-def count_registration(network: str) -> None:
-    """Count a registration; raise Problem `rate_limited`."""
-    take(OF_NETWORK, network or "unknown")
-
-
-def count_device(network: str) -> None:
-    """Count a request for a device code; raise Problem `rate_limited`."""
-    take(DEVICES, network)
-
-
 # --- Metadata documents
 
 

@@ -15,6 +15,7 @@ from django.views.decorators.http import require_POST, require_safe
 from oauthlib.oauth2.rfc6749.errors import OAuth2Error
 
 from accounts.access.audience import PATHS, issuer
+from accounts.access.quotas import take
 from accounts.infra.json_bodies import read_json
 from accounts.infra.networks import network_of
 from accounts.infra.problems import Problem
@@ -49,7 +50,7 @@ def register(request: HttpRequest) -> HttpResponse:
     if settings.MAILHUB_OAUTH_REGISTRATION == "off":
         return _error("access_denied", "This server does not let programs register.", status=403)
     try:
-        programs.count_registration(network_of(request))
+        take(programs.OF_NETWORK, network_of(request) or "unknown")
         asked = read_json(request)
     except Problem as problem:
         if problem.code == "rate_limited":
@@ -124,7 +125,7 @@ def device_code(request: HttpRequest) -> HttpResponse:
     scopes = [scope for scope in request.POST.get("scope", "").split() if scope in SCOPES]
     network = network_of(request) or "unknown"
     try:
-        programs.count_device(network)
+        take(programs.DEVICES, network)
         resources = read_resources(request.POST)
         programs.refresh(client_id, subject=f"network:{network}")
     except ValidationError:

@@ -28,6 +28,7 @@ from oauthlib.oauth2.rfc6749.errors import (
 )
 
 from accounts.access.audience import issuer
+from accounts.access.roles import connected_of
 from accounts.access.signed_in import AuthenticatedRequest, signed_in_form
 from accounts.forms import ConsentForm, DeviceCodeForm
 from accounts.infra.problems import Problem
@@ -104,7 +105,7 @@ def make_form(request: AuthenticatedRequest, asked: list[str]) -> ConsentForm:
     return ConsentForm(
         request.POST if "answer" in request.POST else None,
         offered=grants.offered_scopes(person, [scope for scope in asked if scope in SCOPES]),
-        mailboxes=grants.find_mailboxes(person),
+        mailboxes=connected_of(person),
     )
 
 

@@ -26,7 +26,7 @@ from mailhub.environment.endpoints import (
     is_loopback,
 )
 from mailhub.environment.endpoints import mail_settings as mail_settings
-from mailhub.environment.home import KEY_BYTES, close_to_others, env_file, lock_home, new_key
+from mailhub.environment.home import KEY_BYTES, close_to_others, env_file, lock_home
 from mailhub.environment.kinds import Listed, begins_with
 from mailhub.environment.people import PeopleEnvironment
 from mailhub.sandbox.state import SANDBOX
@@ -366,7 +366,8 @@ def prepare_home() -> None:
     shown = "localhost" if named else f"[{host}]" if ":" in host else host
     values = {
         "SECRET_KEY": before.get("SECRET_KEY") or secrets.token_urlsafe(48),
-        "MAILHUB_ENCRYPTION_KEYS": before.get("MAILHUB_ENCRYPTION_KEYS") or new_key(),
+        "MAILHUB_ENCRYPTION_KEYS": before.get("MAILHUB_ENCRYPTION_KEYS")
+        or base64.b64encode(secrets.token_bytes(KEY_BYTES)).decode(),
         "MAILHUB_PUBLIC_URL": f"http://{shown}:{port}",
         "MAILHUB_LOOPBACK_SERVERS": SANDBOX if is_loopback(host) else "",
     }

@@ -1,9 +1,7 @@
 """The home of an installation: its folder, its env file, and the keys of the first start."""
 
-import base64
 import fcntl
 import os
-import secrets
 import stat
 import sys
 from pathlib import Path
@@ -25,10 +23,6 @@ def lock_home(home: Path) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         sys.exit(f"mailhub cannot start: another one runs on {home}")
-
-
-def new_key() -> str:
-    return base64.b64encode(secrets.token_bytes(KEY_BYTES)).decode()
 
 
 def close_to_others(home: Path) -> None:

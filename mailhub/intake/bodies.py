@@ -18,7 +18,7 @@ from accounts.infra.json_bodies import READ_BODY
 from accounts.infra.problems import Problem
 from accounts.infra.streams import add_headers, in_thread, read_headers
 from mailhub.intake import rules
-from mailhub.intake.admission import Admitted, admit, needs_database
+from mailhub.intake.admission import admit, needs_database
 from mailhub.intake.answers import Refusal, refuse, report_fault
 from mailhub.intake.rules import BODIES, Asked, too_large, too_slow
 
@@ -54,7 +54,8 @@ async def _with_body(
     app: App, asked: Asked, scope: Any, receive: Receive, send: Send, stack: AsyncExitStack
 ) -> None:
     try:
-        admitted = await _admit_async(asked)
+        # The sender may be slow, so thread and database connection are given back.
+        admitted = await in_thread(admit, asked) if needs_database(asked) else admit(asked)
         read = partial(_body, admitted.limit, receive, stack)
         if is_asked_by_app(asked):
             scope, send = {**scope, READ_BODY: read}, add_headers(send, _close_after_refusal)
@@ -86,11 +87,6 @@ def _close_after_refusal(status: int) -> list[tuple[bytes, bytes]]:
 def is_asked_by_app(asked: Asked) -> bool:
     """Return True if the application admits the caller itself, and then requests the body."""
     return asked.path.rstrip("/") == "/mcp"
-
-
-async def _admit_async(asked: Asked) -> Admitted:
-    """Admit a body. Its sender may be slow, so thread and database connection are given back."""
-    return await in_thread(admit, asked) if needs_database(asked) else admit(asked)
 
 
 async def _read(receive: Receive, limit: int, note: Callable[[int], None]) -> bytes:

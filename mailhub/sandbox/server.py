@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,6 @@ from mailhub.sandbox.state import (
     first_state,
     load_state,
     save_state,
-    with_ports,
 )
 from mailhub.sandbox.store import Store
 
@@ -71,11 +71,12 @@ async def serve(
             try:
                 await imap.start(imap_socket)
                 await smtp.start(smtp_socket)
-                sandbox = with_ports(
+                sandbox = replace(
                     saved,
                     host=host,
                     imap_port=imap_socket.getsockname()[1],
                     smtp_port=smtp_socket.getsockname()[1],
+                    seeded=True,
                 )
                 save_state(home, sandbox)
                 ready(sandbox)

@@ -8,7 +8,7 @@ import json
 import os
 import secrets
 from collections.abc import Container
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from accounts.infra.foreign_text import load_json
@@ -78,11 +78,6 @@ def first_state(host: str) -> Sandbox:
         for address, name in PEOPLE
     )
     return Sandbox(host=host, imap_port=0, smtp_port=0, accounts=accounts)
-
-
-def with_ports(sandbox: Sandbox, *, host: str, imap_port: int, smtp_port: int) -> Sandbox:
-    """Return the same sandbox with its present address and ports, marked as seeded."""
-    return replace(sandbox, host=host, imap_port=imap_port, smtp_port=smtp_port, seeded=True)
 
 
 @dataclass(frozen=True)

@@ -39,9 +39,9 @@ Leave = Callable[[], None]
 Given = Mapping[str, str]
 
 
-def render(html: str, *, links: bool = True) -> str:
-    """Return the text of HTML; with `links`, the address of each link follows its text."""
-    renderer = _Renderer(links=links)
+def render(html: str) -> str:
+    """Return the text of HTML; the address of each link follows its text."""
+    renderer = _Renderer()
     renderer.read(html)
     lines = renderer.boxes.lines.finish()
     if not lines and renderer.pictures:
@@ -50,10 +50,9 @@ def render(html: str, *, links: bool = True) -> str:
 
 
 class _Renderer:
-    def __init__(self, *, links: bool) -> None:
+    def __init__(self) -> None:
         self.boxes = Boxes()
         self.pictures = 0
-        self._links = links
         self._exact = False
         self._signs: list[Signs] = [PRIVATE]
         self._last_address = ""
@@ -134,7 +133,7 @@ class _Renderer:
         self._signs.pop()
 
     def _begin_link(self, target: str) -> list[Leave]:
-        address = address_of(target) if self._links else ""
+        address = address_of(target)
         if not address:
             return []
         lines = self.boxes.lines
