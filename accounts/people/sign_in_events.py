@@ -11,7 +11,7 @@ from allauth.mfa import signals as mfa
 from allauth.mfa.models import Authenticator
 from allauth.socialaccount import signals as social
 from django.contrib.auth.signals import user_logged_out
-from django.dispatch import receiver
+from django.dispatch import Signal, receiver
 from django.http import HttpRequest
 
 from accounts.audit_hook import record_event
@@ -19,6 +19,17 @@ from accounts.infra.networks import network_of
 from accounts.models import SignInPlace, User
 from accounts.people.devices import remember_device
 from accounts.people.guessing import record_failure
+
+FACTOR_EVENTS = {
+    mfa.authenticator_added: "factor_added",
+    mfa.authenticator_removed: "factor_removed",
+    mfa.authenticator_reset: "factor_reset",
+}
+PASSWORD_EVENTS = {
+    account.password_set: "password_set",
+    account.password_changed: "password_changed",
+    account.password_reset: "password_reset",
+}
 
 
 @receiver(account.user_logged_in)
@@ -70,34 +81,17 @@ def _record_code_failure(
     record_failure(user=user, network=network_of(request), method="code")
 
 
-@receiver(mfa.authenticator_added)
-def _record_factor_added(sender: Any, user: User, authenticator: Authenticator, **_: Any) -> None:
-    record_event("factor_added", person=user, method=authenticator.type)
+@receiver(list(FACTOR_EVENTS))
+def _record_factor(
+    sender: Any, signal: Signal, user: User, authenticator: Authenticator, **_: Any
+) -> None:
+    record_event(FACTOR_EVENTS[signal], person=user, method=authenticator.type)
 
 
-@receiver(mfa.authenticator_removed)
-def _record_factor_removed(sender: Any, user: User, authenticator: Authenticator, **_: Any) -> None:
-    record_event("factor_removed", person=user, method=authenticator.type)
-
-
-@receiver(mfa.authenticator_reset)
-def _record_factor_reset(sender: Any, user: User, authenticator: Authenticator, **_: Any) -> None:
-    record_event("factor_reset", person=user, method=authenticator.type)
-
-
-@receiver(account.password_set)
-def _record_password_set(sender: Any, user: User, **_: Any) -> None:
-    record_event("password_set", person=user)
-
-
-@receiver(account.password_changed)
-def _record_password_changed(sender: Any, user: User, **_: Any) -> None:
-    record_event("password_changed", person=user)
-
-
-@receiver(account.password_reset)
-def _record_password_reset(sender: Any, user: User, **_: Any) -> None:
-    record_event("password_reset", person=user, method="link")
+@receiver(list(PASSWORD_EVENTS))
+def _record_password(sender: Any, signal: Signal, user: User, **_: Any) -> None:
+    method = "link" if signal is account.password_reset else ""
+    record_event(PASSWORD_EVENTS[signal], person=user, method=method)
 
 
 @receiver(social.social_account_added)

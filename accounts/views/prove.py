@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from django import forms
 from django.conf import settings
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
@@ -66,43 +66,34 @@ def prove_address(request: AuthenticatedRequest) -> HttpResponse:
         "form": CodeForm(),
         "sends_mail": settings.SENDS_MAIL,
     }
-    if request.method != "POST" or not settings.SENDS_MAIL:
-        return render(request, "accounts/prove_address.html", context)
-    if "send" in request.POST:
-        return _send(request, person, address, context)
-    form = CodeForm(request.POST)
-    if form.is_valid() and prove_by_code(person, address, form.cleaned_data["code"]):
-        messages.success(
-            request, _("You have proven that %(address)s is yours.") % {"address": address}
-        )
-        return redirect(_form_url(address, provider))
-    if form.is_valid():
-        form.add_error("code", str(WRONG))
-    return render(
-        request, "accounts/prove_address.html", context | {"form": form, "sent": True}, status=422
-    )
+    status = 200
+    if request.method == "POST" and settings.SENDS_MAIL:
+        if "send" in request.POST:
+            status, more = _send(person, address)
+            context |= more
+        else:
+            form = CodeForm(request.POST)
+            if form.is_valid() and prove_by_code(person, address, form.cleaned_data["code"]):
+                messages.success(
+                    request, _("You have proven that %(address)s is yours.") % {"address": address}
+                )
+                return redirect(_form_url(address, provider))
+            if form.is_valid():
+                form.add_error("code", str(WRONG))
+            status = 422
+            context |= {"form": form, "sent": True}
+    return render(request, "accounts/prove_address.html", context, status=status)
 
 
-def _send(
-    request: HttpRequest, person: User, address: str, context: dict[str, Any]
-) -> HttpResponse:
+def _send(person: User, address: str) -> tuple[int, dict[str, Any]]:
+    """Mail a code; return the status of the page and what it shows."""
     try:
-        sent = mail_code(person, address)
+        if mail_code(person, address):
+            return 200, {"sent": True}
     except Problem as problem:
-        return render(
-            request,
-            "accounts/prove_address.html",
-            context | {"refused": problem.detail, "sent": True},
-            status=problem.status,
-        )
-    if not sent:
-        refused = _(
-            "The mail server of this installation did not take the e-mail. Try again later."
-        )
-        return render(
-            request, "accounts/prove_address.html", context | {"refused": refused}, status=503
-        )
-    return render(request, "accounts/prove_address.html", context | {"sent": True})
+        return problem.status, {"refused": problem.detail, "sent": True}
+    refused = _("The mail server of this installation did not take the e-mail. Try again later.")
+    return 503, {"refused": refused}
 
 
 def _form_url(address: str, provider: str) -> str:
