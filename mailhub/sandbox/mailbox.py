@@ -113,13 +113,10 @@ class MailboxData(MailboxDataInterface[Message]):
         return None if entry is None else destination.show_new(entry).uid
 
     async def move(self, uid: int, destination: MailboxData, *, recent: bool = False) -> int | None:
-        message = self._messages.get(uid)
-        if message is None:
-            return None
-        entry = self._store.move(message.id, destination.folder.id, recent=recent)
-        del self._messages[uid]
-        self._touch()
-        return None if entry is None else destination.show_new(entry).uid
+        copied = await self.copy(uid, destination, recent=recent)
+        if copied is not None:
+            await self.delete([uid])
+        return copied
 
     async def get(self, uid: int, cached_msg: CachedMessage) -> Message:
         message = self._messages.get(uid)
@@ -201,10 +198,10 @@ class MailboxSet(MailboxSetInterface[MailboxData]):
         return self._mailboxes["INBOX"]
 
     async def set_subscribed(self, name: str, subscribed: bool) -> None:
-        self._store.set_subscribed(self.account, name, subscribed)
+        """Do nothing, because every folder is subscribed."""
 
     async def list_subscribed(self) -> ListTree:
-        return ListTree(self.delimiter).update(*self._store.list_subscribed(self.account))
+        return await self.list_mailboxes()
 
     async def list_mailboxes(self) -> ListTree:
         return ListTree(self.delimiter).update(*self._mailboxes)

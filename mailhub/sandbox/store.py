@@ -19,7 +19,6 @@ CREATE TABLE IF NOT EXISTS folder (
     name TEXT NOT NULL,
     uid_validity INTEGER NOT NULL,
     next_uid INTEGER NOT NULL DEFAULT 1,
-    subscribed INTEGER NOT NULL DEFAULT 1,
     UNIQUE (account, name)
 );
 CREATE TABLE IF NOT EXISTS message (
@@ -116,18 +115,6 @@ class Store:
     def delete_folder(self, folder: int) -> None:
         self._db.execute("DELETE FROM folder WHERE id = ?", (folder,))
 
-    def list_subscribed(self, account: str) -> list[str]:
-        rows = self._db.execute(
-            "SELECT name FROM folder WHERE account = ? AND subscribed", (account,)
-        )
-        return [name for (name,) in rows]
-
-    def set_subscribed(self, account: str, name: str, subscribed: bool) -> None:
-        self._db.execute(
-            "UPDATE folder SET subscribed = ? WHERE account = ? AND name = ?",
-            (subscribed, account, name),
-        )
-
     def next_uid(self, folder: int) -> int:
         row = self._db.execute("SELECT next_uid FROM folder WHERE id = ?", (folder,)).fetchone()
         return int(row[0]) if row else 1
@@ -159,18 +146,6 @@ class Store:
                 return None
             self._db.execute("UPDATE folder SET next_uid = next_uid + 1 WHERE id = ?", (folder,))
             return self._select("id = ?", (cursor.lastrowid,))[0]
-
-    def move(self, message: int, folder: int, *, recent: bool) -> Entry | None:
-        with self._db:
-            self._db.execute("BEGIN IMMEDIATE")
-            cursor = self._db.execute(
-                "UPDATE message SET folder = ?, uid = ?, recent = ? WHERE id = ?",
-                (folder, self.next_uid(folder), recent, message),
-            )
-            if cursor.rowcount == 0:
-                return None
-            self._db.execute("UPDATE folder SET next_uid = next_uid + 1 WHERE id = ?", (folder,))
-            return self._select("id = ?", (message,))[0]
 
     def set_flags(self, message: int, flags: frozenset[str]) -> None:
         self._db.execute(

@@ -221,6 +221,17 @@ def test_uid_expunge_removes_a_message_and_its_uid_for_good(sandbox: Sandbox) ->
         assert client.search() == [first + 1]
 
 
+def test_moved_mail_is_in_the_other_folder_only(sandbox: Sandbox) -> None:
+    with signed_in(sandbox) as client:
+        first, *others = client.search()
+        raw = body(client, first)
+        client.move([first], "Drafts")
+        assert client.search() == others
+        assert "Drafts" in [name for *_, name in client.list_sub_folders()]
+        client.select_folder("Drafts")
+        assert raw in [body(client, uid) for uid in client.search()]
+
+
 def test_open_connection_sees_new_mail_by_noop_and_idle(sandbox: Sandbox) -> None:
     with signed_in(sandbox) as asking, signed_in(sandbox) as idling:
         idling.idle()
