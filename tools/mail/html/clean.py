@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import nh3
 
-from tools.mail.html.parser import HtmlParser
+from tools.mail.html.parser import Attributes, read_tags
 from tools.mail.html.tags import VOID
 
 if TYPE_CHECKING:
@@ -158,29 +158,20 @@ def _with_body_as_block(html: str) -> str:
         return html
     # The empty block ends elements that a body would end too, such as a picture.
     marked = _BODY.sub(f"<div></div><{_MARK}", _MARK_OF_OTHERS.sub("<x-", html))
-    reader = _Bodies()
-    reader.feed(
-        nh3.clean(
-            marked, tags={_MARK}, attributes={_MARK: _SEEN_BY}, clean_content_tags=_WITH_CONTENT
-        )
+    bodies = nh3.clean(
+        marked, tags={_MARK}, attributes={_MARK: _SEEN_BY}, clean_content_tags=_WITH_CONTENT
     )
-    if not reader.attributes:
+    given: dict[str, str] = {}
+
+    def note(tag: str, attrs: Attributes) -> None:
+        for name, value in attrs if tag == _MARK else ():
+            given.setdefault(name, value or "")
+
+    read_tags(bodies, note)
+    if not given:
         return html
-    attributes = "".join(f' {name}="{escape(value)}"' for name, value in reader.attributes.items())
+    attributes = "".join(f' {name}="{escape(value)}"' for name, value in given.items())
     return f"<div{attributes}>{html}"
-
-
-class _Bodies(HtmlParser):
-    """A parser that collects the attributes of all bodies."""
-
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.attributes: dict[str, str] = {}
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag == _MARK:
-            for name, value in attrs:
-                self.attributes.setdefault(name, value or "")
 
 
 def text_of(html: str) -> str:
@@ -200,48 +191,33 @@ def text_of(html: str) -> str:
 
 def attribute_values(html: str) -> list[str]:
     """Return the targets of links, and the sources and names of pictures."""
-    reader = _Values()
-    reader.feed(html)
-    return reader.found
+    found: list[str] = []
 
+    def note(tag: str, attrs: Attributes) -> None:
+        found.extend(value for name, value in attrs if value and (tag, name) in WRITTEN_OUT)
 
-class _Values(HtmlParser):
-    """A parser that collects the attributes that a plain-text version of HTML writes out."""
-
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.found: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found += [value for name, value in attrs if value and (tag, name) in WRITTEN_OUT]
+    read_tags(html, note)
+    return found
 
 
 def _has_lost_something(before: str, after: str) -> bool:
     """Return True if tags, attributes or comments were removed that a browser would show."""
-    tallies = []
-    for html in (before, after):
-        tally = _Tally()
-        tally.feed(html)
-        tallies.append(tally.counts)
-    return bool(tallies[0] - tallies[1])
+    return bool(_tally(before) - _tally(after))
 
 
-class _Tally(HtmlParser):
-    """A parser that counts tags, attributes and comments."""
+def _tally(html: str) -> Counter[str]:
+    """Return how often each tag and attribute occurs, and comments."""
+    counts: Counter[str] = Counter()
 
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.counts: Counter[str] = Counter()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def note(tag: str, attrs: Attributes) -> None:
         given = dict(attrs)
         if (
             tag in _SCAFFOLD
             and (given.get("http-equiv") or "content-type").lower() == "content-type"
         ):
             return
-        self.counts["div" if tag == "body" else tag] += 1
-        self.counts.update(f"{tag} {name}" for name in given if name not in ("class", "style"))
+        counts["div" if tag == "body" else tag] += 1
+        counts.update(f"{tag} {name}" for name in given if name not in ("class", "style"))
 
-    def handle_comment(self, data: str) -> None:
-        self.counts["<!--"] += 1
+    read_tags(html, note)
+    return counts

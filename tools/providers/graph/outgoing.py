@@ -11,7 +11,7 @@ from email.message import EmailMessage
 from typing import Any
 
 from tools.mail.html.clean import text_of
-from tools.mail.html.parser import HtmlParser
+from tools.mail.html.parser import Attributes, read_tags
 from tools.mail.message.compose import (
     Attachment,
     addresses_in,
@@ -185,7 +185,7 @@ def leads_elsewhere(html: str, text: str) -> bool:
     not name.
     """
     return any(
-        target.partition(" ")[2].removeprefix("mailto:") not in text for target in _Targets.of(html)
+        target.partition(" ")[2].removeprefix("mailto:") not in text for target in _targets_of(html)
     )
 
 
@@ -206,7 +206,7 @@ def _is_same_body(outgoing: Outgoing, kind: str, content: str) -> bool:
         return True
     if kind != "html" or outgoing.html is None:
         return False
-    return _words(content) == _words(wanted) and _Targets.of(content) == _Targets.of(wanted)
+    return _words(content) == _words(wanted) and _targets_of(content) == _targets_of(wanted)
 
 
 def _normalize(text: str) -> str:
@@ -226,22 +226,16 @@ def _text(message: EmailMessage, subtype: str) -> str | None:
     return None if part is None else str(part.get_content()).replace("\r\n", "\n")
 
 
-class _Targets(HtmlParser):
-    """A parser that counts the links and pictures of HTML."""
+def _targets_of(html: str) -> Counter[str]:
+    """Return how often each link and picture occurs."""
+    found: Counter[str] = Counter()
 
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.found: Counter[str] = Counter()
-
-    @classmethod
-    def of(cls, html: str) -> Counter[str]:
-        reader = cls()
-        reader.feed(html)
-        return reader.found
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found.update(
+    def note(tag: str, attrs: Attributes) -> None:
+        found.update(
             f"{name} {value}"
             for name, value in attrs
             if name in ("href", "src", "action") and value
         )
+
+    read_tags(html, note)
+    return found
