@@ -12,7 +12,6 @@ import shlex
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum
 
 from accounts.infra.texts import translatable
 from tools.mail.text.addresses import BIDI
@@ -80,11 +79,6 @@ LEADS_AWAY = re.compile(
 LOCAL = "query"  # the CLI filters its answer by it
 
 
-class Nature(Enum):
-    READ = "read"
-    WRITE = "write"
-
-
 class Refused(Exception):
     """Nobody may run the command; the text is a sentence for the caller."""
 
@@ -103,12 +97,11 @@ class CliCommand:
     valued: frozenset[str] = frozenset()
 
     @property
-    def nature(self) -> Nature:
-        words = self.name.split()
+    def reads(self) -> bool:
         if not self.options:
-            return Nature.WRITE
-        reads = words[-1] in READING_VERBS or words[-2:-1] == [READING_GROUP]
-        return Nature.READ if reads else Nature.WRITE
+            return False
+        words = self.name.split()
+        return words[-1] in READING_VERBS or words[-2:-1] == [READING_GROUP]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +112,7 @@ class Command:
 
     name: str
     options: tuple[tuple[str, str | None], ...]
-    nature: Nature
+    reads: bool
 
     @property
     def argv(self) -> tuple[str, ...]:
@@ -174,9 +167,7 @@ def classified(text: str, known: Mapping[str, CliCommand]) -> Command:
     name = " ".join(words[1:start])
     _refuse_outright(words[1:start])
     command = known.get(name, CliCommand(name=name))
-    return Command(
-        name=name, options=tuple(_options(words[start:], command)), nature=command.nature
-    )
+    return Command(name=name, options=tuple(_options(words[start:], command)), reads=command.reads)
 
 
 def _is_not_as_shown(text: str) -> bool:
@@ -264,7 +255,7 @@ def _options(words: list[str], command: CliCommand) -> list[tuple[str, str | Non
 def _find_option(word: str, given: str, command: CliCommand) -> str:
     dashes = len(word) - len(word.lstrip("-"))
     name = command.options.get(given)
-    if name is None and command.nature is Nature.WRITE and OPTION_NAME.fullmatch(given):
+    if name is None and not command.reads and OPTION_NAME.fullmatch(given):
         name = given  # some commands take any option, such as the columns of a list
     # `-query` would be read as several short options; the CLI has no name like `---x`.
     if name is None or dashes != (1 if len(given) == 1 else 2):
@@ -296,7 +287,7 @@ def _check_value(name: str, value: str, command: CliCommand) -> None:
     if value.startswith("-"):
         raise Refused(translatable("--%(name)s: a value cannot start with a dash.", name=name))
     foreign = LEADS_AWAY if command.name.split()[0] in SHAREPOINT else PATH
-    if command.nature is Nature.READ and name != LOCAL and foreign.search(value):
+    if command.reads and name != LOCAL and foreign.search(value):
         raise Refused(
             translatable(
                 "--%(name)s: this value could lead the command to other data, such as mail.",

@@ -23,7 +23,6 @@ from approvals.core.types import Preview, PreviewWarning, Proposal
 from tools.answers import CommandPreview, PreviewedCommand
 from tools.m365.classify import (
     Command,
-    Nature,
     Refused,
     classified,
     refuse_ambiguous,
@@ -79,7 +78,7 @@ def run_command(
         refuse_ambiguous(command, known_commands())
     except Refused as refusal:
         raise Problem("policy_blocked", str(refusal)) from None
-    if command.nature is Nature.READ:
+    if command.reads:
         return _read(caller, command)
     if settings.MCP_M365_STRICT_READONLY:
         raise Problem(

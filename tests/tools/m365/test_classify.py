@@ -6,7 +6,6 @@ import pytest
 
 from tools.m365.classify import (
     Command,
-    Nature,
     Refused,
     classified,
     refuse_ambiguous,
@@ -20,34 +19,34 @@ def run(line: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("line", "nature"),
+    ("line", "reads"),
     [
-        ("m365 status", Nature.READ),
-        ("m365 version", Nature.READ),
-        ("m365 teams team list", Nature.READ),
-        ("m365 spo site get --url https://contoso.sharepoint.com", Nature.READ),
-        ("m365 spo search --queryText 'annual report'", Nature.READ),
-        ("m365 spo report activityusercounts --period D7", Nature.READ),
-        ("m365 flow export --environmentName d --name f", Nature.WRITE),
-        ("m365 pa app export --environmentName d --name f", Nature.WRITE),
-        ("m365 pa connector export --environmentName d --name f", Nature.WRITE),
-        ("m365 teams team remove --id 1 --force", Nature.WRITE),
-        ("m365 teams team add --name Sales --description d", Nature.WRITE),
-        ("m365 outlook event cancel --id 1", Nature.WRITE),
-        ("m365 outlook mail send --to a@b.c --subject s --bodyContents b", Nature.WRITE),
-        ("m365 entra user set --id 1 --displayName x", Nature.WRITE),
-        ("m365 spo file checkin --webUrl https://c --url /f", Nature.WRITE),
-        ("m365 teams team archive --id 1", Nature.WRITE),
-        ("m365 outlook event add --subject Talk", Nature.WRITE),
-        ("m365 teams team list remove", Nature.WRITE),
-        ("m365 teams team", Nature.WRITE),
-        ("m365 something new list --any option", Nature.WRITE),
-        ("m365 spo listitem add --contentType Item --webUrl https://c --Title x", Nature.WRITE),
-        ("m365 spo list view set --webUrl https://c --listId 1 --id 2", Nature.WRITE),
+        ("m365 status", True),
+        ("m365 version", True),
+        ("m365 teams team list", True),
+        ("m365 spo site get --url https://contoso.sharepoint.com", True),
+        ("m365 spo search --queryText 'annual report'", True),
+        ("m365 spo report activityusercounts --period D7", True),
+        ("m365 flow export --environmentName d --name f", False),
+        ("m365 pa app export --environmentName d --name f", False),
+        ("m365 pa connector export --environmentName d --name f", False),
+        ("m365 teams team remove --id 1 --force", False),
+        ("m365 teams team add --name Sales --description d", False),
+        ("m365 outlook event cancel --id 1", False),
+        ("m365 outlook mail send --to a@b.c --subject s --bodyContents b", False),
+        ("m365 entra user set --id 1 --displayName x", False),
+        ("m365 spo file checkin --webUrl https://c --url /f", False),
+        ("m365 teams team archive --id 1", False),
+        ("m365 outlook event add --subject Talk", False),
+        ("m365 teams team list remove", False),
+        ("m365 teams team", False),
+        ("m365 something new list --any option", False),
+        ("m365 spo listitem add --contentType Item --webUrl https://c --Title x", False),
+        ("m365 spo list view set --webUrl https://c --listId 1 --id 2", False),
     ],
 )
-def test_command_is_judged_by_its_own_verb(line: str, nature: Nature) -> None:
-    assert classified(line, known_commands()).nature is nature
+def test_command_is_judged_by_its_own_verb(line: str, reads: bool) -> None:
+    assert classified(line, known_commands()).reads is reads
 
 
 def test_unknown_verb_counts_as_a_write() -> None:
@@ -66,7 +65,7 @@ def test_unknown_verb_counts_as_a_write() -> None:
     }
     for command in known_commands().values():
         if command.name.split()[-1] in writing:
-            assert command.nature is Nature.WRITE, command.name
+            assert not command.reads, command.name
 
 
 @pytest.mark.parametrize(
@@ -190,7 +189,7 @@ def test_other_commands_of_outlook_and_paths_still_run() -> None:
         "m365 outlook report mailactivitycounts --period D7",
         "m365 spo file get --webUrl https://contoso.sharepoint.com/sites/a --url '/sites/a/Q4 #1.txt'",
     ):
-        assert classified(line, known_commands()).nature is Nature.READ
+        assert classified(line, known_commands()).reads
 
 
 def test_answer_is_always_json_and_hides_its_transport() -> None:
@@ -224,6 +223,6 @@ def test_quotes_never_join_the_words_of_a_command(quoted: str, cut: int) -> None
 
 @pytest.mark.parametrize("options", [(), (("title", "x"),)])
 def test_write_judged_as_a_read_is_not_run(options: tuple[tuple[str, str], ...]) -> None:
-    judged = Command(name="spo list add", options=options, nature=Nature.READ)
+    judged = Command(name="spo list add", options=options, reads=True)
     with pytest.raises(Refused, match="cannot quote this command"):
         refuse_ambiguous(judged, known_commands())
