@@ -1,4 +1,7 @@
-"""The IMAP service: pymap's protocol engine with the accounts and mailboxes of the sandbox."""
+"""The IMAP service: pymap's protocol engine with the accounts and mailboxes of the sandbox.
+
+The classes for people come from pymap's memory backend, which gets our folders instead of its own.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +9,17 @@ import asyncio
 import logging
 import ssl
 from argparse import Namespace
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
-from datetime import datetime
+from collections.abc import Iterable, Mapping
 from socket import socket
 from typing import Any, cast
 
 from proxyprotocol.sock import SocketInfoLocal
-from pymap.backend.session import BaseSession
-from pymap.config import BackendCapability, IMAPConfig
-from pymap.exceptions import AuthorizationFailure, InvalidAuth, NotAllowedError
+from pymap.backend import dict as memory
+from pymap.backend.dict.filter import FilterSet
+from pymap.config import BackendCapability
+from pymap.exceptions import InvalidAuth
 from pymap.imap import IMAPServer
-from pymap.interfaces.login import IdentityInterface, LoginInterface
-from pymap.interfaces.token import TokensInterface
-from pymap.selected import SelectedMailbox
-from pymap.token import AllTokens
+from pymap.interfaces.login import IdentityInterface
 from pymap.user import UserMetadata
 from pysasl import SASLAuth
 from pysasl.creds.server import ServerCredentials
@@ -29,12 +28,10 @@ from pysasl.hashing import Cleartext
 from pysasl.identity import ClearIdentity
 
 from mailhub.sandbox.mailbox import MailboxSet
-from mailhub.sandbox.message import Message
 from mailhub.sandbox.state import Account
 
 log = logging.getLogger(__name__)
 
-SPECIAL_USE = {"Sent": b"Sent", "Drafts": b"Drafts"}
 # A command is one line, except for its literals. Long lists of UIDs need room.
 LINE_LIMIT = 1024 * 1024
 
@@ -66,12 +63,15 @@ class WholeAnswers:
         return self._writer.get_extra_info(name, default)
 
 
-class Config(IMAPConfig):
+class Config(memory.Config):
     """Settings for pymap: no TLS, passwords in the clear, every connection local."""
 
     def __init__(self, host: str, port: int, size_limit: int) -> None:
         super().__init__(
             Namespace(proxy_protocol=None, passlib_cfg=None),
+            demo_data=False,
+            demo_user="",
+            demo_password="",
             host=host,
             port=port,
             tls_enabled=False,
@@ -81,7 +81,6 @@ class Config(IMAPConfig):
             hash_context=Cleartext(),
             reject_dnsbl=False,
             max_append_len=size_limit,
-            invalid_user_sleep=0.0,
         )
 
     @property
@@ -101,107 +100,33 @@ class Config(IMAPConfig):
         return b"Sandbox ready."
 
 
-class Session(BaseSession[Message]):
-    """The commands of a signed-in connection."""
-
-    def __init__(self, owner: str, config: Config, mailbox_set: MailboxSet) -> None:
-        super().__init__(owner)
-        self._config = config
-        self._mailbox_set = mailbox_set
-
-    @property
-    def config(self) -> Config:
-        return self._config
-
-    @property
-    def mailbox_set(self) -> MailboxSet:
-        return self._mailbox_set
-
-    async def list_mailboxes(
-        self,
-        ref_name: str,
-        filter_: str,
-        subscribed: bool = False,
-        selected: SelectedMailbox | None = None,
-    ) -> tuple[Iterable[tuple[str, str | None, Sequence[bytes]]], SelectedMailbox | None]:
-        found, selected = await super().list_mailboxes(ref_name, filter_, subscribed, selected)
-        marked = [
-            (
-                name,
-                delimiter,
-                [*attributes, SPECIAL_USE[name]] if name in SPECIAL_USE else attributes,
-            )
-            for name, delimiter, attributes in found
-        ]
-        return marked, selected
-
-
-class Identity(IdentityInterface):
-    """A person who has signed in."""
-
-    def __init__(self, name: str, config: Config, mailbox_set: MailboxSet) -> None:
-        self._name = name
-        self._config = config
-        self._mailbox_set = mailbox_set
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def roles(self) -> frozenset[str]:
-        return frozenset()
-
-    @asynccontextmanager
-    async def new_session(self) -> AsyncIterator[Session]:
-        yield Session(self._name, self._config, self._mailbox_set)
-
-    async def new_token(self, *, expiration: datetime | None = None) -> str | None:
-        return None
-
-    async def get(self) -> UserMetadata:
-        return UserMetadata(self._config, self._name)
-
-    async def set(self, metadata: UserMetadata) -> int | None:
-        raise NotAllowedError()
-
-    async def delete(self) -> None:
-        raise NotAllowedError()
-
-
-class Login(LoginInterface):
-    """The check of names and passwords."""
+class Login(memory.Login):
+    """The check of names and passwords; a name counts without regard to case."""
 
     def __init__(
         self, config: Config, accounts: Iterable[Account], mailboxes: Mapping[str, MailboxSet]
     ) -> None:
-        self._config = config
-        self._tokens = AllTokens(config)
-        self._accounts = {account.address: account for account in accounts}
-        self._mailboxes = mailboxes
+        super().__init__(config)
+        for account in accounts:
+            address = account.address
+            self.users_dict[address] = UserMetadata(config, address, password=account.password)
+            config.set_cache[address] = (cast(Any, mailboxes[address]), FilterSet())
 
-    @property
-    def tokens(self) -> TokensInterface:
-        return self._tokens
-
-    async def authenticate(self, credentials: ServerCredentials) -> Identity:
-        account = self._accounts.get(credentials.authcid.lower())
-        if account is None:
-            raise InvalidAuth()
+    async def authenticate(self, credentials: ServerCredentials) -> memory.Identity:
+        user = self.users_dict.get(credentials.authcid.lower())
         try:
-            # The name was compared above, without regard to case.
-            right = credentials.verify(ClearIdentity(credentials.authcid, account.password))
+            right = user is not None and credentials.verify(
+                ClearIdentity(credentials.authcid, user.password or "")
+            )
         except (AuthenticationError, ValueError):
             # The password has characters that SASLprep does not allow.
             right = False
-        if not right:
+        if user is None or not right:
             raise InvalidAuth()
-        return Identity(account.address, self._config, self._mailboxes[account.address])
+        return memory.Identity(user.name, self, None, frozenset())
 
-    async def authorize(self, authenticated: IdentityInterface, authzid: str) -> Identity:
-        if authzid.lower() != authenticated.name:
-            raise AuthorizationFailure()
-        return Identity(authenticated.name, self._config, self._mailboxes[authenticated.name])
+    async def authorize(self, authenticated: IdentityInterface, authzid: str) -> memory.Identity:
+        return await super().authorize(authenticated, authzid.lower())
 
 
 class ImapService:

@@ -8,7 +8,7 @@ the end.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 from pymap.backend.mailbox import MailboxDataInterface, MailboxSetInterface
@@ -16,7 +16,7 @@ from pymap.concurrent import Event
 from pymap.exceptions import NotSupportedError
 from pymap.flags import FlagOp
 from pymap.interfaces.message import CachedMessage
-from pymap.listtree import ListTree
+from pymap.listtree import ListEntry, ListTree
 from pymap.mailbox import MailboxSnapshot
 from pymap.parsing.message import AppendMessage
 from pymap.parsing.specials import Flag, ObjectId
@@ -25,6 +25,8 @@ from pymap.selected import SelectedMailbox, SelectedSet
 
 from mailhub.sandbox.message import Contents, Message
 from mailhub.sandbox.store import Entry, Folder, Incoming, Store
+
+SPECIAL_USE = {"Sent": [b"Sent"], "Drafts": [b"Drafts"]}
 
 
 class Snapshot(MailboxSnapshot):
@@ -177,6 +179,21 @@ class MailboxData(MailboxDataInterface[Message]):
         self._changed.set()
 
 
+class SpecialEntry(ListEntry):
+    """A folder in an answer to LIST, with its special use."""
+
+    @property
+    def attributes(self) -> Sequence[bytes]:
+        return [*super().attributes, *SPECIAL_USE.get(self.name, ())]
+
+
+class SpecialTree(ListTree):
+    """The folders of an account."""
+
+    def list(self) -> Iterable[ListEntry]:
+        return (SpecialEntry(**vars(entry)) for entry in super().list())
+
+
 class MailboxSet(MailboxSetInterface[MailboxData]):
     """All folders of one account."""
 
@@ -204,7 +221,7 @@ class MailboxSet(MailboxSetInterface[MailboxData]):
         return await self.list_mailboxes()
 
     async def list_mailboxes(self) -> ListTree:
-        return ListTree(self.delimiter).update(*self._mailboxes)
+        return SpecialTree(self.delimiter).update(*self._mailboxes)
 
     async def get_mailbox(self, name: str) -> MailboxData:
         return self._mailboxes[_canonical(name)]
