@@ -184,21 +184,21 @@ def grant_in_file(path: Path) -> Grant:
     Raises CannotConnect if the grant no longer holds.
     """
     if not path.is_file():
-        raise CannotConnect(f"There is no token file at {path}. {AGAIN}")
+        raise _refuse_file(f"There is no token file at {path}.")
     content = _json_of(path)
     known = {name: content.get(name) for name in ("client_id", "client_secret", "refresh_token")}
     if not all(isinstance(value, str) and value for value in known.values()):
-        raise CannotConnect(f"{path} is no authorized-user file with a refresh token. {AGAIN}")
+        raise _refuse_file(f"{path} is no authorized-user file with a refresh token.")
     scopes = content.get("scopes") or ()
     scopes = scopes.split() if isinstance(scopes, str) else scopes
     try:
         renewed = refresh(Secrets(known | {"scopes": [str(scope) for scope in scopes]}))
     except GrantEnded:
-        raise CannotConnect(f"Google does not take the token of {path} any more. {AGAIN}") from None
+        raise _refuse_file(f"Google does not take the token of {path} any more.") from None
     except NoToken as error:
         if error.detail:
-            raise CannotConnect(
-                f"Google does not take the OAuth client that {path} names. {AGAIN}"
+            raise _refuse_file(
+                f"Google does not take the OAuth client that {path} names."
             ) from None
         raise CannotConnect("Google gave no access token right now. Try again later.") from None
     return _require_read(Grant(secrets=Secrets(renewed), scopes=tuple(renewed["scopes"])))
@@ -312,6 +312,11 @@ def _post_token_request(form: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
     except ValueError:
         return 0, {}
     return answer.status_code, content if isinstance(content, dict) else {}
+
+
+def _refuse_file(sentence: str) -> CannotConnect:
+    """Return the error of a token file, which only a command shows."""
+    return CannotConnect(join(sentence, AGAIN))
 
 
 def _json_of(path: Path) -> dict[str, Any]:

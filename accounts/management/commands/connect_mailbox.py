@@ -102,7 +102,7 @@ class Command(BaseCommand):
         path = options["token_file"] or (default if default and default.is_file() else None)
         grant = google.grant_in_file(path) if path else self._ask_for_grant(address)
         if google.address_of(grant).lower() != address.strip().lower():
-            raise CannotConnect("Google signed in another address than this one.")
+            raise CommandError("Not saved. Google signed in another address than this one.")
         return connect_mailbox(
             owner=owner,
             address=address,
