@@ -17,6 +17,7 @@ ERRORS = (
 )
 TEXTS: dict[str, tuple[tuple[int, ...], tuple[str, ...]]] = {
     **dict.fromkeys(ERRORS, ((1,), ("detail",))),
+    "CannotConnect": ((0,), ("sentence",)),
     "not_found": ((0,), ("detail",)),
     "PreviewWarning": ((), ("text", "title")),
     "FieldError": ((), ("message",)),
