@@ -59,9 +59,9 @@ fuzz: ## changes mails at random and reads them, for MINUTES (TARGET: mail, page
 	@bin/bootstrap fuzz
 	@exec .venv/bin/python -m tests.fuzz "$(or $(TARGET),mail)" "$(or $(MINUTES),10)"
 
-docs: ## writes docs/use/tools.md from the catalogue
+docs: ## writes docs/use/tools.md and the warnings in docs/contract.md from the code
 	@bin/bootstrap test
-	.venv/bin/python manage.py tool_docs --settings tests.settings > docs/use/tools.md
+	.venv/bin/python manage.py tool_docs --settings tests.settings
 
 messages: ## collects the texts that people read for mailhub/locale, and compiles the translations
 	@bin/bootstrap test

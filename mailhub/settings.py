@@ -53,6 +53,7 @@ MAILHUB_KINDS = {
 }
 # These act with the sign-in of the whole server, so only staff may approve them.
 MAILHUB_STAFF_KINDS = ("m365.command",)
+MAILHUB_WARNINGS = "tools.warnings.SHORT"  # their short forms for the queue, by code
 MAILHUB_PROVIDERS = {
     "imap": "tools.providers.imap.ImapProvider",
     "microsoft": "tools.providers.graph.GraphProvider",

@@ -4,40 +4,19 @@ The HTML is judged as it was proposed; the cleaned HTML leaves. High risk (sever
 a fresh sign-in and cannot be approved in bulk. A `fact` is usual, and no warning for a person.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from approvals.core.types import PreviewWarning
 from tools.mail.message.compose import OutgoingMessage
 from tools.mail.message.hidden import HiddenText, hidden_texts
+from tools.warnings import course, files, parts, payments, recipients, slips, targets, wording
+from tools.warnings.checks import Check
 from tools.warnings.context import Context, KnownDomain, Later, Unconfirmed
-from tools.warnings.course import (
-    draft_was_sent,
-    no_sent_copy,
-    possible_duplicate,
-    signature_lost,
-    thread_moved,
-    thread_unread,
-)
-from tools.warnings.files import attachment_missing, attachment_type
-from tools.warnings.parts import alternatives_differ, hidden_part
-from tools.warnings.payments import payment_details
-from tools.warnings.recipients import (
-    bcc,
-    external_recipient,
-    first_time_recipient,
-    lookalike_domain,
-    many_recipients,
-    reply_all,
-    reply_to_differs,
-    sender_unconfirmed,
-)
-from tools.warnings.slips import model_artifact, unfilled_placeholder
-from tools.warnings.targets import link_mismatch, long_query, remote_content
-from tools.warnings.wording import bidi, content_removed, hidden_text, injection, secret
 
 __all__ = [
-    "ALL",
+    "CHECKS",
+    "SHORT",
     "Context",
     "KnownDomain",
     "Later",
@@ -46,43 +25,21 @@ __all__ = [
     "judge_message",
 ]
 
-ALL: Sequence[Callable[[OutgoingMessage, Context], PreviewWarning | None]] = (
-    lookalike_domain,
-    injection,
-    secret,
-    payment_details,
-    unfilled_placeholder,
-    model_artifact,
-    link_mismatch,
-    remote_content,
-    bidi,
-    alternatives_differ,
-    hidden_part,
-    reply_to_differs,
-    sender_unconfirmed,
-    external_recipient,
-    first_time_recipient,
-    many_recipients,
-    reply_all,
-    bcc,
-    thread_moved,
-    thread_unread,
-    draft_was_sent,
-    possible_duplicate,
-    attachment_missing,
-    attachment_type,
-    signature_lost,
-    hidden_text,
-    long_query,
-    no_sent_copy,
-    content_removed,
-)
 ORDER = ("risk", "notice", "fact")
+# A person reads the warnings in this order, and those of a module in its own; high risks first.
+MODULES = (recipients, wording, payments, slips, targets, parts, course, files)
+CHECKS: Mapping[str, Check] = {
+    name: each
+    for module in MODULES
+    for name, each in vars(module).items()
+    if isinstance(each, Check)
+}
+SHORT = {name: each.short for name, each in CHECKS.items()}
 
 
 def find_warnings(message: OutgoingMessage, context: Context) -> tuple[PreviewWarning, ...]:
     """Return all warnings that apply, high risks first and facts last, in a stable order."""
-    found = [warning for check in ALL if (warning := check(message, context))]
+    found = [warning for check in CHECKS.values() if (warning := check(message, context))]
     return tuple(sorted(found, key=lambda warning: ORDER.index(warning.severity)))
 
 

@@ -5,62 +5,81 @@ import hashlib
 from accounts.infra.texts import Translatable, join, translatable
 from approvals.core.types import PreviewWarning
 from tools.mail.message.compose import OutgoingMessage
+from tools.warnings.checks import Found, check
 from tools.warnings.context import Context, Later
 
+NOT_SEARCHED = translatable(
+    "mailhub could not search the whole conversation. Look for a newer mail in it."
+)
 SIGNATURES = (".p7m", ".p7s", ".asc", ".sig")
 
 
-def possible_duplicate(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
+@check(translatable("Possible duplicate."), translatable("possible duplicate"))
+def possible_duplicate(message: OutgoingMessage, context: Context) -> str | None:
+    """Warn if the same recipients, subject and beginning were proposed within two minutes, or in a
+    mail that may have been sent; mail that a reviewer has edited counts as proposed and as edited.
+    """
     if context.recent_duplicate:
-        text = translatable(
+        return translatable(
             "The same recipients, subject and text were proposed moments ago, or may have been sent."
         )
-    elif context.open_twin:
-        text = translatable("The same recipients, subject and text are already waiting.")
-    else:
-        return None
-    return PreviewWarning(
-        code="possible_duplicate", title=translatable("Possible duplicate."), text=text
-    )
+    if context.open_twin:
+        return translatable("The same recipients, subject and text are already waiting.")
+    return None
 
 
-def draft_was_sent(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
+@check(
+    translatable("This draft may have been sent already."),
+    translatable("draft sent before?"),
+    severity="risk",
+)
+def draft_was_sent(message: OutgoingMessage, context: Context) -> str | None:
+    """Warn if another mail handed the same draft to the provider before, it is not proven that
+    nothing left, and the draft is still there, for example because its removal failed.
+    """
     if not context.draft_was_sent:
         return None
-    return PreviewWarning(
-        code="draft_was_sent",
-        title=translatable("This draft may have been sent already."),
-        text=translatable(
-            "It was handed over before, and is still in the drafts. Look in the Sent folder before you approve it."
-        ),
-        severity="risk",
+    return translatable(
+        "It was handed over before, and is still in the drafts. Look in the Sent folder before you approve it."
     )
 
 
-def signature_lost(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
-    """Return a warning about a forward of a signed mail without the file of its signature."""
+@check(translatable("The signature is lost."), translatable("signature lost"))
+def signature_lost(message: OutgoingMessage, context: Context) -> str | None:
+    """Warn if a signed mail is forwarded without the file of its signature, so that nobody can
+    check it.
+    """
     request = message.request
     if request.kind != "forward" or not context.original_is_signed:
         return None
     if any(file.name.lower().endswith(SIGNATURES) for file in request.attachments):
         return None
-    return PreviewWarning(
-        code="signature_lost",
-        title=translatable("The signature is lost."),
-        text=translatable(
-            "The forwarded mail was signed. Its recipient cannot check the signature of the copy."
-        ),
+    return translatable(
+        "The forwarded mail was signed. Its recipient cannot check the signature of the copy."
     )
 
 
-def thread_moved(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
+@check(
+    translatable("The conversation has moved on."), translatable("newer mail in the conversation")
+)
+def thread_moved(message: OutgoingMessage, context: Context) -> Found | None:
+    """Warn if somebody else has written in the thread after the message that is answered, under any
+    subject. Own mail, automatic answers and delivery reports do not count. mailhub checks when the
+    answer is proposed, approved and sent, and each further answer is news, whatever its Date. An
+    approved answer waits while the check is not possible (`error.code` is `not_looked_at`).
+    """
     later = context.later
-    return build_thread_moved(later) if later and later.ids else None
+    return _describe_later(later) if later and later.ids else None
 
 
-def thread_unread(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
+@check(translatable("Perhaps there is an answer."), translatable("conversation not searched"))
+def thread_unread(message: OutgoingMessage, context: Context) -> str | None:
+    """Warn if mailhub could not search all of the thread for newer messages, whether it found any
+    or not: a search was refused, or there is more than it searches. With `unless_answered`, that is
+    asked again directly before the mail leaves.
+    """
     later = context.later
-    return build_thread_unread() if later and not later.is_whole else None
+    return NOT_SEARCHED if later and not later.is_whole else None
 
 
 def build_thread_unread(*, is_due: bool = False) -> PreviewWarning:
@@ -68,29 +87,22 @@ def build_thread_unread(*, is_due: bool = False) -> PreviewWarning:
 
     It is news again when the mail has to leave (`is_due`), even if an earlier search had failed.
     """
-    return PreviewWarning(
-        code="thread_unread",
-        title=translatable("Perhaps there is an answer."),
-        text=translatable(
-            "mailhub could not search the whole conversation. Look for a newer mail in it."
-        ),
-        mark="due" if is_due else "",
-    )
+    return thread_unread.warn(Found(text=NOT_SEARCHED, mark="due" if is_due else ""))
 
 
 def build_thread_moved(later: Later) -> PreviewWarning:
-    """Return the warning that the thread has newer messages.
+    """Return the warning that the thread has newer messages."""
+    return thread_moved.warn(_describe_later(later))
 
-    The mark names all of them, so another one warns again, whatever its Date.
-    """
+
+def _describe_later(later: Later) -> Found:
+    """Return the finding. Its mark names all messages, so another one warns again, whatever its Date."""
     dated = (
         translatable("The newest mail is from %(date)s.", date=f"{later.date:%Y-%m-%d %H:%M %z}")
         if later.date
         else ""
     )
-    return PreviewWarning(
-        code="thread_moved",
-        title=translatable("The conversation has moved on."),
+    return Found(
         text=join(_newer_mail(later), dated),
         mark=" ".join(sorted(hashlib.sha256(each.encode()).hexdigest()[:16] for each in later.ids)),
     )
@@ -105,13 +117,14 @@ def _newer_mail(later: Later) -> Translatable:
     )
 
 
-def no_sent_copy(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
+@check(translatable("No copy in Sent."), translatable("no copy in Sent"))
+def no_sent_copy(message: OutgoingMessage, context: Context) -> str | None:
+    """Warn if `save_to_sent_items` is false (a mailbox whose provider keeps a copy of everything it
+    sends refuses that with `invalid_input`: Gmail, and IMAP where the provider saves copies;
+    Microsoft 365 refuses it for an answer).
+    """
     if message.request.save_to_sent:
         return None
-    return PreviewWarning(
-        code="no_sent_copy",
-        title=translatable("No copy in Sent."),
-        text=translatable(
-            "You will have no copy. If the answer of the mail server is lost, mailhub cannot look the mail up in Sent."
-        ),
+    return translatable(
+        "You will have no copy. If the answer of the mail server is lost, mailhub cannot look the mail up in Sent."
     )

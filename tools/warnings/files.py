@@ -3,9 +3,9 @@
 from pathlib import PurePath
 
 from accounts.infra.texts import Translatable, join, translatable
-from approvals.core.types import PreviewWarning
 from tools.mail.message.compose import Attachment, OutgoingMessage
 from tools.warnings import mentions
+from tools.warnings.checks import check
 from tools.warnings.context import Context, announcing_words
 from tools.warnings.lists import NAMED, and_more
 
@@ -63,29 +63,23 @@ TYPES = {
 }  # fmt: skip
 
 
-def attachment_missing(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
+@check(translatable("Nothing is attached."), translatable("attachment missing?"), of_text=True)
+def attachment_missing(message: OutgoingMessage, context: Context) -> str | None:
+    """Warn if the text mentions an attachment and there is no attachment."""
     if any(not attachment.content_id for attachment in message.request.attachments):
         return None
     if not mentions.has_announcement(announcing_words(message)):
         return None
-    return PreviewWarning(
-        code="attachment_missing",
-        title=translatable("Nothing is attached."),
-        text=translatable("The text mentions an attachment."),
-    )
+    return translatable("The text mentions an attachment.")
 
 
-def attachment_type(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
+@check(translatable("A file is not what its name says."), translatable("file type does not match"))
+def attachment_type(message: OutgoingMessage, context: Context) -> str | None:
+    """Warn if the content of a file does not match its name or type."""
     wrong = [
         said for attachment in message.request.attachments if (said := find_misnaming(attachment))
     ]
-    if not wrong:
-        return None
-    return PreviewWarning(
-        code="attachment_type",
-        title=translatable("A file is not what its name says."),
-        text=join(*wrong[:NAMED], and_more(len(wrong) - NAMED)),
-    )
+    return join(*wrong[:NAMED], and_more(len(wrong) - NAMED))
 
 
 def find_misnaming(attachment: Attachment) -> Translatable | None:

@@ -6,9 +6,9 @@ from pathlib import PurePath
 from typing import Literal
 
 from accounts.infra.texts import Translatable, join, translatable
-from approvals.core.types import PreviewWarning
 from tools.mail.message.alternatives import differ
 from tools.mail.message.compose import Attachment, OutgoingMessage
+from tools.warnings.checks import check
 from tools.warnings.context import Context
 from tools.warnings.lists import NAMED, and_more
 
@@ -30,21 +30,26 @@ SHOWN_ENDINGS: dict[str, Sort] = {
 PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "image/bmp"})
 
 
-def alternatives_differ(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
+@check(
+    translatable("The HTML and the text differ."),
+    translatable("two different texts"),
+    severity="risk",
+)
+def alternatives_differ(message: OutgoingMessage, context: Context) -> str | None:
+    """Warn if the plain text and the HTML have different words; both leave, and both are shown."""
     content = message.request.content
     if content.html is None or not differ(content.text, content.html):
         return None
-    return PreviewWarning(
-        code="alternatives_differ",
-        title=translatable("The HTML and the text differ."),
-        text=translatable(
-            "The plain text for mail programs without HTML has other words. Both leave: read both below."
-        ),
-        severity="risk",
+    return translatable(
+        "The plain text for mail programs without HTML has other words. Both leave: read both below."
     )
 
 
-def hidden_part(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
+@check(translatable("A part is not shown here."), translatable("part not shown"), severity="risk")
+def hidden_part(message: OutgoingMessage, context: Context) -> str | None:
+    """Warn if mail programs may show a part that the page only names: a calendar entry, an AMP
+    page, a whole mail, a part inside the HTML that is no picture.
+    """
     has_html = message.request.content.html is not None
     found = [
         said
@@ -53,17 +58,12 @@ def hidden_part(message: OutgoingMessage, context: Context) -> PreviewWarning | 
     ]
     if not found:
         return None
-    return PreviewWarning(
-        code="hidden_part",
-        title=translatable("A part is not shown here."),
-        text=join(
-            *found[:NAMED],
-            and_more(len(found) - NAMED),
-            translatable("Open each of them before you decide.")
-            if len(found) > 1
-            else translatable("Open it before you decide."),
-        ),
-        severity="risk",
+    return join(
+        *found[:NAMED],
+        and_more(len(found) - NAMED),
+        translatable("Open each of them before you decide.")
+        if len(found) > 1
+        else translatable("Open it before you decide."),
     )
 
 

@@ -5,9 +5,9 @@ from ipaddress import ip_address
 from itertools import chain
 
 from accounts.infra.texts import translatable
-from approvals.core.types import PreviewWarning
 from tools.mail.message.compose import OutgoingMessage
 from tools.mail.text.addresses import domain_of
+from tools.warnings.checks import Found, check
 from tools.warnings.context import Context, begin_and_end, own_words
 from tools.warnings.targets import hosts_of_links
 
@@ -125,34 +125,32 @@ _BARE_SHORTENER = re.compile(
 )
 
 
-def payment_details(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
-    """Return a warning, if the mail leaves the company, about a change of bank details, and about
-    links to a bare number or through a shortener.
-
-    An IBAN without such words is not one, because a company prints its own on every invoice.
+@check(
+    translatable("Bank details change."),
+    translatable("bank details or hidden link"),
+    severity="risk",
+    of_text=True,
+)
+def payment_details(message: OutgoingMessage, context: Context) -> Found | str | None:
+    """Warn if a mail that leaves the company tells of another bank account, or has a link to a bare
+    number or through a shortener. An IBAN without such words is not named, because a company prints
+    its own on every invoice.
     """
     if {domain_of(address) for address in message.recipients} <= context.own_domains:
         return None
     words = begin_and_end(own_words(message, context))
     if _tells_of_a_change(f"{message.request.subject}\n{words}"):
-        return PreviewWarning(
-            code="payment_details",
-            title=translatable("Bank details change."),
-            text=translatable(
-                "It tells somebody outside your company about another bank account. Ask the person who decided that."
-            ),
-            severity="risk",
+        return translatable(
+            "It tells somebody outside your company about another bank account. Ask the person who decided that."
         )
     bare = (found[1].lower() for found in _BARE_SHORTENER.finditer(words))
     hosts = (*hosts_of_links(message, context), *bare)
     hidden = next((host for host in hosts if _hides_owner(host)), None)
     if hidden is None:
         return None
-    return PreviewWarning(
-        code="payment_details",
+    return Found(
         title=translatable("A link hides where it leads."),
         text=translatable("Nobody can tell by %(host)s who answers there.", host=hidden),
-        severity="risk",
     )
 
 

@@ -3,17 +3,23 @@
 from collections.abc import Iterable, Sequence
 
 from accounts.infra.texts import Translatable, join, ntranslatable, translatable
-from approvals.core.types import PreviewWarning
 from tools.mail.message.compose import OutgoingMessage
 from tools.mail.text.addresses import domain_of
 from tools.warnings import lookalike
+from tools.warnings.checks import Found, check
 from tools.warnings.context import Context
 from tools.warnings.lists import NAMED, and_more
 
 MANY = 10
 
 
-def external_recipient(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
+@check(
+    translatable("This leaves your company."), translatable("outside the company"), severity="fact"
+)
+def external_recipient(message: OutgoingMessage, context: Context) -> str | None:
+    """Warn if somebody outside the mailbox's own domain gets it. The page shows it as a fact, not
+    as a warning, because most mail does.
+    """
     outside = sorted({domain_of(a) for a in message.recipients} - context.own_domains)
     if not outside:
         return None
@@ -24,15 +30,15 @@ def external_recipient(message: OutgoingMessage, context: Context) -> PreviewWar
         domains=_first(outside),
         own=", ".join(sorted(context.own_domains)),
     )
-    return PreviewWarning(
-        code="external_recipient",
-        title=translatable("This leaves your company."),
-        text=join(text, and_more(len(outside) - NAMED)),
-        severity="fact",
-    )
+    return join(text, and_more(len(outside) - NAMED))
 
 
-def first_time_recipient(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
+@check(translatable("New recipient."), translatable("first mail to this address"))
+def first_time_recipient(message: OutgoingMessage, context: Context) -> Found | None:
+    """Warn if no mail to a recipient was found in Sent, or mailhub did not look: it looks up five
+    recipients, and none while the mailbox does not answer. If only the writer of the answered mail
+    is new, the page shows it as a fact.
+    """
     strangers, unasked = context.strangers, context.unasked
     if not strangers and not unasked:
         return None
@@ -46,25 +52,27 @@ def first_time_recipient(message: OutgoingMessage, context: Context) -> PreviewW
         else "",
         and_more(len(unasked) - NAMED),
     )
-    title = (
-        translatable("New recipient.") if strangers else translatable("Perhaps a new recipient.")
-    )
     # The writer of the answered mail is no surprise as a recipient of the answer.
     asked = {context.asked_by.lower()} - {""}
     expected = {address.lower() for address in (*strangers, *unasked)} <= asked
-    return PreviewWarning(
-        code="first_time_recipient",
-        title=title,
+    return Found(
+        title="" if strangers else translatable("Perhaps a new recipient."),
         text=text,
         severity="fact" if expected else "notice",
     )
 
 
-def lookalike_domain(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
-    """Return a warning about a domain that imitates a known one, or mixes letters of several
-    scripts.
-
-    Mail to it makes it no better known, and an answer does not make it older than its model.
+@check(
+    translatable("Check the address."),
+    translatable("looks like another domain"),
+    severity="risk",
+    of_text=True,
+)
+def lookalike_domain(message: OutgoingMessage, context: Context) -> str | None:
+    """Warn if a recipient's domain looks like one that this mailbox has known as long or longer
+    (letters that look the same, one different letter, the same beginning, another ending, an added
+    word such as `secure`), or mixes scripts. Mail to it does not end the warning, and an answer
+    only the one about scripts. A manager ends it in the rules of the mailbox.
     """
     sure = context.own_domains | context.confirmed_domains
     said: list[Translatable] = []
@@ -83,24 +91,15 @@ def lookalike_domain(message: OutgoingMessage, context: Context) -> PreviewWarni
             said.append(
                 translatable("%(domain)s mixes letters of different scripts.", domain=shown)
             )
-    if not said:
-        return None
-    return PreviewWarning(
-        code="lookalike_domain",
-        title=translatable("Check the address."),
-        text=join(*said[:NAMED], and_more(len(said) - NAMED)),
-        severity="risk",
-    )
+    return join(*said[:NAMED], and_more(len(said) - NAMED))
 
 
-def reply_to_differs(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
-    """Return a warning about an answer to another domain than the sender's.
-
-    It is a high risk if the mailbox knows the domain of the sender, but nobody has answered from
-    the other one: somebody may write in the name of an acquaintance and collect the answers. A mail
-    in the name of the mailbox itself is a high risk unless it lies in Sent. The mark names each
-    domain elsewhere: an edit takes the warning off when none of them is left.
+@check(translatable("The answer goes elsewhere."), translatable("replies go elsewhere"), rises=True)
+def reply_to_differs(message: OutgoingMessage, context: Context) -> Found | None:
+    """Warn if the answer goes to a Reply-To of another domain than From; a high risk if the mailbox
+    has written to the domain of From, and nobody of the other one has answered.
     """
+    # The mark names each domain elsewhere: an edit takes the warning off when none of them is left.
     if context.original_is_forged:
         to = message.request.to
         text = translatable(
@@ -109,9 +108,7 @@ def reply_to_differs(message: OutgoingMessage, context: Context) -> PreviewWarni
             sender=context.asked_by,
             addresses=_first(to),
         )
-        return PreviewWarning(
-            code="reply_to_differs",
-            title=translatable("The answer goes elsewhere."),
+        return Found(
             text=join(text, and_more(len(to) - NAMED)),
             severity="risk",
             mark=_domains_of(message.recipients),
@@ -126,6 +123,7 @@ def reply_to_differs(message: OutgoingMessage, context: Context) -> PreviewWarni
     ]
     if not asked_by or not elsewhere:
         return None
+    # Somebody may write in the name of an acquaintance and collect the answers.
     strange = asked_by in known and any(
         domain_of(address) not in context.trusted_domains for address in elsewhere
     )
@@ -134,28 +132,25 @@ def reply_to_differs(message: OutgoingMessage, context: Context) -> PreviewWarni
         sender=context.asked_by,
         addresses=_first(elsewhere),
     )
-    return PreviewWarning(
-        code="reply_to_differs",
-        title=translatable("The answer goes elsewhere."),
+    return Found(
         text=join(text, and_more(len(elsewhere) - NAMED)),
         severity="risk" if strange else "notice",
         mark=_domains_of(elsewhere),
     )
 
 
-def sender_unconfirmed(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
-    """Return a warning about an original whose sender failed the checks of the own mail server.
-
-    It is a high risk if the sender is of the own company, or of one that the mailbox has written
-    to. For all others it is a notice, because mailing lists make honest mail fail too.
+@check(translatable("The sender may be forged."), translatable("sender may be forged"), rises=True)
+def sender_unconfirmed(message: OutgoingMessage, context: Context) -> Found | None:
+    """Warn if the mail that is answered or forwarded, by a draft too, fails DMARC, or fails SPF and
+    DKIM without a verdict of DMARC, as the mailbox's own server says; a high risk if its sender is
+    of the own domain, or of one that the mailbox has written to. Mailing lists make honest mail
+    fail too.
     """
     found = context.unconfirmed
     if found is None:
         return None
     known = context.own_domains | context.known_domains.keys()
-    return PreviewWarning(
-        code="sender_unconfirmed",
-        title=translatable("The sender may be forged."),
+    return Found(
         text=translatable(
             "The original says that %(sender)s wrote it, but the checks of your mail server failed (%(checks)s).",
             sender=found.address,
@@ -173,44 +168,38 @@ def _is_same_house(domain: str, other: str) -> bool:
     return domain == other or domain.endswith("." + other) or other.endswith("." + domain)
 
 
-def many_recipients(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
+@check(translatable("Many recipients."), translatable("many recipients"))
+def many_recipients(message: OutgoingMessage, context: Context) -> str | None:
+    """Warn if ten or more addresses get it."""
     count = len(message.recipients)
     if count < MANY:
         return None
-    return PreviewWarning(
-        code="many_recipients",
-        title=translatable("Many recipients."),
-        text=translatable("This goes to %(count)s addresses.", count=count),
-    )
+    return translatable("This goes to %(count)s addresses.", count=count)
 
 
-def reply_all(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
+@check(translatable("This replies to everybody."), translatable("reply to all"))
+def reply_all(message: OutgoingMessage, context: Context) -> str | None:
+    """Warn if others than the sender are answered."""
     others = len(message.recipients) - 1
     if not context.reply_all or others < 1:
         return None
-    return PreviewWarning(
-        code="reply_all",
-        title=translatable("This replies to everybody."),
-        text=ntranslatable(
-            "The reply goes to the sender and %(count)s more person of the original.",
-            "The reply goes to the sender and %(count)s more people of the original.",
-            others,
-        ),
+    return ntranslatable(
+        "The reply goes to the sender and %(count)s more person of the original.",
+        "The reply goes to the sender and %(count)s more people of the original.",
+        others,
     )
 
 
-def bcc(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
+@check(translatable("Blind copy."), translatable("blind copy"))
+def bcc(message: OutgoingMessage, context: Context) -> str | None:
+    """Warn if recipients are hidden from the others."""
     count = len(message.request.bcc)
     if not count:
         return None
-    return PreviewWarning(
-        code="bcc",
-        title=translatable("Blind copy."),
-        text=ntranslatable(
-            "%(count)s recipient is hidden from the others.",
-            "%(count)s recipients are hidden from the others.",
-            count,
-        ),
+    return ntranslatable(
+        "%(count)s recipient is hidden from the others.",
+        "%(count)s recipients are hidden from the others.",
+        count,
     )
 
 

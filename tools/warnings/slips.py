@@ -3,8 +3,8 @@
 import re
 
 from accounts.infra.texts import translatable
-from approvals.core.types import PreviewWarning
 from tools.mail.message.compose import OutgoingMessage
+from tools.warnings.checks import check
 from tools.warnings.context import Context, begin_and_end, own_words
 
 FIELD = r"""
@@ -213,22 +213,33 @@ _OWN_HEADER = re.compile(
 SHOWN = 40
 
 
-def unfilled_placeholder(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
-    """Return a warning about a place of a template that was not filled in."""
+@check(
+    translatable("Something is not filled in."),
+    translatable("not filled in"),
+    severity="risk",
+    of_text=True,
+)
+def unfilled_placeholder(message: OutgoingMessage, context: Context) -> str | None:
+    """Warn if a place of a template was not filled in: `{{name}}`, `[Your name]`, `%NAME%`,
+    `TODO:`, `○○様`.
+    """
     written = _written(message, context)
     found = next((hit for each in _PLACEHOLDER if (hit := each.search(written))), None)
     if found is None:
         return None
-    return PreviewWarning(
-        code="unfilled_placeholder",
-        title=translatable("Something is not filled in."),
-        text=translatable("It contains “%(place)s”.", place=found[0][:SHOWN]),
-        severity="risk",
-    )
+    return translatable("It contains “%(place)s”.", place=found[0][:SHOWN])
 
 
-def model_artifact(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
-    """Return a warning about words that a language model said to its user, not to the recipient."""
+@check(
+    translatable("Words of the AI itself."),
+    translatable("words of the AI"),
+    severity="risk",
+    of_text=True,
+)
+def model_artifact(message: OutgoingMessage, context: Context) -> str | None:
+    """Warn if it has words that a language model said to its user ("As an AI language model", "Here is a
+    polished version of your email"), or a subject line at the beginning of the text.
+    """
     words = begin_and_end(own_words(message, context))
     said = f"{message.request.subject}\n{words}"
     found = (
@@ -239,13 +250,8 @@ def model_artifact(message: OutgoingMessage, context: Context) -> PreviewWarning
     )
     if found is None:
         return None
-    return PreviewWarning(
-        code="model_artifact",
-        title=translatable("Words of the AI itself."),
-        text=translatable(
-            "“%(words)s” was said to you, not to the recipient.", words=found[0].strip()[:SHOWN]
-        ),
-        severity="risk",
+    return translatable(
+        "“%(words)s” was said to you, not to the recipient.", words=found[0].strip()[:SHOWN]
     )
 
 

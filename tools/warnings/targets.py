@@ -13,12 +13,12 @@ from urllib.parse import unquote
 from ada_url import URL
 
 from accounts.infra.texts import Translatable, join, ntranslatable, translatable
-from approvals.core.types import PreviewWarning
 from tools.mail.html.clean import normalize
 from tools.mail.html.parser import HtmlParser
 from tools.mail.message.compose import OutgoingMessage
 from tools.mail.text.characters import without_invisible
 from tools.mail.text.owners import is_open
+from tools.warnings.checks import Found, check
 from tools.warnings.context import HTML_CHARACTERS, Context, own_words
 from tools.warnings.lists import NAMED, and_more
 
@@ -62,7 +62,16 @@ class Link:
     target: str
 
 
-def link_mismatch(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
+@check(
+    translatable("A link leads elsewhere."),
+    translatable("link leads elsewhere"),
+    severity="risk",
+    of_text=True,
+)
+def link_mismatch(message: OutgoingMessage, context: Context) -> str | None:
+    """Warn if the text of a link shows another host, address or telephone number than the one it
+    leads to, read as browsers read it.
+    """
     for link in _links(_judged_html(message)):
         leads = _leads_to(link.target)
         wrong = next(
@@ -74,15 +83,10 @@ def link_mismatch(message: OutgoingMessage, context: Context) -> PreviewWarning 
             None,
         )
         if wrong:
-            return PreviewWarning(
-                code="link_mismatch",
-                title=translatable("A link leads elsewhere."),
-                text=translatable(
-                    "It shows %(shown)s, but leads to %(targets)s.",
-                    shown=wrong,
-                    targets=", ".join(sorted(leads)),
-                ),
-                severity="risk",
+            return translatable(
+                "It shows %(shown)s, but leads to %(targets)s.",
+                shown=wrong,
+                targets=", ".join(sorted(leads)),
             )
     return None
 
@@ -96,7 +100,9 @@ def hosts_of_links(message: OutgoingMessage, context: Context) -> Iterator[str]:
             yield url.hostname
 
 
-def long_query(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
+@check(translatable("A link carries a lot of data."), translatable("long link"), of_text=True)
+def long_query(message: OutgoingMessage, context: Context) -> str | None:
+    """Warn if a link or picture carries 256 or more characters of data, or its address has 1,000."""
     content = message.request.content
     linked = [link.target for link in _links(content.proposed_html)]
     for target in (
@@ -109,22 +115,25 @@ def long_query(message: OutgoingMessage, context: Context) -> PreviewWarning | N
             continue
         data = len(url.search) + len(url.hash) + len(url.username) + len(url.password)
         if data >= LONG_QUERY or len(url.href) >= LONG_ADDRESS:
-            return PreviewWarning(
-                code="long_query",
-                title=translatable("A link carries a lot of data."),
-                text=translatable(
-                    "The address of a link or picture at %(host)s contains %(count)s characters of data.",
-                    host=url.hostname,
-                    count=max(data, count_carried(url)),
-                ),
+            return translatable(
+                "The address of a link or picture at %(host)s contains %(count)s characters of data.",
+                host=url.hostname,
+                count=max(data, count_carried(url)),
             )
     return None
 
 
-def remote_content(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
-    """Return a warning about pictures that a recipient's program loads from a server.
-
-    The server learns when and where the mail is read, and receives the data in the address.
+@check(
+    translatable("It loads pictures when it is read."),
+    translatable("remote content"),
+    severity="risk",
+    of_text=True,
+)
+def remote_content(message: OutgoingMessage, context: Context) -> Found | None:
+    """Warn if pictures are loaded from elsewhere when the mail is read; the warning names the
+    hosts, and how many characters the addresses can carry in path, query, host and user name.
+    Pictures of a forwarded mail only make it a notice; those in the quote of an answer return to
+    their author and are not named.
     """
     content = message.request.content
     every = _remote_pictures(content.html or "")
@@ -133,9 +142,7 @@ def remote_content(message: OutgoingMessage, context: Context) -> PreviewWarning
     # Those of an answered mail return to its author, who knows what they tell.
     if not every or not (own or message.request.kind == "forward"):
         return None
-    return PreviewWarning(
-        code="remote_content",
-        title=translatable("It loads pictures when it is read."),
+    return Found(
         text=_describe_pictures(own) if own else _describe_pictures(every, forwarded=True),
         severity="risk" if own else "notice",
     )

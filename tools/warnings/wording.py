@@ -5,10 +5,10 @@ text.
 from html import unescape
 
 from accounts.infra.texts import translatable
-from approvals.core.types import PreviewWarning
 from tools.mail.message.compose import OutgoingMessage
 from tools.mail.text.characters import invisible_in
 from tools.warnings import injections, secrets
+from tools.warnings.checks import Found, check
 from tools.warnings.context import JUDGED_CHARACTERS, Context, own_words, unseen_in
 
 MANY_LEFT_OVER = 3  # copied text often has one or two
@@ -22,10 +22,10 @@ OPENING = {
 }
 
 
-def hidden_text(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
-    """Return a warning about text that the proposal hid.
-
-    In HTML it was made visible or removed.
+@check(translatable("Hidden text."), translatable("hidden text"), rises=True, of_text=True)
+def hidden_text(message: OutgoingMessage, context: Context) -> Found | None:
+    """Warn if the proposal hid a part of its text, which is now visible or removed (a high risk in
+    a subject, which stays as it is).
     """
     content, subject = message.request.content, message.request.subject
     unseen = unseen_in(content)
@@ -34,9 +34,7 @@ def hidden_text(message: OutgoingMessage, context: Context) -> PreviewWarning | 
     in_subject = sum(invisible_in(subject))
     if not unseen and not spelled and left_over < MANY_LEFT_OVER and in_subject < MANY_LEFT_OVER:
         return None
-    return PreviewWarning(
-        code="hidden_text",
-        title=translatable("Hidden text."),
+    return Found(
         text=translatable("The subject contains text that its reader would not see.")
         if in_subject
         else translatable(
@@ -46,7 +44,16 @@ def hidden_text(message: OutgoingMessage, context: Context) -> PreviewWarning | 
     )
 
 
-def secret(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
+@check(
+    translatable("This may be a secret."),
+    translatable("contains a secret"),
+    severity="risk",
+    of_text=True,
+)
+def secret(message: OutgoingMessage, context: Context) -> str | None:
+    """Warn if it seems to hold a key, a token, a password or a card number, in a subject or text
+    file too.
+    """
     request = message.request
     written = (
         request.content.text[:JUDGED_CHARACTERS]
@@ -61,34 +68,32 @@ def secret(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
             and b"\0" not in attachment.content
         ):
             found = secrets.find_secret(attachment.content.decode("utf-8", "replace"))
-    if not found:
-        return None
-    return PreviewWarning(
-        code="secret",
-        title=translatable("This may be a secret."),
-        text=found,
-        severity="risk",
-    )
+    return found
 
 
-def injection(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
+@check(
+    translatable("The original mail contains instructions for an AI."),
+    translatable("instructions to an AI"),
+    severity="risk",
+    of_text=True,
+)
+def injection(message: OutgoingMessage, context: Context) -> str | None:
+    """Warn if the mail that is answered or forwarded gives orders to a machine, in hidden text too."""
     if not injections.has_injection(context.prompted_by[:JUDGED_CHARACTERS]):
         return None
-    return PreviewWarning(
-        code="injection",
-        title=translatable("The original mail contains instructions for an AI."),
-        text=translatable(
-            "Its text tries to tell an assistant what to do. Check that this answer does not do it."
-        ),
-        severity="risk",
+    return translatable(
+        "Its text tries to tell an assistant what to do. Check that this answer does not do it."
     )
 
 
-def bidi(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
-    """Return a warning about text that is shown in another order than it is stored.
-
-    Marks and closed embeddings are usual in right-to-left text; overrides never are.
-    """
+@check(
+    translatable("Reordered letters."),
+    translatable("reading order is changed"),
+    severity="risk",
+    of_text=True,
+)
+def bidi(message: OutgoingMessage, context: Context) -> str | None:
+    """Warn if invisible characters turn the order in which a line is read."""
     request = message.request
     names = [
         request.subject,
@@ -98,28 +103,24 @@ def bidi(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
     lines = [*names, *own_words(message, context).split("\n")]
     if not any(_is_turned(line) for line in lines):
         return None
-    return PreviewWarning(
-        code="bidi",
-        title=translatable("Reordered letters."),
-        text=translatable("Invisible characters change the order in which a line is read."),
-        severity="risk",
-    )
+    return translatable("Invisible characters change the order in which a line is read.")
 
 
-def content_removed(message: OutgoingMessage, context: Context) -> PreviewWarning | None:
+@check(translatable("Parts were removed."), translatable("parts removed"))
+def content_removed(message: OutgoingMessage, context: Context) -> str | None:
+    """Warn if scripts, forms, or styles that can hide text were removed from the HTML, or an
+    original was too long to be quoted as HTML.
+    """
     if not message.request.content.content_removed:
         return None
-    return PreviewWarning(
-        code="content_removed",
-        title=translatable("Parts were removed."),
-        text=translatable(
-            "mailhub removed scripts, forms, style sheets, comments or unsafe styles from the HTML."
-            " What you see here is what leaves."
-        ),
+    return translatable(
+        "mailhub removed scripts, forms, style sheets, comments or unsafe styles from the HTML."
+        " What you see here is what leaves."
     )
 
 
 def _is_turned(line: str) -> bool:
+    """Return True for an override; marks and closed embeddings are usual in right-to-left text."""
     open_: list[str] = []
     for character in line:
         if character in OVERRIDES:

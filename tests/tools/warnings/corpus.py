@@ -60,15 +60,16 @@ def list_held_out() -> tuple[Mail, ...]:
 
 
 def list_held_out_traps() -> tuple[Mail, ...]:
-    return tuple(_read_mails("held-out-traps.toml"))
+    return tuple(_read_mails("traps.toml", held_out=True))
 
 
 def _read_file(name: str) -> dict[str, Any]:
     return tomllib.loads((FOLDER / name).read_text())
 
 
-def _read_mails(name: str) -> Iterator[Mail]:
-    for group in _read_file(name)["group"]:
+def _read_mails(name: str, *, held_out: bool = False) -> Iterator[Mail]:
+    groups = _read_file(name)["group"]
+    for group in (each for each in groups if each.get("held_out", False) == held_out):
         for place in ("texts", "pages", "answered", "subjects", "recipients"):
             for text in group.get(place, ()):
                 yield Mail(

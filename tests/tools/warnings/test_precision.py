@@ -8,25 +8,13 @@ from pathlib import Path
 import pytest
 
 from tests.tools.warnings import corpus
+from tools.warnings import CHECKS
 
 PAGE = Path(__file__).parent.parent.parent.parent / "docs" / "dev" / "warnings.md"
 AT_MOST = 0.02  # of the ordinary mails
 MISSED = 0.02  # of the traps
 # The other warnings tell facts about recipients, history and parts that no text can make false.
-CONTENT = (
-    "attachment_missing",
-    "bidi",
-    "hidden_text",
-    "injection",
-    "link_mismatch",
-    "long_query",
-    "lookalike_domain",
-    "model_artifact",
-    "payment_details",
-    "remote_content",
-    "secret",
-    "unfilled_placeholder",
-)
+CONTENT = sorted(name for name, check in CHECKS.items() if check.of_text)
 HEAD = """# Warnings: false alarms and misses
 
 Written by `tests/tools/warnings/test_precision.py`. The mails are in `tests/corpus/warnings/`. The own domain is
