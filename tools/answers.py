@@ -1,4 +1,5 @@
-"""The shape of each answer of the tools and of REST; `approvals.core.answers` has those about actions.
+"""The shape of each answer of the tools and of REST; `approvals.core.answers` and `approvals.reports.report`
+have those about actions.
 
 A member that is `NotRequired` is left out if it is empty; it is never null.
 """
@@ -9,7 +10,6 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from approvals.core.answers import (
-    ActionReport,
     Count,
     FollowUpAsked,
     Importance,
@@ -18,6 +18,7 @@ from approvals.core.answers import (
     Warned,
 )
 from approvals.core.states import Status
+from approvals.reports.report import ActionReport
 
 Date = Annotated[str, Field(description="RFC 3339; empty if the mail names no readable date")]
 PageToken = Annotated[str, Field(description="for the next page; absent on the last one")]

@@ -1,4 +1,5 @@
-"""The shape of each answer about actions, and of the messages of webhooks.
+"""The shape of each answer about actions, and of the messages of webhooks; `ActionReport` is in
+`approvals.reports.report`, which makes it.
 
 The functions that make an answer return its type, and the OpenAPI document is written from the types.
 A member that is `NotRequired` is left out if it is empty; it is never null.
@@ -119,14 +120,6 @@ class Action(Watched, _Sender):
     message: NotRequired[str]
 
 
-class Returned(TypedDict):
-    """Why an approved action waits for a person again."""
-
-    code: str
-    detail: str
-    warnings: NotRequired[list[Warned]]
-
-
 class Change(TypedDict):
     """A field that a reviewer changed."""
 
@@ -134,15 +127,6 @@ class Change(TypedDict):
     before: str
     after: str
     truncated: NotRequired[Literal[True]]
-
-
-class ActionReport(Action):
-    """An action, why it is in this state, and what to do next."""
-
-    next: Annotated[str, Field(description="one sentence for the program")]
-    sequence: NotRequired[Annotated[int, Field(ge=1, description="grows with each step")]]
-    returned: NotRequired[Returned]
-    changes: NotRequired[list[Change]]
 
 
 class ActionList(TypedDict):

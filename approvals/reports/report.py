@@ -1,18 +1,14 @@
 """The facts that a program learns about its action: now, and about each step in a push."""
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Annotated, Any, NotRequired, cast
+
+from pydantic import Field
+from typing_extensions import TypedDict
 
 from accounts.access.caller import Caller
 from accounts.models import User
-from approvals.core.answers import (
-    ActionReport,
-    Change,
-    Returned,
-    StepReview,
-    Verdict,
-    Watched,
-)
+from approvals.core.answers import Action, Change, StepReview, Verdict, Warned, Watched
 from approvals.core.states import Status
 from approvals.gate import differences, find, notes, reconcile
 from approvals.gate.rules.conditions import VOID
@@ -36,6 +32,23 @@ VERDICTS: dict[str, Verdict] = {
     "action.changes_requested": "changes_requested",
     "action.edited": "edited",
 }
+
+
+class Returned(TypedDict):
+    """Why an approved action waits for a person again."""
+
+    code: str
+    detail: str
+    warnings: NotRequired[list[Warned]]
+
+
+class ActionReport(Action):
+    """An action, why it is in this state, and what to do next."""
+
+    next: Annotated[str, Field(description="one sentence for the program")]
+    sequence: NotRequired[Annotated[int, Field(ge=1, description="grows with each step")]]
+    returned: NotRequired[Returned]
+    changes: NotRequired[list[Change]]
 
 
 def report(action: PendingAction, caller: Caller) -> ActionReport:

@@ -4,11 +4,15 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 from django.core.management import get_commands
+from typing_extensions import is_typeddict
 
 from accounts.infra.problems import STATUS, TITLES
+from approvals.reports.report import ActionReport
+from tools import answers
 from tools.catalog.entries import TOOLS
 from tools.management.commands.tool_docs import make_pages
 
@@ -22,6 +26,13 @@ def test_pages_about_tools_and_warnings_are_made_from_the_code() -> None:
     assert [page.name for page, text in make_pages().items() if page.read_text() != text] == [], (
         "run `make docs`"
     )
+
+
+def test_every_member_of_an_answer_is_in_the_contract() -> None:
+    written = set(re.findall(r"\w+", (DOCS / "contract.md").read_text()))
+    types = [each for each in vars(answers).values() if is_typeddict(each)]
+    assert ActionReport in types
+    assert {name for each in types for name in get_type_hints(each)} - written == set()
 
 
 def test_every_command_of_ours_is_on_the_page_of_commands() -> None:

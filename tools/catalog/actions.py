@@ -4,9 +4,10 @@ from accounts.access import roles
 from accounts.access.caller import Caller
 from accounts.infra.problems import not_found
 from accounts.models import Role
-from approvals.core.answers import ActionList, ActionReport
+from approvals.core.answers import ActionList
 from approvals.gate import decide, find, notes
 from approvals.reports import report
+from approvals.reports.report import ActionReport
 from tools.schemas import ActionParameters, ListActions
 
 

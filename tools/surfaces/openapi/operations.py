@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
-from approvals.core.answers import ActionList, ActionReport, NewWebhookRow, WebhookList
+from approvals.core.answers import ActionList, NewWebhookRow, WebhookList
 from approvals.outbound.webhooks.api import NewWebhook
+from approvals.reports.report import ActionReport
 from tools import answers
 from tools.catalog.entries import TOOLS, AnyTool, MailboxTool, Tool
 from tools.schemas import GetAction, ListActions, Parameters
