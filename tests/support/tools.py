@@ -1,11 +1,11 @@
-"""The tools of the catalogue as tests use them: one row for each, and nothing else to add."""
+"""The tools of the catalogue as tests use them: the example of each, and further calls."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from accounts.models import Role
 from tests.conftest import HELLO, Api
+from tools.catalog.entries import TOOLS
 
 DRAFT = {"to": ["mira@northwind.example"], "subject": "Draft", "body": "Not yet."}
 
@@ -30,206 +30,85 @@ class World:
     def draft(self) -> str:
         return str(self.api.post("/tools/create_draft", DRAFT).json()["id"])
 
+    def example(self, tool: str) -> dict[str, Any]:
+        """Return the example of the catalogue, with ids that exist here; drafts are made for it."""
+        made = {
+            "mailbox": lambda: self.api.tool("list_mailboxes").json()["mailboxes"][0]["id"],
+            "message_id": lambda: self.mail,
+            "attachment_id": lambda: self.attachment,
+            "action_id": self.action,
+            "draft_id": self.draft,
+        }
+        return fill(tool, made)
+
 
 Arguments = Callable[[World], dict[str, Any]]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Use:
-    """The use of one tool in the tests of all tools.
-
-    `examples`: arguments with which it succeeds come first, and others to compare follow. Each set
-    is built twice, once for REST and once for MCP, so it may create objects that the tool uses up.
-    `least`: the least role that may call it; None if it takes no mailbox.
-    `for_roles`: its arguments in the test of roles. An id in them begins with `no-such`.
-    `by_mail_id`: its arguments for a mail that programs must not see, if it takes the id of a mail.
-    The id itself is empty here.
-    """
-
-    examples: list[Arguments]
-    least: Role | None = None
-    for_roles: dict[str, Any] = field(default_factory=dict)
-    by_mail_id: dict[str, Any] | None = None
+def fill(tool: str, made: Mapping[str, Callable[[], Any]]) -> dict[str, Any]:
+    """Return the example of a tool, with these values in place of its own."""
+    example = TOOLS[tool].example
+    return {name: made[name]() if name in made else value for name, value in example.items()}
 
 
-NO_ROW = "USES in tests/support/tools.py needs one row for each tool of the catalogue"
-USES: dict[str, Use] = {
-    "list_mailboxes": Use(
-        examples=[lambda world: {}],
-    ),
-    "list_emails": Use(
-        examples=[
-            lambda world: {},
-            lambda world: {"folder": "sent", "max_results": 1},
-            lambda world: {"folder": "no such folder"},
-            lambda world: {"max_results": 51},
-        ],
-        least=Role.VIEWER,
-    ),
-    "list_folders": Use(
-        examples=[lambda world: {}],
-        least=Role.VIEWER,
-    ),
-    "search_emails": Use(
-        examples=[
-            lambda world: {"text": "tak"},
-            lambda world: {"from": "nobody@nowhere.example", "folder": "sent"},
-            lambda world: {"since": "no date"},
-        ],
-        least=Role.VIEWER,
-        for_roles={"subject": "x"},
-    ),
-    "read_thread": Use(
-        examples=[lambda world: {"message_id": world.mail}, lambda world: {}],
-        least=Role.VIEWER,
-        for_roles={"message_id": "no-such-message"},
-        by_mail_id={"message_id": ""},
-    ),
-    "list_attachments": Use(
-        examples=[
-            lambda world: {"message_id": world.mail},
-            lambda world: {"message_id": "nonsense"},
-        ],
-        least=Role.VIEWER,
-        for_roles={"message_id": "no-such-message"},
-        by_mail_id={"message_id": ""},
-    ),
-    "download_attachment": Use(
-        examples=[
-            lambda world: {"message_id": world.mail, "attachment_id": world.attachment},
-            lambda world: {
-                "message_id": world.mail,
-                "attachment_id": world.attachment,
-                "as": "base64",
-            },
-            lambda world: {"message_id": world.mail, "attachment_id": "nonsense"},
-        ],
-        least=Role.VIEWER,
-        for_roles={"message_id": "no-such-message", "attachment_id": "1"},
-        by_mail_id={"message_id": "", "attachment_id": "1", "as": "text"},
-    ),
-    "create_draft": Use(
-        examples=[lambda world: DRAFT, lambda world: {"to": []}],
-        least=Role.PROPOSER,
-        for_roles={"to": ["a@b.example"], "subject": "s", "body": "b"},
-        by_mail_id={
-            "in_reply_to": "",
-            "to": ["mira@northwind.example"],
-            "subject": "Re: x",
-            "body": "Hello.",
+# Further calls of a tool, to compare; if its example needs something else, also one that succeeds.
+# Each set is built twice, once for REST and once for MCP, so it may create objects that the tool uses up.
+MORE: dict[str, list[Arguments]] = {
+    "list_emails": [
+        lambda world: {},
+        lambda world: {"folder": "sent", "max_results": 1},
+        lambda world: {"folder": "no such folder"},
+        lambda world: {"max_results": 51},
+    ],
+    "search_emails": [
+        lambda world: {"text": "tak"},
+        lambda world: {"from": "nobody@nowhere.example", "folder": "sent"},
+        lambda world: {"since": "no date"},
+    ],
+    "read_thread": [lambda world: {"message_id": world.mail}, lambda world: {}],
+    "list_attachments": [lambda world: {"message_id": "nonsense"}],
+    "download_attachment": [
+        lambda world: {
+            "message_id": world.mail,
+            "attachment_id": world.attachment,
+            "as": "base64",
         },
-    ),
-    "draft_reply": Use(
-        examples=[
-            lambda world: {"message_id": world.mail, "body": "Yes."},
-            lambda world: {"uid": 999, "body": "Yes."},
-            lambda world: {"body": "Yes."},
-        ],
-        least=Role.PROPOSER,
-        for_roles={"message_id": "no-such-message", "body": "b"},
-        by_mail_id={"message_id": "", "body": "Hello."},
-    ),
-    "update_draft": Use(
-        examples=[
-            lambda world: {**DRAFT, "draft_id": world.draft(), "subject": "Newer"},
-            lambda world: {**DRAFT, "draft_id": world.mail},
-        ],
-        least=Role.PROPOSER,
-        for_roles={"draft_id": "no-such-draft", "subject": "s", "to": ["a@b.example"], "body": "b"},
-    ),
-    "list_drafts": Use(
-        examples=[lambda world: {}],
-        least=Role.VIEWER,
-    ),
-    "delete_draft": Use(
-        examples=[
-            lambda world: {"draft_id": world.draft()},
-            lambda world: {"draft_id": "nonsense"},
-        ],
-        least=Role.PROPOSER,
-        for_roles={"draft_id": "no-such-draft"},
-    ),
-    "reply_email": Use(
-        examples=[
-            lambda world: {"message_id": world.mail, "comment": "Yes."},
-            lambda world: {"message_id": world.mail, "comment": "Yes.", "confirm": True},
-            lambda world: {"message_id": "nonsense", "comment": "Yes."},
-        ],
-        least=Role.PROPOSER,
-        for_roles={"message_id": "no-such-message", "comment": "c"},
-        by_mail_id={"message_id": "", "comment": "Hello."},
-    ),
-    "forward_email": Use(
-        examples=[
-            lambda world: {"message_id": world.mail, "to": ["a@b.example"]},
-            lambda world: {"message_id": world.mail, "to": ["a@b.example"], "confirm": True},
-        ],
-        least=Role.PROPOSER,
-        for_roles={"message_id": "no-such-message", "to": ["a@b.example"]},
-        by_mail_id={"message_id": "", "to": ["mira@northwind.example"]},
-    ),
-    "send_draft": Use(
-        examples=[
-            lambda world: {"draft_id": world.draft()},
-            lambda world: {"draft_id": world.draft(), "confirm": True},
-            lambda world: {"draft_id": "nonsense"},
-        ],
-        least=Role.PROPOSER,
-        for_roles={"draft_id": "no-such-draft"},
-    ),
-    "read_email": Use(
-        examples=[
-            lambda world: {"message_id": world.mail},
-            lambda world: {"message_id": "nonsense"},
-        ],
-        least=Role.VIEWER,
-        for_roles={"message_id": "no-such-message"},
-        by_mail_id={"message_id": ""},
-    ),
-    "send_email": Use(
-        examples=[
-            lambda world: HELLO,
-            lambda world: {**HELLO, "subject": "Proposed", "confirm": True},
-            lambda world: world.kept(),
-            lambda world: {**world.kept(), "subject": "Another"},
-            lambda world: {**HELLO, "to": ["no address"]},
-            lambda world: {**HELLO, "idempotency_key": ""},
-        ],
-        least=Role.PROPOSER,
-        for_roles={**HELLO, "confirm": False},
-    ),
-    "get_action": Use(
-        examples=[
-            lambda world: {"action_id": world.action()},
-            lambda world: {"action_id": "7d444840-9dc0-11d1-b245-5ffdce74fad2"},
-        ],
-    ),
-    "cancel_action": Use(
-        examples=[
-            lambda world: {"action_id": world.action()},
-            lambda world: {"action_id": "nonsense"},
-        ],
-    ),
-    "gmail_search_messages": Use(
-        examples=[lambda world: {"query": "from:mira"}, lambda world: {"query": ""}],
-        least=Role.VIEWER,
-        for_roles={"query": "x"},
-    ),
-    "gmail_get_message": Use(
-        examples=[lambda world: {"message_id": world.mail}],
-        least=Role.VIEWER,
-        for_roles={"message_id": "no-such-message"},
-    ),
-    "list_actions": Use(
-        examples=[lambda world: {"state": "rejected"}, lambda world: {"state": "no such state"}],
-    ),
-    "m365_run_command": Use(
-        examples=[
-            lambda world: {"command": "m365 teams team remove --id 1"},
-            lambda world: {"command": "m365 teams team remove --id 2", "confirm": True},
-            lambda world: {"command": "m365 login"},
-        ],
-        least=Role.PROPOSER,
-        for_roles={"command": "m365 status"},
-    ),
+        lambda world: {"message_id": world.mail, "attachment_id": "nonsense"},
+    ],
+    "create_draft": [lambda world: {"to": []}],
+    "draft_reply": [
+        lambda world: {"uid": 999, "body": "Yes."},
+        lambda world: {"body": "Yes."},
+    ],
+    "update_draft": [lambda world: {**DRAFT, "draft_id": world.mail}],
+    "delete_draft": [lambda world: {"draft_id": "nonsense"}],
+    "reply_email": [
+        lambda world: {"message_id": world.mail, "comment": "Yes."},
+        lambda world: {"message_id": "nonsense", "comment": "Yes."},
+    ],
+    "forward_email": [lambda world: {"message_id": world.mail, "to": ["a@b.example"]}],
+    "send_draft": [
+        lambda world: {"draft_id": world.draft()},
+        lambda world: {"draft_id": "nonsense"},
+    ],
+    "read_email": [lambda world: {"message_id": "nonsense"}],
+    "send_email": [
+        lambda world: HELLO,
+        lambda world: world.kept(),
+        lambda world: {**world.kept(), "subject": "Another"},
+        lambda world: {**HELLO, "to": ["no address"]},
+        lambda world: {**HELLO, "idempotency_key": ""},
+    ],
+    "get_action": [lambda world: {"action_id": "7d444840-9dc0-11d1-b245-5ffdce74fad2"}],
+    "cancel_action": [lambda world: {"action_id": "nonsense"}],
+    "gmail_search_messages": [lambda world: {"query": ""}],
+    "list_actions": [
+        lambda world: {"state": "rejected"},
+        lambda world: {"state": "no such state"},
+    ],
+    "m365_run_command": [
+        lambda world: {"command": "m365 teams team remove --id 1"},
+        lambda world: {"command": "m365 teams team remove --id 2", "confirm": True},
+        lambda world: {"command": "m365 login"},
+    ],
 }

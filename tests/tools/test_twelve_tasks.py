@@ -24,6 +24,7 @@ from tests.support.people.office import Office, letter, office
 from tests.support.servers.memory import MemoryServer
 from tests.support.work import work
 from tests.tools.mcp_door import call
+from tools.catalog.synonyms import NOT_OFFERED_SAYS
 
 __all__ = ["office"]
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(300)]
@@ -122,7 +123,7 @@ def clean_up(model: Model, office: Office) -> None:
     found = model.ask("search_emails", **{"from": "news.example"}, max_results=50)["emails"]
     for tool in ("archive_email", "move_email", "delete_email"):
         refused = model.ask(tool, message_id=found[0]["id"])
-        assert "mailhub does not move, mark, label or delete mails." in words(refused)
+        assert NOT_OFFERED_SAYS in words(refused)
         assert "Did you mean" not in words(refused)
     assert len(found) == 5
 

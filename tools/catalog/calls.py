@@ -23,7 +23,13 @@ from accounts.models import Mailbox, Role
 from tools.catalog.arguments import MOST_NAMES, fold_name, names_given, rename, understand
 from tools.catalog.entries import TOOLS, AnyTool, MailboxTool, Result, Tool
 from tools.catalog.servers import ServerTool, find_tool, server_tools
-from tools.catalog.synonyms import GIVEN_BY, NOT_OFFERED, NOT_TAKEN, NOT_TAKEN_OF_ANSWERS
+from tools.catalog.synonyms import (
+    GIVEN_BY,
+    NOT_OFFERED,
+    NOT_OFFERED_SAYS,
+    NOT_TAKEN,
+    NOT_TAKEN_OF_ANSWERS,
+)
 from tools.catalog.tool_schema import plain_members
 from tools.schemas import MailParameters, Parameters, SendingParameters
 from tools.sending.answers import Proposed, find_proposed
@@ -137,9 +143,7 @@ def unknown_tool(name: str) -> Problem:
     """Return the answer to the name of no tool: what no tool does, or the nearest that exists."""
     near = find_nearest(name, TOOLS, cutoff=NEAR_TOOL)
     if near is None and NOT_OFFERED & set(fold_name(name).split("_")):
-        return Problem(
-            "not_found", "mailhub does not move, mark, label or delete mails. A person can."
-        )
+        return Problem("not_found", NOT_OFFERED_SAYS)
     if near:
         return Problem(
             "not_found",

@@ -1,8 +1,11 @@
 """The catalogue: one list of tools, shown to every surface."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
+
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
 
 from accounts.access.caller import Caller
 from accounts.models import Mailbox, Role
@@ -28,7 +31,8 @@ class Tool:
 
     `read_only`, `destructive`, `idempotent` and `open_world` are the tool annotations of MCP. A
     proposal is not destructive, because only a person can release it. A tool that asks only our own
-    database is not in the open world.
+    database is not in the open world. `example` has its parameters, for the documents and the tests.
+    `done` says in the chat what a call did.
     """
 
     name: str
@@ -40,6 +44,8 @@ class Tool:
     toolset: str
     scope: str
     parameters: type[schemas.Parameters]
+    example: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    done: Promise | str = ""
 
     @property
     def effect(self) -> Effect:
@@ -75,6 +81,19 @@ DEFAULT_TOOLSETS = ("mail", "drafts", "send", "actions")
 
 HELD = "A person decides."
 
+# Of the examples
+ID = "3f0b8a52-6d0e-4d51-9d1a-5b8f3f0f2c11"
+MAIL = "m_7Qd2Fw"
+THREAD = "t_81Kc0p"
+MIRA = "mira@northwind.example"
+ALICE = "alice@lovelace.example"
+_NEW: dict[str, Any] = {
+    "to": [MIRA],
+    "subject": "Thursday",
+    "body": "Hello Mira,\nuntil Thursday.",
+}
+_WHY = {"reason": "She asked for a date.", "metadata": {"ticket": "4711"}, "confirm": True}
+
 TOOLS: dict[str, AnyTool] = {
     tool.name: tool
     for tool in (
@@ -86,6 +105,7 @@ TOOLS: dict[str, AnyTool] = {
             toolset="mail",
             scope="mail:read",
             parameters=schemas.ListMailboxes,
+            done=_("Looked at the mailboxes"),
             run=reads.list_mailboxes,
         ),
         MailboxTool(
@@ -95,6 +115,8 @@ TOOLS: dict[str, AnyTool] = {
             toolset="mail",
             scope="mail:read",
             parameters=schemas.ListFolders,
+            example={"mailbox": ALICE},
+            done=_("Looked at the folders"),
             run=reads.list_folders,
             need=Role.VIEWER,
         ),
@@ -105,6 +127,8 @@ TOOLS: dict[str, AnyTool] = {
             toolset="mail",
             scope="mail:read",
             parameters=schemas.ListEmails,
+            example={"folder": "inbox", "unread": True, "max_results": 10},
+            done=_("Listed mails"),
             run=reads.list_emails,
             need=Role.VIEWER,
         ),
@@ -115,6 +139,8 @@ TOOLS: dict[str, AnyTool] = {
             toolset="mail",
             scope="mail:read",
             parameters=schemas.SearchEmails,
+            example={"from": MIRA, "text": "invoice", "since": "2026-11-01"},
+            done=_("Searched mail"),
             run=reads.search_emails,
             need=Role.VIEWER,
         ),
@@ -127,6 +153,8 @@ TOOLS: dict[str, AnyTool] = {
             toolset="mail",
             scope="mail:read",
             parameters=schemas.ReadEmail,
+            example={"message_id": MAIL},
+            done=_("Read a mail"),
             run=reads.read_email,
             need=Role.VIEWER,
         ),
@@ -137,6 +165,8 @@ TOOLS: dict[str, AnyTool] = {
             toolset="mail",
             scope="mail:read",
             parameters=schemas.ReadThread,
+            example={"thread_id": THREAD},
+            done=_("Read a conversation"),
             run=reads.read_thread,
             need=Role.VIEWER,
         ),
@@ -147,6 +177,8 @@ TOOLS: dict[str, AnyTool] = {
             toolset="mail",
             scope="mail:read",
             parameters=schemas.ListAttachments,
+            example={"message_id": MAIL},
+            done=_("Listed the files of a mail"),
             run=reads.list_attachments,
             need=Role.VIEWER,
         ),
@@ -157,6 +189,8 @@ TOOLS: dict[str, AnyTool] = {
             toolset="mail",
             scope="mail:read",
             parameters=schemas.DownloadAttachment,
+            example={"message_id": MAIL, "attachment_id": "2", "as": "text"},
+            done=_("Read a file"),
             run=reads.download_attachment,
             need=Role.VIEWER,
         ),
@@ -167,6 +201,8 @@ TOOLS: dict[str, AnyTool] = {
             toolset="gmail",
             scope="mail:read",
             parameters=schemas.GmailSearchMessages,
+            example={"query": "from:mira subject:invoice"},
+            done=_("Searched mail"),
             run=gmail_search.gmail_search_messages,
             need=Role.VIEWER,
         ),
@@ -177,6 +213,8 @@ TOOLS: dict[str, AnyTool] = {
             toolset="gmail",
             scope="mail:read",
             parameters=schemas.GmailGetMessage,
+            example={"message_id": "18c2f0a9d3b4e5f6"},
+            done=_("Read a mail"),
             run=gmail_search.gmail_get_message,
             need=Role.VIEWER,
         ),
@@ -187,6 +225,8 @@ TOOLS: dict[str, AnyTool] = {
             toolset="drafts",
             scope="mail:draft",
             parameters=schemas.CreateDraft,
+            example=_NEW,
+            done=_("Wrote a draft"),
             run=drafts.create_draft,
             need=Role.PROPOSER,
         ),
@@ -197,6 +237,8 @@ TOOLS: dict[str, AnyTool] = {
             toolset="drafts",
             scope="mail:draft",
             parameters=schemas.DraftReply,
+            example={"message_id": MAIL, "body": "Thank you."},
+            done=_("Wrote a draft"),
             run=drafts.draft_reply,
             need=Role.PROPOSER,
         ),
@@ -206,6 +248,8 @@ TOOLS: dict[str, AnyTool] = {
             toolset="drafts",
             scope="mail:draft",
             parameters=schemas.UpdateDraft,
+            example={"draft_id": MAIL, **_NEW},
+            done=_("Changed a draft"),
             run=held_drafts.update_draft,
             need=Role.PROPOSER,
         ),
@@ -216,6 +260,8 @@ TOOLS: dict[str, AnyTool] = {
             toolset="drafts",
             scope="mail:draft",
             parameters=schemas.ListDrafts,
+            example={"max_results": 10},
+            done=_("Listed the drafts"),
             run=drafts.list_drafts,
             need=Role.VIEWER,
         ),
@@ -226,6 +272,8 @@ TOOLS: dict[str, AnyTool] = {
             toolset="drafts",
             scope="mail:draft",
             parameters=schemas.DeleteDraft,
+            example={"draft_id": MAIL},
+            done=_("Deleted a draft"),
             run=held_drafts.delete_draft,
             need=Role.PROPOSER,
         ),
@@ -236,6 +284,8 @@ TOOLS: dict[str, AnyTool] = {
             toolset="send",
             scope="mail:propose",
             parameters=schemas.SendEmail,
+            example=_NEW | _WHY,
+            done=_("Proposed a mail"),
             run=proposals.send_email,
             need=Role.PROPOSER,
         ),
@@ -246,6 +296,8 @@ TOOLS: dict[str, AnyTool] = {
             toolset="send",
             scope="mail:propose",
             parameters=schemas.ReplyEmail,
+            example={"message_id": MAIL, "comment": "Thursday suits me."} | _WHY,
+            done=_("Proposed an answer"),
             run=proposals.reply_email,
             need=Role.PROPOSER,
         ),
@@ -256,6 +308,8 @@ TOOLS: dict[str, AnyTool] = {
             toolset="send",
             scope="mail:propose",
             parameters=schemas.ForwardEmail,
+            example={"message_id": MAIL, "to": MIRA, "comment": "For you."} | _WHY,
+            done=_("Proposed a forward"),
             run=proposals.forward_email,
             need=Role.PROPOSER,
         ),
@@ -266,6 +320,8 @@ TOOLS: dict[str, AnyTool] = {
             toolset="send",
             scope="mail:propose",
             parameters=schemas.SendDraft,
+            example={"draft_id": MAIL} | _WHY,
+            done=_("Proposed a draft"),
             run=proposals.send_draft,
             need=Role.PROPOSER,
         ),
@@ -277,6 +333,8 @@ TOOLS: dict[str, AnyTool] = {
             toolset="actions",
             scope="mail:propose",
             parameters=schemas.GetAction,
+            example={"action_id": ID},
+            done=_("Looked at a proposal"),
             run=actions.get_action,
         ),
         CallerTool(
@@ -287,6 +345,8 @@ TOOLS: dict[str, AnyTool] = {
             toolset="actions",
             scope="mail:propose",
             parameters=schemas.ListActions,
+            example={"state": "pending", "limit": 20},
+            done=_("Listed proposals"),
             run=actions.list_actions,
         ),
         CallerTool(
@@ -297,6 +357,8 @@ TOOLS: dict[str, AnyTool] = {
             toolset="actions",
             scope="mail:propose",
             parameters=schemas.ActionParameters,
+            example={"action_id": ID},
+            done=_("Withdrew a proposal"),
             run=actions.cancel_action,
         ),
         CallerTool(
@@ -308,6 +370,8 @@ TOOLS: dict[str, AnyTool] = {
             toolset="m365",
             scope="m365:run",
             parameters=schemas.M365RunCommand,
+            example={"command": "m365 teams team list"},
+            done=_("Proposed a command"),
             run=m365.run_command,
         ),
     )

@@ -6,6 +6,8 @@ that was not given it.
 
 from collections.abc import Mapping
 
+from accounts.infra.texts import translatable
+
 NAMES: Mapping[str, tuple[str, ...]] = {
     "from": ("sender", "from_email", "from_address"),
     "mailbox": (
@@ -146,7 +148,8 @@ NOT_TAKEN_OF_ANSWERS: Mapping[str, str] = {
     "to_recipients": "did you mean cc? The answer goes to the sender",
     "subject": "leave it out: it is that of the original",
 }
-# Words in the names of tools that other servers have, for what mailhub does not do.
+# The answer to names of tools that other servers have, for things that mailhub does not do; and their words.
+NOT_OFFERED_SAYS = translatable("mailhub does not move, mark, label or delete mails. A person can.")
 NOT_OFFERED = frozenset(
     "archive delete flag label labels mark move purge remove snooze spam star tag trash unlabel"
     " unsubscribe unstar".split()

@@ -179,6 +179,9 @@ class Envelope:
     save_to_sent: bool = True
 
 
+Flag = Literal["answered", "forwarded"]
+
+
 def always_held() -> None:
     """Do nothing, for a caller whose work nobody else can take over."""
 
@@ -319,7 +322,7 @@ class Sender(Protocol):
         """Hand the message over once."""
         ...
 
-    def mark(self, message_id: str, flag: Literal["answered", "forwarded"]) -> None:
+    def mark(self, message_id: str, flag: Flag) -> None:
         """Mark the original as answered or forwarded; idempotent."""
         ...
 

@@ -2,10 +2,10 @@
 
 import nh3
 from django import template
-from django.utils.functional import Promise
 from django.utils.safestring import SafeString, mark_safe
-from django.utils.translation import gettext_lazy as _
 from markdown_it import MarkdownIt
+
+from tools.catalog.entries import TOOLS
 
 register = template.Library()
 
@@ -24,32 +24,6 @@ _HEADINGS = {"heading_open": "<p><strong>", "heading_close": "</strong></p>\n"}
 for _rule, _html in _HEADINGS.items():
     _MARKDOWN.renderer.rules[_rule] = lambda *_, html=_html: html  # type: ignore[attr-defined]
 
-STEPS: dict[str, Promise] = {
-    "list_mailboxes": _("Looked at the mailboxes"),
-    "list_folders": _("Looked at the folders"),
-    "list_emails": _("Listed mails"),
-    "search_emails": _("Searched mail"),
-    "read_email": _("Read a mail"),
-    "read_thread": _("Read a conversation"),
-    "list_attachments": _("Listed the files of a mail"),
-    "download_attachment": _("Read a file"),
-    "gmail_search_messages": _("Searched mail"),
-    "gmail_get_message": _("Read a mail"),
-    "create_draft": _("Wrote a draft"),
-    "draft_reply": _("Wrote a draft"),
-    "update_draft": _("Changed a draft"),
-    "list_drafts": _("Listed the drafts"),
-    "delete_draft": _("Deleted a draft"),
-    "send_email": _("Proposed a mail"),
-    "reply_email": _("Proposed an answer"),
-    "forward_email": _("Proposed a forward"),
-    "send_draft": _("Proposed a draft"),
-    "get_action": _("Looked at a proposal"),
-    "list_actions": _("Listed proposals"),
-    "cancel_action": _("Withdrew a proposal"),
-    "m365_run_command": _("Proposed a command"),
-}
-
 
 @register.filter
 def markdown(text: str) -> SafeString:
@@ -60,4 +34,4 @@ def markdown(text: str) -> SafeString:
 @register.filter
 def step(tool: str) -> str:
     """Return what a tool did; an unknown name is returned as it is."""
-    return str(STEPS.get(tool, tool))
+    return str(TOOLS[tool].done) if tool in TOOLS else tool

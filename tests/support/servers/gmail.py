@@ -38,7 +38,7 @@ ROUTES = [
             r"GET /gmail/v1/users/me/messages/(?P<id>[^/]+)/attachments/(?P<part>[^/]+)",
             "attachments.get",
         ),
-        (r"POST /gmail/v1/users/me/messages/(?P<id>[^/]+)/trash", "messages.trash"),
+        (r"POST /gmail/v1/users/me/messages/(?P<id>[^/]+)/(?P<verb>\w+)", "messages.{verb}"),
         (r"GET /gmail/v1/users/me/threads/(?P<id>[^/]+)", "threads.get"),
         (r"GET /gmail/v1/users/me/drafts", "drafts.list"),
         (r"GET /gmail/v1/users/me/drafts/(?P<id>[^/]+)", "drafts.get"),
@@ -177,6 +177,7 @@ class GmailServer(Mailboxes):
         match, name = next(((match, name) for match, name in found if match), (None, ""))
         if match is None:
             return 404, {}, Refusal(404, "notFound").body()
+        name = name.format(**match.groupdict())
         bearer = headers.get("authorization", "").removeprefix("Bearer ")
         address = inside or self._tokens.get(bearer, "")
         call = Call(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Literal, Self
+from typing import Self
 
 from accounts.infra import credentials
 from accounts.models import Mailbox
@@ -20,6 +20,7 @@ from tools.providers.base import (
     AttachmentInfo,
     Card,
     Envelope,
+    Flag,
     Folder,
     Handover,
     Message,
@@ -237,7 +238,7 @@ class MemoryProvider:
         self._find_stored(message_id)
         return message_id
 
-    def mark(self, message_id: str, flag: Literal["answered", "forwarded"]) -> None:
+    def mark(self, message_id: str, flag: Flag) -> None:
         self._find_stored(message_id).flags.add(flag)
 
     def _find_stored(self, message_id: str) -> Stored:

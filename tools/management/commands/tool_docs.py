@@ -45,8 +45,20 @@ def make_pages() -> dict[Path, str]:
         rows.append((mark, each.code, each.when))
     rows.sort(key=lambda row: ("⚠ ", "(⚠) ", "").index(row[0]))
     table = "".join(f"| {mark}`{code}` | {when} |\n" for mark, code, when in rows)
+    lines = [_row(tool) for tool in TOOLS.values()]
+    lines += [
+        "",
+        "## Toolsets",
+        "",
+        "A client of MCP [names those](mcp.md#toolsets) that it wants.",
+        "",
+    ]
+    lines += ["| toolset | tools |", "| --- | --- |"]
+    for toolset in dict.fromkeys(tool.toolset for tool in TOOLS.values()):
+        names = [f"`{tool.name}`" for tool in TOOLS.values() if tool.toolset == toolset]
+        lines.append(f"| `{toolset}` | {', '.join(names)} |")
     return {
-        DOCS / "use" / "tools.md": HEAD + "\n".join(_row(tool) for tool in TOOLS.values()) + "\n",
+        DOCS / "use" / "tools.md": HEAD + "\n".join(lines) + "\n",
         contract: WARNINGS.sub(lambda _: table, contract.read_text(), count=1),
     }
 

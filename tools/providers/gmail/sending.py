@@ -8,11 +8,11 @@ that it was not sent.
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any
 
 from accounts.infra.texts import translatable
 from tools.mail.message import lenient
-from tools.providers.base import Envelope, Handover, Receipt, always_held
+from tools.providers.base import Envelope, Flag, Handover, Receipt, always_held
 from tools.providers.errors import NotFound, NotSent, OutcomeUnknown, Refused, Unsupported
 from tools.providers.gmail import payload
 from tools.providers.gmail.content import content_of, topic_of, write_source
@@ -58,7 +58,7 @@ class GmailSender:
         """Do nothing, because Gmail keeps the copy itself."""
         return 1
 
-    def mark(self, message_id: str, flag: Literal["answered", "forwarded"]) -> None:
+    def mark(self, message_id: str, flag: Flag) -> None:
         """Check the id only: Gmail shows the conversation, so there is no flag to set."""
         message_part(message_id)
 

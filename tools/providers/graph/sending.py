@@ -11,14 +11,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from django.conf import settings
 
 from accounts.connect.microsoft import DRAFT
 from accounts.infra.texts import translatable
 from approvals.core.types import Proof
-from tools.providers.base import Envelope, Handover, Receipt, always_held
+from tools.providers.base import Envelope, Flag, Handover, Receipt, always_held
 from tools.providers.errors import NotFound, NotPermitted, NotSent, OutcomeUnknown, Refused
 from tools.providers.graph.answers import REQUEST_LIMIT, refuse_too_large
 from tools.providers.graph.attachments import GraphAttachments
@@ -98,7 +98,7 @@ class GraphSender:
         """Do nothing, because Exchange keeps the copy itself."""
         return 1
 
-    def mark(self, message_id: str, flag: Literal["answered", "forwarded"]) -> None:
+    def mark(self, message_id: str, flag: Flag) -> None:
         body = {"singleValueExtendedProperties": [{"id": LAST_VERB, "value": VERBS[flag]}]}
         self._client.call("PATCH", self._mailbox.find_message(message_id), scope=WRITE, json=body)
 

@@ -3,13 +3,12 @@
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Literal
 
 from django.conf import settings
 
 from accounts.connect.imap import open_smtp
 from tools.mail.message import lenient
-from tools.providers.base import Envelope, Handover, Receipt, always_held
+from tools.providers.base import Envelope, Flag, Handover, Receipt, always_held
 from tools.providers.imap.mailbox import ImapMailbox, map_errors
 from tools.providers.imap.smtp import hand_over
 from tools.providers.imap.smtp_sessions import SESSIONS
@@ -37,7 +36,7 @@ class ImapSender:
         SESSIONS.keep(key, smtp)
         return replace(receipt, date=lenient.date_of(lenient.headers(envelope.source), receipt.at))
 
-    def mark(self, message_id: str, flag: Literal["answered", "forwarded"]) -> None:
+    def mark(self, message_id: str, flag: Flag) -> None:
         with self._mailbox.session() as session:
             place = self._mailbox.open_message(session, message_id, writable=True)
             session.client.add_flags([place.uid], [FLAGS[flag]])

@@ -9,6 +9,7 @@ from pydantic import TypeAdapter
 
 from accounts.models import SCOPES
 from tools.answers import ProblemDocument
+from tools.catalog.entries import ID
 from tools.schemas import MAX_ATTACHMENT_BYTES, Parameters
 from tools.surfaces.openapi import examples, messages
 from tools.surfaces.openapi.operations import (
@@ -236,7 +237,7 @@ def _parameters(operation: Operation) -> list[dict[str, Any]]:
             "required": True,
             "description": described,
             "schema": {"type": "string"},
-            "example": examples.ID,
+            "example": ID,
         }
         for name, described in operation.path_parameters.items()
     ]

@@ -1,52 +1,21 @@
-"""Examples in the OpenAPI document: a request for each operation, and an answer of each type.
+"""Examples in the OpenAPI document: a request for each operation besides the tools, and an answer of
+each type.
 
 The tests compare them with the schemas.
 """
 
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
 from accounts.infra.problems import Problem
+from tools.catalog.entries import ALICE, ID, MAIL, MIRA, THREAD, TOOLS
 
-ID = "3f0b8a52-6d0e-4d51-9d1a-5b8f3f0f2c11"
-MAIL = "m_7Qd2Fw"
-THREAD = "t_81Kc0p"
 _MOMENT = "2026-11-23T09:30:00Z"
 _LATER = "2026-11-26T09:30:00Z"
 _SHA256 = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
-_MIRA = "mira@northwind.example"
-_ALICE = "alice@lovelace.example"
-_MAIL: dict[str, Any] = {
-    "to": [_MIRA],
-    "subject": "Thursday",
-    "body": "Hello Mira,\nuntil Thursday.",
-}
-_WHY = {"reason": "She asked for a date.", "metadata": {"ticket": "4711"}, "confirm": True}
 
-REQUESTS: dict[str, dict[str, Any]] = {
-    "list_mailboxes": {},
-    "list_folders": {"mailbox": _ALICE},
-    "list_emails": {"folder": "inbox", "unread": True, "max_results": 10},
-    "search_emails": {"from": _MIRA, "text": "invoice", "since": "2026-11-01"},
-    "read_email": {"message_id": MAIL},
-    "read_thread": {"thread_id": THREAD},
-    "list_attachments": {"message_id": MAIL},
-    "download_attachment": {"message_id": MAIL, "attachment_id": "2", "as": "text"},
-    "gmail_search_messages": {"query": "from:mira subject:invoice"},
-    "gmail_get_message": {"message_id": "18c2f0a9d3b4e5f6"},
-    "create_draft": _MAIL,
-    "draft_reply": {"message_id": MAIL, "body": "Thank you."},
-    "update_draft": {"draft_id": MAIL, **_MAIL},
-    "list_drafts": {"max_results": 10},
-    "delete_draft": {"draft_id": MAIL},
-    "send_email": _MAIL | _WHY,
-    "reply_email": {"message_id": MAIL, "comment": "Thursday suits me."} | _WHY,
-    "forward_email": {"message_id": MAIL, "to": _MIRA, "comment": "For you."} | _WHY,
-    "send_draft": {"draft_id": MAIL} | _WHY,
-    "get_action": {"action_id": ID},
-    "list_actions": {"state": "pending", "limit": 20},
-    "cancel_action": {"action_id": ID},
-    "m365_run_command": {"command": "m365 teams team list"},
+REQUESTS: dict[str, Mapping[str, Any]] = {name: tool.example for name, tool in TOOLS.items()} | {
     "webhooks_create": {"url": "https://agent.example/hook", "events": ["action.succeeded"]},
 }
 
@@ -58,7 +27,7 @@ QUERIES: dict[str, dict[str, Any]] = {
 _CARD = {
     "id": MAIL,
     "thread_id": THREAD,
-    "from": _MIRA,
+    "from": MIRA,
     "name": "Mira",
     "subject": "Thursday",
     "date": _MOMENT,
@@ -68,18 +37,18 @@ _CARD = {
 _FILE = {"id": "2", "name": "plan.pdf", "type": "application/pdf", "size": 20480}
 _MAILBOX = {
     "id": ID,
-    "address": _ALICE,
+    "address": ALICE,
     "provider": "imap",
     "status": "active",
     "scopes": ["read", "draft", "send"],
 }
-_DRAFT = {"id": MAIL, "uid": 17, "subject": "Thursday", "to": [_MIRA], "date": _MOMENT}
+_DRAFT = {"id": MAIL, "uid": 17, "subject": "Thursday", "to": [MIRA], "date": _MOMENT}
 _WARNINGS = [{"code": "external_recipient", "text": "Leaves your domain. northwind.example"}]
 _ACTION = {
     "id": ID,
     "state": "pending",
     "tool": "send_email",
-    "mailbox": _ALICE,
+    "mailbox": ALICE,
     "review_url": f"https://mailhub.example/actions/{ID}/",
     "created_at": _MOMENT,
     "expires_at": _LATER,
@@ -88,7 +57,7 @@ _ACTION = {
 _SENT = _ACTION | {
     "state": "succeeded",
     "receipt": {"at": _LATER, "recipient_count": 1, "provider": "imap"},
-    "review": {"by": _ALICE, "verdict": "approved"},
+    "review": {"by": ALICE, "verdict": "approved"},
 }
 _UPLOADED = {
     "handle": ID,
@@ -142,8 +111,8 @@ RESULTS: dict[str, dict[str, Any]] = {
     "Email": {
         "id": MAIL,
         "thread_id": THREAD,
-        "from": _MIRA,
-        "to": [_ALICE],
+        "from": MIRA,
+        "to": [ALICE],
         "subject": "Thursday",
         "date": _MOMENT,
         "body": "Does Thursday suit you?",
@@ -152,7 +121,7 @@ RESULTS: dict[str, dict[str, Any]] = {
     "Conversation": {
         "thread_id": THREAD,
         "messages": [
-            {"id": MAIL, "from": _MIRA, "date": _MOMENT, "body": "Does Thursday suit you?"}
+            {"id": MAIL, "from": MIRA, "date": _MOMENT, "body": "Does Thursday suit you?"}
         ],
     },
     "AttachmentList": {"attachments": [_FILE]},
@@ -164,7 +133,7 @@ RESULTS: dict[str, dict[str, Any]] = {
     "GmailEmail": {
         "id": "18c2f0a9d3b4e5f6",
         "thread_id": "18c2f0a9d3b4e5f6",
-        "headers": {"From": _MIRA, "To": _ALICE, "Subject": "Thursday", "Date": ""},
+        "headers": {"From": MIRA, "To": ALICE, "Subject": "Thursday", "Date": ""},
         "snippet": "Does Thursday suit you?",
         "body_text": "Does Thursday suit you?",
     },
@@ -175,9 +144,9 @@ RESULTS: dict[str, dict[str, Any]] = {
         "status": "preview",
         "preview": {
             "kind": "send",
-            "mailbox": _ALICE,
-            "from": _ALICE,
-            "to": [_MIRA],
+            "mailbox": ALICE,
+            "from": ALICE,
+            "to": [MIRA],
             "subject": "Thursday",
             "body_excerpt": "Hello Mira, until Thursday.",
             "body_chars": 27,
@@ -185,7 +154,7 @@ RESULTS: dict[str, dict[str, Any]] = {
             "save_to_sent_items": True,
             "expires_at": "2026-11-24T09:00:00Z",
             "digest": _SHA256,
-            "text": f"Send an email to {_MIRA}. Nothing has been sent.",
+            "text": f"Send an email to {MIRA}. Nothing has been sent.",
         },
         "warnings": _WARNINGS,
     },
@@ -193,7 +162,7 @@ RESULTS: dict[str, dict[str, Any]] = {
         "status": "preview",
         "preview": {
             "kind": "m365",
-            "mailbox": _ALICE,
+            "mailbox": ALICE,
             "command": "m365 outlook event remove --id 1",
             "digest": _SHA256,
             "text": "Run in Microsoft 365. Nothing has been sent.",
