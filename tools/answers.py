@@ -400,3 +400,159 @@ class ProblemDocument(TypedDict):
     errors: NotRequired[list[FieldProblem]]
     retry_after: NotRequired[Annotated[int, Field(ge=0, description="seconds")]]
     required_scope: NotRequired[str]
+
+
+# Examples for the documents: one of each type that an operation answers with
+
+ID = "3f0b8a52-6d0e-4d51-9d1a-5b8f3f0f2c11"
+MAIL = "m_7Qd2Fw"
+THREAD = "t_81Kc0p"
+MIRA = "mira@northwind.example"
+ALICE = "alice@lovelace.example"
+MOMENT = "2026-11-23T09:30:00Z"
+LATER = "2026-11-26T09:30:00Z"
+SHA256 = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+
+_CARD = {
+    "id": MAIL,
+    "thread_id": THREAD,
+    "from": MIRA,
+    "name": "Mira",
+    "subject": "Thursday",
+    "date": MOMENT,
+    "snippet": "Does Thursday suit you?",
+    "unread": True,
+}
+_FILE = {"id": "2", "name": "plan.pdf", "type": "application/pdf", "size": 20480}
+_MAILBOX = {
+    "id": ID,
+    "address": ALICE,
+    "provider": "imap",
+    "status": "active",
+    "scopes": ["read", "draft", "send"],
+}
+_DRAFT = {"id": MAIL, "uid": 17, "subject": "Thursday", "to": [MIRA], "date": MOMENT}
+_WARNINGS = [{"code": "external_recipient", "text": "Leaves your domain. northwind.example"}]
+ACTION = {
+    "id": ID,
+    "state": "pending",
+    "tool": "send_email",
+    "mailbox": ALICE,
+    "review_url": f"https://mailhub.example/actions/{ID}/",
+    "created_at": MOMENT,
+    "expires_at": LATER,
+    "metadata": {"ticket": "4711"},
+}
+_SENT = ACTION | {
+    "state": "succeeded",
+    "receipt": {"at": LATER, "recipient_count": 1, "provider": "imap"},
+    "review": {"by": ALICE, "verdict": "approved"},
+}
+_UPLOADED = {
+    "handle": ID,
+    "name": "plan.txt",
+    "type": "text/plain",
+    "size": 9,
+    "sha256": SHA256,
+    "expires_at": LATER,
+}
+_WEBHOOK = {
+    "id": ID,
+    "url": "https://agent.example/hook",
+    "events": ["action.succeeded"],
+    "created_at": MOMENT,
+}
+
+EXAMPLES: dict[str, dict[str, Any]] = {
+    "MailboxRow": _MAILBOX,
+    "MailboxList": {"mailboxes": [_MAILBOX]},
+    "FolderList": {"folders": [{"id": "inbox", "name": "Inbox", "role": "inbox", "unread": 3}]},
+    "EmailPage": {"emails": [_CARD], "next_page_token": "10"},
+    "SearchPage": {"emails": [_CARD]},
+    "Email": {
+        "id": MAIL,
+        "thread_id": THREAD,
+        "from": MIRA,
+        "to": [ALICE],
+        "subject": "Thursday",
+        "date": MOMENT,
+        "body": "Does Thursday suit you?",
+        "attachments": [_FILE],
+    },
+    "Conversation": {
+        "thread_id": THREAD,
+        "messages": [{"id": MAIL, "from": MIRA, "date": MOMENT, "body": "Does Thursday suit you?"}],
+    },
+    "AttachmentList": {"attachments": [_FILE]},
+    "Download": {"name": "plan.pdf", "type": "application/pdf", "size": 20480, "text": "The plan"},
+    "GmailPage": {
+        "messages": [{"id": "18c2f0a9d3b4e5f6", "thread_id": "18c2f0a9d3b4e5f6"}],
+        "next_page_token": "1",
+    },
+    "GmailEmail": {
+        "id": "18c2f0a9d3b4e5f6",
+        "thread_id": "18c2f0a9d3b4e5f6",
+        "headers": {"From": MIRA, "To": ALICE, "Subject": "Thursday", "Date": ""},
+        "snippet": "Does Thursday suit you?",
+        "body_text": "Does Thursday suit you?",
+    },
+    "DraftRow": _DRAFT,
+    "DraftList": {"drafts": [_DRAFT]},
+    "Deleted": {"deleted": True},
+    "MailPreview": {
+        "status": "preview",
+        "preview": {
+            "kind": "send",
+            "mailbox": ALICE,
+            "from": ALICE,
+            "to": [MIRA],
+            "subject": "Thursday",
+            "body_excerpt": "Hello Mira, until Thursday.",
+            "body_chars": 27,
+            "importance": "normal",
+            "save_to_sent_items": True,
+            "expires_at": "2026-11-24T09:00:00Z",
+            "digest": SHA256,
+            "text": f"Send an email to {MIRA}. Nothing has been sent.",
+        },
+        "warnings": _WARNINGS,
+    },
+    "CommandPreview": {
+        "status": "preview",
+        "preview": {
+            "kind": "m365",
+            "mailbox": ALICE,
+            "command": "m365 outlook event remove --id 1",
+            "digest": SHA256,
+            "text": "Run in Microsoft 365. Nothing has been sent.",
+        },
+        "warnings": [],
+    },
+    "CommandOutput": {"command": "m365 teams team list", "output": "[]"},
+    "ProposalResult": {
+        "status": "pending",
+        "action": ACTION
+        | {
+            "next": "A person has not decided yet. Wait for the decision, and do not propose it again.",
+            "sequence": 1,
+        },
+        "warnings": _WARNINGS,
+    },
+    "ActionReport": _SENT
+    | {"next": "A person approved it, and it was sent. Do not propose it again.", "sequence": 3},
+    "ActionList": {"items": [_SENT], "next_cursor": "MjAyNi0xMS0yM1QwOTozMDowMFp-M2Yw"},
+    "UploadedFile": _UPLOADED,
+    "WebhookList": {"items": [_WEBHOOK]},
+    "NewWebhookRow": _WEBHOOK | {"secret": "whsec_…"},
+    "ToolList": {
+        "tools": [
+            {
+                "name": "list_mailboxes",
+                "description": "The mailboxes you may use, with address and status.",
+                "effect": "read",
+                "scope": "mail:read",
+                "parameters": {"type": "object", "properties": {}},
+            }
+        ]
+    },
+}

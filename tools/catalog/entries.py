@@ -10,6 +10,7 @@ from django.utils.translation import gettext_lazy as _
 from accounts.access.caller import Caller
 from accounts.models import Mailbox, Role
 from tools import m365, schemas
+from tools.answers import ALICE, ID, MAIL, MIRA, THREAD
 from tools.catalog import actions
 from tools.reading import gmail_search, reads
 from tools.sending import drafts, held_drafts, proposals
@@ -82,11 +83,6 @@ DEFAULT_TOOLSETS = ("mail", "drafts", "send", "actions")
 HELD = "A person decides."
 
 # Of the examples
-ID = "3f0b8a52-6d0e-4d51-9d1a-5b8f3f0f2c11"
-MAIL = "m_7Qd2Fw"
-THREAD = "t_81Kc0p"
-MIRA = "mira@northwind.example"
-ALICE = "alice@lovelace.example"
 _NEW: dict[str, Any] = {
     "to": [MIRA],
     "subject": "Thursday",

@@ -8,8 +8,7 @@ from django.utils import translation
 from pydantic import TypeAdapter
 
 from accounts.models import SCOPES
-from tools.answers import ProblemDocument
-from tools.catalog.entries import ID
+from tools.answers import EXAMPLES, ID, ProblemDocument
 from tools.schemas import MAX_ATTACHMENT_BYTES, Parameters
 from tools.surfaces.openapi import examples, messages
 from tools.surfaces.openapi.operations import (
@@ -291,8 +290,7 @@ def _answer(operation: Operation, answer: Answered, named: dict[int, Any]) -> di
             "application/json": {
                 "schema": schemas[0] if len(schemas) == 1 else {"oneOf": schemas},
                 "examples": {
-                    each.__name__: {"value": examples.RESULTS[each.__name__]}
-                    for each in answer.types
+                    each.__name__: {"value": EXAMPLES[each.__name__]} for each in answer.types
                 },
             }
         }
