@@ -60,16 +60,15 @@ def list_held_out() -> tuple[Mail, ...]:
 
 
 def list_held_out_traps() -> tuple[Mail, ...]:
-    return tuple(_read_mails("traps.toml", held_out=True))
+    return tuple(_read_mails("traps.toml", groups="held_out"))
 
 
 def _read_file(name: str) -> dict[str, Any]:
     return tomllib.loads((FOLDER / name).read_text())
 
 
-def _read_mails(name: str, *, held_out: bool = False) -> Iterator[Mail]:
-    groups = _read_file(name)["group"]
-    for group in (each for each in groups if each.get("held_out", False) == held_out):
+def _read_mails(name: str, *, groups: str = "group") -> Iterator[Mail]:
+    for group in _read_file(name)[groups]:
         for place in ("texts", "pages", "answered", "subjects", "recipients"):
             for text in group.get(place, ()):
                 yield Mail(

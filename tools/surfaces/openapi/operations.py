@@ -20,7 +20,7 @@ API = "/api/v1"
 # Every operation reads a token, and a body in time; a fault is 500.
 EVERYWHERE = ("400", "401", "403", "408", "413", "429", "500", "503")
 OF_MAILBOXES = ("404", "409", "424")
-# The subjects in the order in which people read about them.
+# The subjects in the order in which people read about them. Tools of another toolset are under `tools`.
 SUBJECTS = {
     "mail": "Read mail",
     "drafts": "Drafts",
@@ -239,7 +239,7 @@ def _of_tool(tool: AnyTool) -> Operation:
         method="post",
         path=f"/tools/{tool.name}",
         tag="tools",
-        subject=tool.toolset,
+        subject=tool.toolset if tool.toolset in SUBJECTS else "",
         summary=tool.name,
         description=tool.description,
         body=tool.parameters,
