@@ -21,11 +21,8 @@ def issuer() -> str:
 
 def is_for(resources: Collection[str], surface: Surface) -> bool:
     """Return True if an access token for these resources may be used on a surface."""
-    wanted = PATHS.get(surface)
-    if wanted is None:
-        return False
     paths = [path_of(resource) for resource in resources]
-    return any(path is not None and f"{wanted}/".startswith(f"{path}/") for path in paths)
+    return any(path is not None and f"{PATHS[surface]}/".startswith(f"{path}/") for path in paths)
 
 
 def path_of(resource: str) -> str | None:
