@@ -193,7 +193,6 @@ def _dump_sqlite(target: Path) -> None:
         closing(sqlite3.connect(target)) as copy,
     ):
         source.backup(copy)  # in one step: each write between two steps would begin it again
-    target.chmod(0o600)
 
 
 def _run_tool(program: str, *arguments: str, stdin: IO[bytes] | None = None) -> None:
