@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from allauth.idp.oidc.models import Client as Registered
 from allauth.idp.oidc.models import Token
+from django.db import connection
 from django.db.models import F
 from django.utils import timezone
 
@@ -72,8 +73,31 @@ def test_person_allows_a_device(program: Program, alice: User, mailbox: Mailbox)
 def test_person_refuses_a_device(program: Program, alice: User, mailbox: Mailbox) -> None:
     code = begun(program)
     decide(alice, code, mailbox, answer="refuse")
+    assert "unknown or too old" in decide(alice, code, mailbox).content.decode()
     assert polled(program, code)["error"] == "access_denied"
     assert not ApiToken.objects.exists()
+
+
+def test_first_answer_to_a_device_counts(program: Program, alice: User, bob: User) -> None:
+    code = begun(program)
+    seen = [devices.find(person, code["user_code"]) for person in (alice, bob)]
+    answers = zip(seen, (alice, bob), strict=True)
+    assert [token and devices.answer(token, who, None) for token, who in answers] == [True, False]
+
+
+def test_simultaneous_polls_give_one_pair(program: Program, alice: User, mailbox: Mailbox) -> None:
+    code = begun(program)
+    decide(alice, code, mailbox)
+    first, answers = iter([True]), []
+
+    def poll_again(execute: Any, sql: str, *rest: Any) -> Any:
+        if sql.startswith("DELETE") and next(first, False):
+            answers.append(polled(program, code))
+        return execute(sql, *rest)
+
+    with connection.execute_wrapper(poll_again):
+        answers.append(polled(program, code))
+    assert ["access_token" in each for each in answers] == [True, False]
 
 
 def test_revoked_before_the_poll_gets_nothing(

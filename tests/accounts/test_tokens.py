@@ -210,7 +210,9 @@ def test_revoked_token_ends_at_once_and_voids_approvals(
     api: Api, alice: User, reviewer: Reviewer, server: MemoryServer
 ) -> None:
     reviewer.decide(api.propose(), "approve")
-    browser(alice, fresh=False).post(f"/tokens/{ApiToken.objects.get().pk}/revoke/")
+    page = f"/tokens/{ApiToken.objects.get().pk}"
+    browser(alice, fresh=False).post(f"{page}/revoke/")
+    assert browser(alice).post(f"{page}/rotate/").status_code == 404
 
     work()
     maintenance.sweep()

@@ -1,6 +1,7 @@
 """`backup` and `restore` while proposals and sends go on: nothing is sent twice, the audit verifies."""
 
 import json
+import stat
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from django.core.management import CommandError
 
 from approvals.audit import chain
 from mailhub.operations import backups
+from tests.security.test_content_at_rest import NEW_KEY
 from tests.support.processes.installation import Installation
 from tests.support.processes.person import request
 from tests.support.processes.programs import until
@@ -127,6 +129,9 @@ def test_heads_of_the_audit_come_back_beside_the_journal(tmp_path: Path, setting
 
     assert chain.heads_file() != heads
     assert chain.heads_file().read_text() == "a head\n"
+    chain.heads_file().write_text("a head\na newer one\n")
+    assert backups.restore_home(tmp_path / "backup") == []
+    assert "newer" in chain.heads_file().read_text()
 
 
 @pytest.mark.django_db(transaction=True)
@@ -141,6 +146,7 @@ def test_backup_is_refused_if_changed_or_of_other_keys(tmp_path: Path, settings:
     assert settings.SECRET_KEY not in json.dumps(manifest)
     assert [path.name for path in (folder / "home").iterdir()] == ["kept"]
     assert backups.read_manifest(folder) == manifest
+    assert stat.filemode((folder / "database.sqlite3").stat().st_mode) == "-rw-------"
     with pytest.raises(CommandError, match="not empty"):
         backups.back_up(folder)
 
@@ -148,6 +154,14 @@ def test_backup_is_refused_if_changed_or_of_other_keys(tmp_path: Path, settings:
     with pytest.raises(CommandError, match="other keys"):
         backups.read_manifest(folder)
     settings.SECRET_KEY = right
+    keys, settings.MAILHUB_ENCRYPTION_KEYS = settings.MAILHUB_ENCRYPTION_KEYS, [NEW_KEY]
+    with pytest.raises(CommandError, match="other keys"):
+        backups.read_manifest(folder)
+    settings.MAILHUB_ENCRYPTION_KEYS = keys
+    (folder / "manifest.json").write_text(json.dumps({**manifest, "engine": "oracle"}))
+    with pytest.raises(CommandError, match="is of oracle"):
+        backups.read_manifest(folder)
+    (folder / "manifest.json").write_text(json.dumps(manifest))
     (folder / "home" / "kept").write_text("changed")
     with pytest.raises(CommandError, match="home/kept"):
         backups.read_manifest(folder)

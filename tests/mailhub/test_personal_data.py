@@ -7,15 +7,20 @@ from uuid import UUID
 
 import pytest
 from django.contrib.admin.models import CHANGE, LogEntry
+from django.contrib.sessions.models import Session
 from django.core.management import CommandError, call_command
 from django.db import connection, transaction
+from django.test import Client
+from django.utils import timezone
 
 from accounts.infra.texts import translatable
 from accounts.models import ApiToken, Mailbox, Membership, Role, User
+from accounts.people.sessions import stored_key
 from approvals.audit import proof
 from approvals.models import AuditEvent, Blob, Comment, Decision, PendingAction
 from approvals.pages.discussion import add_comment
 from approvals.worker import maintenance
+from mailhub.agent.models import Thread, ToolCall
 from tests.approvals.conftest import approve
 from tests.approvals.test_watches import answer, look, send
 from tests.conftest import Api, Reviewer, make_api
@@ -28,6 +33,7 @@ from tools.providers.errors import Refused
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 MIRA = "mira@northwind.example"
+PASSWORD = "a long and quiet word"
 
 
 def person(what: str, address: str) -> str:
@@ -38,29 +44,33 @@ def person(what: str, address: str) -> str:
 
 def test_correspondent_is_exported_and_erased(api: Api, reviewer: Reviewer, alice: User) -> None:
     sent = api.propose(to=["Mira@Northwind.example"], subject="Offer 4471", body="Dear Mira.")
-    reviewer.decide(sent, "approve")
+    copied = api.propose(to=[MIRA], subject="Not yet in Sent")
+    for each in (sent, copied):
+        reviewer.decide(each, "approve")
     work()
+    PendingAction.objects.filter(pk=copied).update(settle_at=timezone.now())
     waiting = api.propose(to=[MIRA], subject="Offer 4472")
     other = api.propose(to=["other-mira@northwind.example"], subject="Offer 4473")
 
     told = json.loads(person("export", MIRA))
-    assert [mail["subject"] for mail in told["mails_to_it"]] == ["Offer 4471", "Offer 4472"]
+    subjects = [mail["subject"] for mail in told["mails_to_it"]]
+    assert subjects == ["Offer 4471", "Not yet in Sent", "Offer 4472"]
     assert "Dear Mira." in told["mails_to_it"][0]["text"]
     assert told["written_to_by"] == ["alice@lovelace.example"]
 
     said = person("erase", MIRA)
     assert "content of 1 mails" in said
-    assert "1 mails to it have not ended" in said
+    assert "2 mails to it have not ended" in said
     assert not Blob.objects.filter(action=UUID(sent)).exists()
     assert PendingAction.objects.get(pk=sent).current.payload == {}
     assert Decision.objects.filter(action=UUID(sent)).exists()
     assert AuditEvent.objects.filter(action_id=sent, event="content_erased").exists()
     assert "The content was removed" in browser(alice).get(f"/actions/{sent}/").content.decode()
-    for kept in (waiting, other):
+    for kept in (copied, waiting, other):
         assert PendingAction.objects.get(pk=kept).current.payload
 
     told = json.loads(person("export", MIRA))
-    assert [mail["subject"] for mail in told["mails_to_it"]] == ["Offer 4472"]
+    assert [mail["subject"] for mail in told["mails_to_it"]] == subjects[1:]
     assert told["written_to_by"] == []
     assert proof.verify() == []
 
@@ -74,7 +84,11 @@ def test_address_that_only_answered_is_exported_and_erased(
     server.deliver(alice.email, away)
     other = answer(action, f"jo{MIRA}", id="<jo@northwind.example>", Auto_Submitted="auto-replied")
     server.deliver(alice.email, other)
+    kim = "kim@northwind.example"
+    server.deliver(alice.email, answer(action, kim, id="<kim@x>", Auto_Submitted="auto-replied"))
     look()
+    assert "reports of 1 mails" in person("erase", kim)
+    assert api.get(f"/actions/{action.pk}").json()["answered_by"] == MIRA
 
     (told,) = json.loads(person("export", MIRA))["answers_and_reports"]
     assert told["action"] == str(action.pk)
@@ -136,7 +150,16 @@ def test_approver_is_erased_and_the_proofs_stay(
     api: Api, alice: User, bob: User, mailbox: Mailbox
 ) -> None:
     sent, leaving = api.propose(subject="Sent"), api.propose(subject="Leaving")
-    add_comment(action=PendingAction.objects.get(pk=sent), person=bob, text="Fine words")
+    for about, words in ((sent, "Fine words"), (leaving, "Later words")):
+        add_comment(action=PendingAction.objects.get(pk=about), person=bob, text=words)
+    bob.set_password(PASSWORD)
+    bob.save()
+    window = Client()
+    window.post("/sign-in/", {"login": bob.email, "password": PASSWORD})
+    session = Session.objects.filter(pk=stored_key(window.cookies["sessionid"].value))
+    assert session.exists()
+    thread = Thread.objects.create(user=bob, name="t")
+    ToolCall.objects.create(user=bob, mailbox=mailbox, tool="list_emails", duration_ms=1)
     approve(sent, bob)
     work()
     approve(leaving, bob)
@@ -151,10 +174,14 @@ def test_approver_is_erased_and_the_proofs_stay(
     said = person("erase", bob.email)
     assert f"erased-{bob.pk}@erased.invalid" in said
     assert "stay as proofs" in said
+    assert "1 comments on mail that has not ended stay." in said
     assert json.loads(person("export", "bob@lovelace.example"))["account"] is None
     bob.refresh_from_db()
-    assert (bob.get_full_name(), bob.is_active) == ("", False)
-    assert not Comment.objects.exists()
+    assert (bob.get_full_name(), bob.is_active, bob.has_usable_password()) == ("", False, False)
+    assert Comment.objects.get().text == "Later words"
+    for rows in (session, Thread.objects.filter(pk=thread.pk), ToolCall.objects.all()):
+        assert not rows.exists()
+    assert AuditEvent.objects.filter(event="person_erased").exists()
     assert not LogEntry.objects.exists()
     assert not ApiToken.objects.filter(user=bob, revoked_at=None).exists()
     assert bobs.tool("list_emails").status_code == 401

@@ -14,6 +14,7 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 from django.utils import timezone
 
+from accounts.infra.fields import TEXT_MARK, UNREADABLE
 from accounts.infra.keys import first_key_id, is_encrypted
 from accounts.models import User
 from approvals import guards
@@ -84,7 +85,7 @@ def test_database_holds_no_readable_mail_content(
         subject="Readable", body=f"The {CANARY}.", attachments=[{"handle": handle}]
     )
     other = api.propose(subject="Other")
-    reviewer.decide(other, "reject", note=f"No {CANARY}.")
+    reviewer.decide(other, "reject", note=f"{TEXT_MARK}No {CANARY}.")
     assert CANARY.encode() not in everything()
     assert base64.b64encode(CANARY.encode()) not in everything()
     assert b"Readable" in everything()
@@ -92,7 +93,7 @@ def test_database_holds_no_readable_mail_content(
 
     page = reviewer.page(action_id).content.decode()
     assert f"The {CANARY}." in page
-    assert f"No {CANARY}." in reviewer.page(other).content.decode()
+    assert f"{TEXT_MARK}No {CANARY}." in reviewer.page(other).content.decode()
     # The beginning, in the list.
     assert f"The {CANARY}." in reviewer.client.get("/").content.decode()
     for wanted in (CANARY, "readable", "to:northwind"):
@@ -206,11 +207,15 @@ def test_address_of_a_webhook_is_encrypted_on_the_first_key(api: Api, settings: 
     ENCRYPTED_ADDRESSES.encrypt_addresses(apps, None)
     assert CANARY.encode() not in everything()
 
-    settings.MAILHUB_ENCRYPTION_KEYS = [NEW_KEY, *settings.MAILHUB_ENCRYPTION_KEYS]
+    before = settings.MAILHUB_ENCRYPTION_KEYS
+    settings.MAILHUB_ENCRYPTION_KEYS = [NEW_KEY, *before]
     call_command("rotate_keys", verbosity=0)
     settings.MAILHUB_ENCRYPTION_KEYS = [NEW_KEY]
     (shown,) = api.get("/webhooks").json()["items"]
     assert shown["url"] == url
+    settings.MAILHUB_ENCRYPTION_KEYS = before
+    (shown,) = api.get("/webhooks").json()["items"]
+    assert shown["url"] == UNREADABLE
 
 
 def test_content_that_no_key_decrypts_is_named(api: Api, settings: Any) -> None:

@@ -254,20 +254,26 @@ def test_refresh_token_belongs_to_its_program(
 # --- Audience
 
 
-def test_token_for_mcp_does_not_open_rest(program: Program, alice: User, mailbox: Mailbox) -> None:
-    tokens = program.connect(alice, mailbox, resource="http://127.0.0.1:8000/mcp")
+@pytest.mark.parametrize("path", ["/mcp", "/ai"])
+def test_token_for_another_surface_does_not_open_rest(
+    program: Program, alice: User, mailbox: Mailbox, path: str
+) -> None:
+    tokens = program.connect(alice, mailbox, resource=f"http://127.0.0.1:8000{path}")
     refused = Api(secret=tokens["access_token"]).tool("list_mailboxes")
     assert refused.status_code == 401
     wider = program.refresh(tokens["refresh_token"], resource="http://127.0.0.1:8000/api/v1")
     assert wider.json()["error"] == "invalid_target"
 
 
+@pytest.mark.parametrize(
+    "elsewhere", ["https://127.0.0.1:8000", "http://elsewhere.example:8000", "http://127.0.0.1"]
+)
 def test_audience_of_another_server_is_refused(
-    program: Program, alice: User, mailbox: Mailbox, settings: Any
+    program: Program, alice: User, mailbox: Mailbox, settings: Any, elsewhere: str
 ) -> None:
     """A token that was issued under another public address is not for this server."""
     api = program.api(alice, mailbox)
-    settings.MAILHUB_PUBLIC_URL = "https://elsewhere.example"
+    settings.MAILHUB_PUBLIC_URL = elsewhere
     assert api.tool("list_mailboxes").status_code == 401
 
 
@@ -364,6 +370,14 @@ def test_grant_can_be_limited_but_never_widened(
     grants.narrow(grant, scopes=["mail:read", "mail:draft"], mailboxes=[mailbox, second])
     grant.refresh_from_db()
     assert (grant.scopes, list(grant.mailboxes.all())) == (["mail:read"], [mailbox])
+
+
+def test_nobody_gets_a_secret_of_a_connected_program(
+    program: Program, alice: User, mailbox: Mailbox
+) -> None:
+    program.connect(alice, mailbox)
+    rotate = f"/tokens/{ApiToken.objects.get().pk}/rotate/"
+    assert browser(alice).post(rotate).status_code == 404
 
 
 def test_programs_of_one_name_do_not_share_their_proposals(alice: User, mailbox: Mailbox) -> None:

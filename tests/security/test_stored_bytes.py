@@ -79,7 +79,8 @@ def test_forged_conversation_runs_nothing_and_says_so(
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize(
-    "change", ["flipped", "shortened", "emptied", "another id", "another thread", "plain"]
+    "change",
+    ["flipped", "shortened", "emptied", "another id", "another thread", "plain", "another format"],
 )
 def test_altered_conversation_is_refused(chat: Chat, model: ModelServer, change: str) -> None:
     kept = kept_conversation(chat, model)
@@ -94,6 +95,7 @@ def test_altered_conversation_is_refused(chat: Chat, model: ModelServer, change:
         "another id": {"checkpoint_id": "1f1e68b4-0000-0000-8008-78aeb6a893d8"},
         "another thread": {"checkpoint_id": other.checkpoint_id, "content": stored(other)},
         "plain": {"content": b"[]"},
+        "another format": {"type": "json"},
     }
     Checkpoint.objects.filter(pk=kept.pk).update(**changes[change])
 

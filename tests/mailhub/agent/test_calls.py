@@ -4,13 +4,14 @@ import pytest
 from django.urls import reverse
 
 from accounts.models import Mailbox, Membership, Role, User
-from mailhub.agent.models import Thread, ToolCall
-from tests.conftest import HELLO, Reviewer
+from mailhub.agent.models import Message, Thread, ToolCall
+from tests.conftest import HELLO, Api, Reviewer
 from tests.mailhub.agent.conftest import Chat
 from tests.support.people.browser import browser
 from tests.support.servers.model import ModelServer, Says
 
 pytestmark = pytest.mark.django_db(transaction=True)
+PARTS = ("/agent/threads/{name}/talk/", "/agent/threads/{name}/cards/")
 
 
 def test_calls_stay_for_managers_after_the_conversation(
@@ -36,6 +37,36 @@ def test_calls_stay_for_managers_after_the_conversation(
     assert reverse("review", args=[action]) in page
     for other in ("list_mailboxes", "xylophone", HELLO["subject"]):
         assert other not in page
+
+
+def test_pages_show_only_the_own_threads_of_the_chat(alice: User, charlie: User) -> None:
+    """Those of the own token are not shown either, as in `Thread`."""
+    own = Thread.objects.create(user=alice, name="own", title="Plan")
+    others = [
+        Thread.objects.create(
+            user=alice, caller_name="agent", name="of-a-token", title="Xylophone"
+        ),
+        Thread.objects.create(user=charlie, name="foreign", title="Xylophone"),
+    ]
+    window = browser(alice)
+    for thread in (own, *others):
+        for page in (f"/agent/{thread.pk}/", *PARTS):
+            shown = window.get(page.format(name=thread.name))
+            assert shown.status_code == (200 if thread == own else 404), page
+            assert "Xylophone" not in shown.content.decode()
+    for thread in others:
+        assert window.post(reverse("agent_forget", args=[thread.pk])).status_code == 404
+
+
+def test_cards_of_a_thread_end_with_the_role(api: Api, bob: User) -> None:
+    thread = Thread.objects.create(user=bob, name="t")
+    action = api.propose(subject="Xylophone")
+    Message.objects.create(thread=thread, author="tool", tool="send_email", action_id=action)
+    window = browser(bob)
+    assert "Xylophone" in window.get("/agent/threads/t/cards/").content.decode()
+    Membership.objects.filter(user=bob).delete()
+    for page in (f"/agent/{thread.pk}/", "/agent/threads/t/cards/"):
+        assert "Xylophone" not in window.get(page).content.decode()
 
 
 def test_call_on_a_foreign_mailbox_is_on_no_page_of_it(

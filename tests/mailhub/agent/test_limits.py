@@ -6,9 +6,11 @@ from typing import Any
 import pytest
 from django.apps import apps
 from django.db import connection
+from django.test import Client
 
+from accounts.infra import streams
 from accounts.models import SCOPES, ApiToken, Mailbox, User
-from tests.conftest import make_api
+from tests.conftest import Api, make_api
 from tests.mailhub.agent.conftest import Answer, Chat
 from tests.support.servers.model import ModelServer
 
@@ -38,6 +40,16 @@ def test_refused_request_says_when_to_come_again(chat: Chat, settings: Any) -> N
     assert '"code": "rate_limited"' in refused.raw
     assert 1 <= int(refused.headers["retry-after"]) <= 60
     assert refused.headers["ratelimit-policy"].endswith('"chat";q=1;w=60')
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_person_has_a_limit_of_open_answers(agent_api: Api, alice: User, path: str) -> None:
+    held = [streams.take_place(alice.pk) for _ in range(streams.OF_PERSON)]
+    program = Client(headers={"Authorization": f"Bearer {agent_api.secret}"})
+    refused = program.post(path, {"prompt": "Hello"}, content_type="application/json")
+    assert all(held)
+    assert refused.status_code == 429
+    assert "Too many answers are open" in refused.content.decode()
 
 
 @pytest.mark.parametrize("path", PATHS)
