@@ -16,7 +16,7 @@ from tests.support.concurrently import all_at_once
 from tests.support.servers.memory import MemoryServer
 from tools.models import Upload
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 
 
 def upload(api: Api, key: str, content: bytes = b"plan", name: str = "plan.txt") -> Any:

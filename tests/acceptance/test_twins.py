@@ -17,7 +17,7 @@ from tests.support.servers.sandbox import ADA, MIRA
 from tests.support.work import work
 
 __all__ = ["gmail"]
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 OFFER: dict[str, Any] = {"to": [MIRA], "subject": "Offer", "body": "Our offer: 100 EUR."}
 EDITED = OFFER | {"body": "Our offer: 120 EUR."}

@@ -18,7 +18,7 @@ from accounts.models import ApiToken, Mailbox, RequestRecord, User
 from tests.conftest import Api, make_api
 from tests.support.processes.programs import environment, this_test, until
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture(autouse=True)

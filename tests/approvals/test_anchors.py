@@ -27,7 +27,7 @@ from tests.conftest import Api, Reviewer
 from tests.support.concurrently import all_at_once
 from tests.support.work import work
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture(autouse=True)

@@ -19,7 +19,7 @@ from tests.approvals.test_anchors import cut, say
 from tests.conftest import Api, Reviewer
 from tests.support.work import work
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture(autouse=True)

@@ -21,7 +21,7 @@ from tests.approvals.audit_pages import own_heads, sent
 from tests.support.concurrently import all_at_once
 
 __all__ = ["own_heads", "sent"]
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 Lines = list[str]
 
 

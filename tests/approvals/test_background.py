@@ -12,7 +12,7 @@ from approvals.worker import background
 from approvals.worker.background import Background
 from tests.support.processes.programs import until
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 SECONDS = 30
 
 

@@ -17,7 +17,7 @@ from tests.conftest import Api, Reviewer
 from tests.support.servers.memory import MemoryServer
 from tests.support.work import work
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 AN_HOUR = timedelta(hours=1)
 unreachable = Celery("unreachable", broker="redis://127.0.0.1:9/0")
 without_library = Celery("without_library", broker="nonsense://127.0.0.1:9/0")

@@ -16,7 +16,7 @@ from approvals.models import DeadLetter, PendingAction
 from approvals.worker import maintenance
 from tests.conftest import Api
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from tests.conftest import Api
 from tests.support.people.browser import browser
 from tests.support.work import work
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def explain(action: PendingAction) -> str:

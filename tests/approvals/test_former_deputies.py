@@ -24,7 +24,7 @@ from tests.support.servers.memory import MemoryServer
 from tests.support.work import work
 
 STEPS = import_module("approvals.migrations.0032_no_deputies")
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @dataclass(frozen=True, kw_only=True)

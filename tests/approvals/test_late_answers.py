@@ -21,7 +21,7 @@ from tests.support.servers.memory import MemoryServer
 from tests.support.work import work
 
 __all__ = ["lost"]
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.mark.parametrize("where", ["approved", "pending"])

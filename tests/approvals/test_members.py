@@ -243,7 +243,6 @@ def test_raised_role_keeps_earlier_decisions(
     assert len(server.ledger) == 1
 
 
-@pytest.mark.both
 @pytest.mark.parametrize("needed", [1, 2])
 @pytest.mark.parametrize("change", ["role", "rule"])
 def test_approval_without_the_right_never_counts_again(

@@ -24,7 +24,7 @@ from tests.support.servers.memory import MemoryServer
 from tests.support.work import work
 
 __all__ = ["home"]
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def columns_of(action: PendingAction) -> dict[str, Any]:

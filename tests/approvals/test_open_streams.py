@@ -54,7 +54,6 @@ def first_bytes(client: socket.socket, wanted: bytes) -> bytes:
     return said
 
 
-@pytest.mark.both
 @pytest.mark.parametrize("people", [2, pytest.param(15, marks=pytest.mark.long)])
 def test_open_streams_leave_connections_and_threads_to_others(
     url: str, people: int, api: Api

@@ -17,7 +17,7 @@ from tests.approvals.conftest import approve
 from tests.approvals.kinds import LOST, NOT_NOW, Script
 from tests.support.servers.memory import MemoryServer
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @dataclass

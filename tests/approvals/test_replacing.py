@@ -14,7 +14,7 @@ from tests.conftest import HELLO, Api, make_api, problem_of
 from tests.support.servers.memory import MemoryServer
 from tests.support.work import work
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def test_agent_reads_the_note_and_proposes_a_replacement(

@@ -34,7 +34,7 @@ from tests.support.servers.memory import MemoryServer
 from tools.sending.kinds import SendMail
 
 __all__ = ["home"]
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def after_restore() -> str:
@@ -172,7 +172,6 @@ def test_program_learns_that_restored_mail_may_have_left(api: Api) -> None:
     assert api.tool("get_action", action_id=waiting).json()["may_have_been_sent_at"]
 
 
-@pytest.mark.both
 def test_mail_in_doubt_is_not_replaced(api: Api, alice: User) -> None:
     """Refuse the replacement, because its page would not say that the mail may have left."""
     waiting = api.propose()

@@ -18,7 +18,7 @@ from tests.approvals.kinds import Script
 from tests.conftest import Api
 from tests.support.servers.memory import MemoryServer
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 ADDRESS = "alice@lovelace.example"
 
 

@@ -20,7 +20,7 @@ from tests.conftest import Api, Reviewer
 from tests.support.servers.memory import MemoryServer
 from tests.support.work import work
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 Machines = Callable[[str], None]
 

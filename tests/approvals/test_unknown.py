@@ -27,7 +27,7 @@ from tests.support.people.browser import set_rules
 from tests.support.servers.memory import MemoryServer
 from tests.support.work import work
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 FOUND = Outcome(
     verdict="accepted",

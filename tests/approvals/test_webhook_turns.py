@@ -25,7 +25,7 @@ from tests.conftest import Api, make_api
 from tests.support.processes.programs import until
 
 __all__ = ["httpserver", "listener"]
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture

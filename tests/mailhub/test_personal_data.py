@@ -31,7 +31,7 @@ from tests.support.work import work
 from tools.providers.base import Receipt
 from tools.providers.errors import Refused
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 MIRA = "mira@northwind.example"
 PASSWORD = "a long and quiet word"
 

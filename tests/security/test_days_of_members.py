@@ -23,7 +23,7 @@ from tests.support.people.browser import browser
 from tests.support.servers.memory import MemoryServer
 from tests.support.work import work
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 DAY = timedelta(days=1)
 
 

@@ -23,7 +23,7 @@ from tests.support.servers.memory import MemoryServer
 from tests.support.work import work
 
 __all__ = ["script"]
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 MOVED = PreviewWarning(code="thread_moved", text="Mira has written since.", severity="risk")
 SECOND = timedelta(seconds=1)
 

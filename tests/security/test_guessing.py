@@ -169,7 +169,6 @@ def test_stalled_mail_server_does_not_reveal_known_people(
         assert [each.recipients for each in smtp.ledger] == [(alice.email,)]
 
 
-@pytest.mark.both
 def test_strangers_do_not_delete_the_count_of_wrong_codes(alice: User, settings: Any) -> None:
     settings.CACHES = production.CACHES
     own = browser(alice)

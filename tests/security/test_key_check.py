@@ -14,7 +14,7 @@ from approvals.worker import heartbeats
 from tests.conftest import Api
 from tests.support.people.browser import browser
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 OTHER = base64.b64encode(b"o" * 32).decode()
 
 

@@ -74,7 +74,6 @@ def test_approved_duplicate_is_warned_about_at_any_age(api: Api, alice: User) ->
     assert "possible_duplicate" in {warning["code"] for warning in preview["warnings"]}, preview
 
 
-@pytest.mark.both
 @pytest.mark.parametrize("status", ["executing", "unknown"])
 def test_twin_of_leaving_or_unknown_mail_has_a_warning(
     api: Api, approved: Callable[..., PendingAction], script: Script, status: str

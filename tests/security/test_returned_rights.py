@@ -32,7 +32,7 @@ from tests.support.work import work
 from tools.reading import links
 
 __all__ = ["heard", "held", "httpserver"]
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 DAY = timedelta(days=1)
 
 

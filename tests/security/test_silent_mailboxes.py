@@ -24,7 +24,7 @@ from tests.support.servers.memory import MemoryServer
 from tools.mail.parsers import MAIL
 from tools.providers.imap.sessions import POOL
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ from tests.support.work import work
 
 __all__ = ["script"]
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def reconnect(mailbox: Mailbox, person: User, **access: str) -> None:
@@ -303,6 +303,7 @@ def test_approval_from_an_older_version_is_asked_again(
     assert action.returned["code"] == "approval_unproven"
 
 
+@pytest.mark.both
 def test_database_refuses_a_second_round_on_one_revision(api: Api, alice: User, bob: User) -> None:
     action_id = api.propose()
     approve(action_id, alice)
@@ -332,6 +333,7 @@ def test_database_refuses_a_second_round_on_one_revision(api: Api, alice: User, 
     assert bobs.decide(action_id, "approve").status_code == 302
 
 
+@pytest.mark.both
 def test_database_refuses_to_hide_news(api: Api) -> None:
     api.propose()
 

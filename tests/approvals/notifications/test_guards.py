@@ -24,7 +24,7 @@ from tests.approvals.conftest import approve
 from tests.approvals.notifications.conftest import Post, prove
 from tests.conftest import Api
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture
