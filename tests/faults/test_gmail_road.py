@@ -237,9 +237,10 @@ def test_unreadable_acceptance_counts(
 # The worker dies
 
 
+# test_graph_road.py kills on PostgreSQL.
 ON_BOTH = [
     pytest.param("SQLite", marks=[pytest.mark.process, pytest.mark.sqlite_only]),
-    pytest.param("PostgreSQL", marks=pytest.mark.postgres_only),
+    pytest.param("PostgreSQL", marks=[pytest.mark.postgres_only, LONG]),
 ]
 
 

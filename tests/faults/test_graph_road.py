@@ -214,7 +214,9 @@ def test_database_error_after_the_202_loses_nothing(
     assert (len(graph.ledger), len(graph.sends())) == (1, 1)
 
 
-ON_SQLITE = pytest.param("SQLite", marks=[pytest.mark.process, pytest.mark.sqlite_only])
+ON_SQLITE = pytest.param(
+    "SQLite", marks=[pytest.mark.process, pytest.mark.sqlite_only, pytest.mark.long]
+)
 ON_POSTGRES = pytest.param("PostgreSQL", marks=pytest.mark.postgres_only)
 
 

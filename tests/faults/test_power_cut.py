@@ -16,7 +16,8 @@ from tests.support.processes.person import request
 from tests.support.servers.sandbox import SandboxServer
 from tests.support.servers.smtp import FaultySmtp
 
-pytestmark = pytest.mark.process
+# Long: each cuts off the power of real processes.
+pytestmark = [pytest.mark.process, pytest.mark.long]
 
 
 @pytest.fixture
@@ -56,7 +57,6 @@ def test_sqlite_does_not_lose_a_sent_mail(
         assert "paused" not in request(f"{installation.url}/statusz").json()
 
 
-@pytest.mark.long
 def test_postgresql_does_not_lose_a_sent_mail(
     tmp_path: Path, smtp: FaultySmtp, sandbox: SandboxServer
 ) -> None:

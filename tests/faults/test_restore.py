@@ -19,7 +19,8 @@ from tests.support.servers.sandbox import ADA, SandboxServer
 from tests.support.servers.services import Postgres, find_postgres
 from tests.support.servers.smtp import FaultySmtp
 
-pytestmark = pytest.mark.process
+# test_restoring.py and test_restored.py have it in one process.
+pytestmark = [pytest.mark.process, pytest.mark.long]
 
 
 @pytest.fixture
@@ -87,7 +88,6 @@ class Dumped:
         assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("lost", "told"),
     [("", "The send journal knows mails"), ("send-journal.jsonl", "audit heads")],
@@ -144,7 +144,6 @@ def test_restored_backup_sends_nothing_twice(
         assert subjects(smtp) == sorted([*sent, "five"])
 
 
-@pytest.mark.long  # test_restoring.py has it in one process
 def test_approval_despite_the_warning_is_closed_as_sent(
     tmp_path: Path, smtp: FaultySmtp, sandbox: SandboxServer
 ) -> None:
@@ -199,7 +198,6 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Databas
             yield Dumped(server, tmp_path / "dump")
 
 
-@pytest.mark.long
 def test_copy_taken_under_load_sends_nothing_twice(
     tmp_path: Path, smtp: FaultySmtp, sandbox: SandboxServer, database: Database
 ) -> None:
@@ -254,7 +252,6 @@ def test_restore_under_a_running_worker_sends_nothing_twice(
     assert subjects(smtp) == ["four", "one", "three", "two"]
 
 
-@pytest.mark.long  # test_restoring.py has it in one process
 def test_restored_home_with_its_database_sends_nothing_twice(
     tmp_path: Path, smtp: FaultySmtp, sandbox: SandboxServer
 ) -> None:
@@ -287,7 +284,6 @@ def test_restored_home_with_its_database_sends_nothing_twice(
         assert subjects(smtp) == ["one", "three", "two"]
 
 
-@pytest.mark.long
 def test_copy_started_elsewhere_sends_nothing(
     tmp_path: Path, smtp: FaultySmtp, sandbox: SandboxServer
 ) -> None:
