@@ -1,7 +1,4 @@
-"""The send path in a browser: sign in, review, approve, see it sent.
-
-And mail that tries to call home.
-"""
+"""The send path in a browser: sign in, review, approve, see it sent."""
 
 import re
 import uuid
@@ -10,16 +7,21 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from tests.browser.conftest import PATIENCE_MS, Canary
+from tests.browser.conftest import PATIENCE_MS
 from tests.browser.presses import approve
 from tests.support.processes.mailhub import Mailhub
-from tests.support.processes.programs import until
 
 pytestmark = [pytest.mark.browser, pytest.mark.process]
 MIRA = "mira@northwind.example"
 
 
-@pytest.fixture(params=[True, False], ids=["with JavaScript", "without JavaScript"])
+@pytest.fixture(
+    params=[
+        pytest.param(True, id="with JavaScript"),
+        # test_every_page.py decides without scripts.
+        pytest.param(False, id="without JavaScript", marks=pytest.mark.long),
+    ]
+)
 def window(browser: Browser, request: pytest.FixtureRequest) -> Iterator[BrowserContext]:
     context = browser.new_context(java_script_enabled=request.param)
     context.set_default_timeout(PATIENCE_MS)
@@ -59,37 +61,3 @@ def test_person_sees_approves_and_follows_a_waiting_mail(
     assert len(mailhub.mail(MIRA, "INBOX", subject)) == 1
     page.goto(mailhub.url)
     expect(page.get_by_role("link", name=subject)).to_have_count(0)
-
-
-def test_preview_of_hostile_html_contacts_nobody(browser: Browser, mailhub: Mailhub) -> None:
-    with Canary() as canary, browser.new_context() as window:
-        at = canary.url
-        hostile = f"""
-            <p style="color: #123456">Looks harmless.</p>
-            <img src="{at}/img.png" srcset="{at}/srcset.png 2x"><img src="data:image/gif;base64,R0lGODlhAQABAAAAACw=">
-            <p style="background: url({at}/style.png)">styled</p><table background="{at}/table.png"><tr><td>t</table>
-            <style>@import "{at}/import.css"; p {{ background: url({at}/sheet.png) }}</style>
-            <link rel="stylesheet" href="{at}/link.css"><base href="{at}/">
-            <script src="{at}/script.js"></script><script>top.location = "{at}/top"</script>
-            <script>new Image().src = "{at}/js"</script><img src="{at}/error.png" onerror="fetch('{at}/onerror')">
-            <svg onload="fetch('{at}/svg')"><image href="{at}/image"/></svg>
-            <form action="{at}/form"><button>Go</button></form><meta http-equiv="refresh" content="0; url={at}/refresh">
-            <iframe src="{at}/frame"></iframe><object data="{at}/object"></object>
-            <video poster="{at}/poster" src="{at}/video"></video>
-            <a href="{at}/link" ping="{at}/ping">link</a><p>The end.</p>"""
-        action = mailhub.propose(f"Hostile {uuid.uuid4().hex}", body=hostile, body_type="html")
-        page = signed_in(window, mailhub)
-        page.goto(action["review_url"], wait_until="networkidle")
-        frame = page.frame_locator("iframe")
-        expect(frame.get_by_text("Looks harmless.")).to_be_visible()
-        expect(frame.get_by_text("The end.")).to_be_visible()
-        expect(page.get_by_text("Parts were removed.", exact=True)).to_be_visible()
-        for view in ("text", "source", "history"):
-            page.goto(f"{action['review_url']}?view={view}")
-        page.goto(f"{action['review_url']}body/", wait_until="networkidle")
-        expect(page.get_by_text("Looks harmless.")).to_be_visible()
-
-        assert canary.asked == []
-        # On a page without our policy the same picture is requested: the canary works.
-        window.new_page().set_content(f'<img src="{at}/img.png">')
-        until(lambda: canary.asked == ["/img.png"])

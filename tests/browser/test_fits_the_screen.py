@@ -11,7 +11,6 @@ from tests.browser.test_every_page import signed_in
 from tests.conftest import Api
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
-SIZES = ((1366, 650), (1280, 800), (1920, 1080), (390, 844))
 LINES = 5
 LETTER = (
     "Dear Mira,\n\nthe carrier has confirmed Thursday.\n" + "We come between nine and ten. " * 60
@@ -48,7 +47,15 @@ def shows_lines(page: Page, text: Locator) -> bool:
     )
 
 
-@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize(
+    "size",
+    [
+        (1366, 650),
+        (390, 844),
+        *(pytest.param(size, marks=pytest.mark.long) for size in ((1280, 800), (1920, 1080))),
+    ],
+    ids=lambda size: f"{size[0]}x{size[1]}",
+)
 def test_mail_and_buttons_are_in_view(
     browser: Browser, live_server: LiveServer, alice: User, api: Api, size: tuple[int, int]
 ) -> None:
