@@ -284,13 +284,10 @@ def test_old_requests_are_forgotten(api: Api) -> None:
 def test_token_proposing_too_often_is_throttled(
     alice: User, mailbox: Mailbox, settings: Any
 ) -> None:
-    api = make_api(alice, mailbox, name="eager")
-    for number in range(120):
-        answer = api.tool(
-            "send_email", to=["a@b.example"], subject=f"{number}", body="b", confirm=False
-        )
-        assert answer.status_code == 200
     settings.MAILHUB_PROPOSALS_PER_MINUTE = 2
+    api = make_api(alice, mailbox, name="eager")
+    for _ in range(3):  # nothing is proposed
+        assert api.tool("send_email", **HELLO, confirm=False).status_code == 200
     api.propose(subject="one")
     api.propose(subject="two")
 

@@ -21,7 +21,7 @@ from tests.approvals.conftest import approve
 from tests.approvals.guarded import only
 from tests.conftest import Api
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 A_DAY = timedelta(days=1)
 
 
@@ -59,6 +59,7 @@ def test_database_refuses_an_expiry_before_the_send_time(api: Api, alice: User) 
         only(action, expires_at=action.send_at)()
 
 
+@pytest.mark.long
 def test_upgrade_repairs_an_expiry_before_the_send_time(api: Api, alice: User) -> None:
     def migrate(name: str) -> None:
         executor = MigrationExecutor(connection)

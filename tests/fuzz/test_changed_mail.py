@@ -19,7 +19,7 @@ DRAWN = st.lists(
 OVER_IMAP = 25
 
 
-@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 @given(source=st.sampled_from(MAILS), drawn=DRAWN)
 def test_changed_mail_is_read_within_its_limits(
     source: bytes, drawn: list[tuple[changes.Change, int]]
@@ -28,7 +28,7 @@ def test_changed_mail_is_read_within_its_limits(
     assert not cost.is_too_high, cost
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 @given(source=st.sampled_from(seeds.STRUCTURES), drawn=DRAWN)
 def test_changed_description_of_a_mail_is_read(
     source: bytes, drawn: list[tuple[changes.Change, int]]

@@ -10,7 +10,6 @@ import re
 import socket
 import subprocess
 import sys
-from base64 import b64encode
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -27,9 +26,9 @@ from tests.support.processes.programs import (
     PROJECT,
     WorkerProcess,
     environment,
-    manage,
     until,
 )
+from tests.support.processes.template import KEYS, begin_migrated
 from tests.support.servers.services import free_port
 from tools.surfaces.openapi.document import build_document
 
@@ -37,7 +36,6 @@ FILE: dict[str, Any] = yaml.safe_load((PROJECT / "docker-compose.yml").read_text
 DOCKERFILE = (PROJECT / "Dockerfile").read_text()
 SERVICES: dict[str, dict[str, Any]] = FILE["services"]
 OURS = [name for name, service in SERVICES.items() if service["image"].startswith("mailhub")]
-KEYS = {"SECRET_KEY": "s" * 40, "MAILHUB_ENCRYPTION_KEYS": b64encode(b"k" * 32).decode()}
 static = pytest.mark.static
 
 
@@ -265,8 +263,7 @@ def test_web_container_answers_its_own_health_check(tmp_path: Path) -> None:
 
 @pytest.mark.process
 def test_worker_container_is_well_while_its_worker_is(tmp_path: Path) -> None:
-    settings = KEYS | {"DATABASE_URL": f"sqlite:///{tmp_path}/db", "TMPDIR": str(tmp_path)}
-    assert manage(tmp_path, "migrate", "--verbosity=0", **settings).returncode == 0
+    begin_migrated(tmp_path)
     check = [
         sys.executable,
         *(
@@ -280,7 +277,7 @@ def test_worker_container_is_well_while_its_worker_is(tmp_path: Path) -> None:
         return not subprocess.run(check, capture_output=True, timeout=30, check=False).returncode
 
     assert not is_well()
-    with WorkerProcess(tmp_path, **settings):
+    with WorkerProcess(tmp_path, **KEYS, TMPDIR=str(tmp_path)):
         until(is_well)
     os.utime(tmp_path / "mailhub-worker", (0, 0))
     assert not is_well()

@@ -13,8 +13,8 @@ import pytest
 from mailhub.environment import Environment, load, prepare_home
 from mailhub.environment.home import env_file, process_name
 from tests.support.processes.programs import PROJECT, manage
+from tests.support.processes.template import KEYS
 
-KEYS = {"SECRET_KEY": "s" * 40, "MAILHUB_ENCRYPTION_KEYS": b64encode(b"k" * 32).decode()}
 SETTING = re.compile(r"#?\s?([A-Z][A-Z0-9_]+)=(.*)")
 
 

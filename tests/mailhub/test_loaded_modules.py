@@ -1,15 +1,14 @@
 """No process loads libraries that it does not use: some are not installed where it runs."""
 
-from base64 import b64encode
 from pathlib import Path
 
 import pytest
 
 from tests.support.processes.programs import manage
+from tests.support.processes.template import KEYS
 
 pytestmark = pytest.mark.process
 
-KEYS = {"SECRET_KEY": "s" * 40, "MAILHUB_ENCRYPTION_KEYS": b64encode(b"k" * 32).decode()}
 # HTTP, sign-ins, parsers of HTML, figures and the admin pages: each is for pages, for a provider
 # or for one kind of mail.
 HEAVY = (

@@ -2,7 +2,6 @@
 not loaded.
 """
 
-from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,7 @@ from django.db import connection
 from approvals.checks import check_kinds, check_queue_server
 from mailhub import environment
 from tests.support.processes.programs import manage
-
-KEYS = {"SECRET_KEY": "s" * 40, "MAILHUB_ENCRYPTION_KEYS": b64encode(b"k" * 32).decode()}
+from tests.support.processes.template import KEYS
 
 
 @pytest.mark.parametrize(
