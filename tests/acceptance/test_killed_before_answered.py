@@ -110,7 +110,7 @@ def test_kill_between_the_check_and_the_wire(
 
 
 @on_both_in_the_end
-@pytest.mark.parametrize("copied", [True, False])
+@pytest.mark.parametrize("copied", [pytest.param(True, marks=pytest.mark.long), False])
 def test_answer_after_a_kill_at_the_wire_sends_nothing_again(
     scene: Scene, due: PendingAction, database: str, copied: bool
 ) -> None:

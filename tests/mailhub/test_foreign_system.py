@@ -14,9 +14,7 @@ SECONDS = 60
 # Programs that a person or a desktop client starts, and what another server imports.
 STARTS = {
     "stdio": "sys.argv = ['manage.py', 'mcp']; runpy.run_path('manage.py', run_name='__main__')",
-    "run": "sys.argv = ['manage.py', 'run']; runpy.run_path('manage.py', run_name='__main__')",
     "asgi": "import mailhub.asgi",
-    "settings": "import mailhub.settings",
 }
 
 

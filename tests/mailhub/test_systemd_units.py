@@ -54,7 +54,7 @@ def test_secrets_are_files_and_settings_exist() -> None:
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("service", ["web", "stream"])
+@pytest.mark.parametrize("service", ["web", pytest.param("stream", marks=pytest.mark.long)])
 def test_request_waits_at_the_socket_of_a_service(tmp_path: Path, service: str) -> None:
     """Send a request before the server is there, as while an update replaces it."""
     unit = UNITS / f"mailhub-{service}.service"

@@ -23,7 +23,7 @@ from tests.security.test_every_door import URLS, Belongings, belongings
 from tests.support.people.browser import browser
 
 __all__ = ["belongings"]
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 FORM = "application/x-www-form-urlencoded"
 JSON = "application/json"
 PROGRAMS = ("/api/", "/ai/", "/oauth/register")

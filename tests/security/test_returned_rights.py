@@ -311,7 +311,22 @@ def more(
     )
 
 
-@pytest.mark.parametrize("take_and_give", [None, *ENDED])
+# A role that is lowered and a member who is removed stand for the others.
+LIKE_ANOTHER = {
+    leave_and_join,
+    end_the_days_and_clear_them,
+    end_the_days_and_invite,
+    begin_the_days_later_and_clear_them,
+}
+
+
+@pytest.mark.parametrize(
+    "take_and_give",
+    [
+        None,
+        *(pytest.param(each, marks=[pytest.mark.long] * (each in LIKE_ANOTHER)) for each in ENDED),
+    ],
+)
 def test_returned_right_wakes_nothing_from_before(
     more: More, take_and_give: Callable[[More], None] | None
 ) -> None:

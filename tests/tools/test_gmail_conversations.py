@@ -40,15 +40,14 @@ def draft_sent(api: Api, original: Stored) -> str:
     return str(api.tool("send_draft", draft_id=draft["id"], confirm=True).json()["action"]["id"])
 
 
-@pytest.mark.parametrize("propose", [answered, draft_sent])
 @pytest.mark.parametrize(
-    ("subject", "edit"),
+    ("propose", "subject", "edit"),
     [
-        pytest.param("Question", {}, id="as-proposed"),
-        pytest.param("Question", {"bcc": HIDDEN}, id="other-recipients"),
-        pytest.param("Question", {"body": "On Monday."}, id="other-text"),
-        pytest.param("RE: Question", {"body": "On Monday."}, id="to-an-answer"),
-        pytest.param("Größe und Gewicht " * 9, {"body": "On Monday."}, id="long-and-encoded"),
+        pytest.param(answered, "Question", {}, id="as-proposed"),
+        pytest.param(answered, "Question", {"bcc": HIDDEN}, id="other-recipients"),
+        pytest.param(draft_sent, "Question", {"body": "On Monday."}, id="other-text"),
+        pytest.param(answered, "RE: Question", {"body": "On Monday."}, id="to-an-answer"),
+        pytest.param(draft_sent, "Größe und Gewicht " * 9, {}, id="long-and-encoded"),
     ],
 )
 def test_reply_is_in_the_conversation_of_its_original(
