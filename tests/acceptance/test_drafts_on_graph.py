@@ -57,14 +57,6 @@ def test_sent_reply_draft_is_once_in_its_thread(
     assert graph.drafts(ADA) == []
 
 
-def test_reply_to_own_mail_goes_on_to_its_recipients(api: Api, graph: GraphServer) -> None:
-    graph.deliver(ADA, letter(ADA, to=f"{JO}, {ADA}").as_bytes())
-    (card,) = api.tool("list_emails").json()["emails"]
-    assert api.tool("draft_reply", message_id=card["id"], body="More.").json()["to"] == [JO]
-    (item,) = graph.drafts(ADA)
-    assert item.addresses("toRecipients") == (JO,)
-
-
 def test_reply_draft_without_text_is_sent_in_its_thread(
     api: Api, reviewer: Reviewer, graph: GraphServer
 ) -> None:

@@ -144,37 +144,6 @@ def test_restored_backup_sends_nothing_twice(
         assert subjects(smtp) == sorted([*sent, "five"])
 
 
-def test_approval_despite_the_warning_is_closed_as_sent(
-    tmp_path: Path, smtp: FaultySmtp, sandbox: SandboxServer
-) -> None:
-    home, backup = tmp_path / "home", tmp_path / "backup.sqlite3"
-    home.mkdir()
-    with Installation(home, smtp, sandbox) as installation:
-        installation.prepare()
-        installation.serve()
-        action_id = installation.proposed("one")
-        copy_sqlite(home, backup)
-        installation.approve(action_id)
-        installation.worker()
-        installation.reaches(action_id, "succeeded")
-        until(lambda: len(sandbox.messages(ADA, "Sent")) == 1)
-        installation.stop()
-        for name in ("mailhub.sqlite3-wal", "mailhub.sqlite3-shm"):
-            (home / name).unlink(missing_ok=True)
-        shutil.copy(backup, home / "mailhub.sqlite3")
-        installation.serve()
-        assert "handed over according to the send journal" in installation.command(
-            "after_restore", "--yes", "--force"
-        )
-        installation.approve(action_id)
-
-        installation.worker()  # began after the approval, and has not noticed a restore
-
-        assert installation.reaches(action_id, "succeeded", "failed")["state"] == "succeeded"
-        assert "paused" not in request(f"{installation.url}/statusz").json()
-        assert subjects(smtp) == ["one"]
-
-
 def after_restore(installation: Installation) -> str:
     """Run the command; it refuses until the leases of the copy have ended."""
     said: list[str] = []
@@ -250,58 +219,3 @@ def test_restore_under_a_running_worker_sends_nothing_twice(
         installation.reaches(installation.approved("four"), "succeeded")
 
     assert subjects(smtp) == ["four", "one", "three", "two"]
-
-
-def test_restored_home_with_its_database_sends_nothing_twice(
-    tmp_path: Path, smtp: FaultySmtp, sandbox: SandboxServer
-) -> None:
-    home, backup = tmp_path / "home", tmp_path / "backup"
-    home.mkdir()
-    with Installation(home, smtp, sandbox) as installation:
-        installation.prepare()
-        installation.serve()
-        actions = [installation.approved(subject) for subject in ("one", "two")]
-        installation.command("after_restore", "--dry-run")
-        installation.stop()
-        shutil.copytree(home, backup)
-        installation.worker()
-        until(lambda: len(sandbox.messages(ADA, "Sent")) == 2)
-        installation.stop()
-
-        shutil.rmtree(home)
-        shutil.copytree(backup, home)
-        installation.serve()
-        worker = installation.worker()
-
-        until(lambda: "everything_paused" in worker.log(), say=worker.log)
-        assert (
-            "The Sent folder has a mail" in request(installation.url + "/statusz").json()["paused"]
-        )
-        assert "2 found in Sent, closed as sent" in installation.command("after_restore", "--yes")
-        for action_id in actions:
-            assert installation.reaches(action_id, "succeeded")["receipt"]
-        installation.reaches(installation.approved("three"), "succeeded")
-        assert subjects(smtp) == ["one", "three", "two"]
-
-
-def test_copy_started_elsewhere_sends_nothing(
-    tmp_path: Path, smtp: FaultySmtp, sandbox: SandboxServer
-) -> None:
-    home, elsewhere = tmp_path / "home", tmp_path / "elsewhere"
-    home.mkdir()
-    elsewhere.mkdir()
-    with (
-        Installation(home, smtp, sandbox) as production,
-        Installation(elsewhere, smtp, sandbox) as staging,
-    ):
-        production.prepare()
-        production.serve()
-        production.command("after_restore", "--dry-run")
-        production.approved("Hello")
-        copy_sqlite(home, elsewhere / "mailhub.sqlite3")
-
-        worker = staging.worker()
-
-        until(lambda: "everything_paused" in worker.log(), say=worker.log)
-        assert "another database" in staging.command("after_restore", "--dry-run")
-        assert subjects(smtp) == []

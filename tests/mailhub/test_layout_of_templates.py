@@ -8,7 +8,6 @@ import pytest
 
 pytestmark = pytest.mark.static
 ROOT = Path(__file__).parent.parent.parent
-LONGEST = 120
 CUT_TAG = re.compile(r"\{%(?:(?!%\}).)*$", re.MULTILINE)
 EXCLUDED = tuple(
     tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["djangofmt"]["extend-exclude"]
@@ -21,16 +20,6 @@ def templates() -> dict[str, str]:
     found = {path.relative_to(ROOT).as_posix(): path.read_text() for path in paths}
     assert len(found) > 50
     return {name: text for name, text in found.items() if not name.startswith(FOLDERS_LEFT_OUT)}
-
-
-def test_template_lines_are_short() -> None:
-    long = {
-        name: line
-        for name, text in templates().items()
-        for line in text.splitlines()
-        if len(line) > LONGEST
-    }
-    assert long == {}
 
 
 def test_cut_tag_is_found() -> None:

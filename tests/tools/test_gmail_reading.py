@@ -2,7 +2,6 @@
 
 import base64
 import time
-from email.message import EmailMessage
 from typing import Any
 
 import pytest
@@ -347,17 +346,6 @@ def test_reply_draft_is_in_its_conversation(api: Api, gmail: GmailServer) -> Non
     (draft,) = (stored for stored in gmail.box(ADA).messages.values() if "DRAFT" in stored.labels)
     assert draft.thread == original.thread
     assert draft.header("In-Reply-To") == "<q@x.example>"
-
-
-def test_reply_to_own_mail_goes_on_to_its_recipients(api: Api, gmail: GmailServer) -> None:
-    own = EmailMessage()
-    own["From"], own["To"], own["Message-ID"] = ADA, "x@y.example", "<own@lovelace.example>"
-    own["Subject"] = "Question"
-    own.set_content("Any news?")
-    sent = gmail.deliver(ADA, own.as_bytes(), labels=("SENT",))
-    assert result(api.tool("draft_reply", message_id=sent.id, body="More."))["to"] == [
-        "x@y.example"
-    ]
 
 
 def test_large_draft_is_uploaded_unchanged(api: Api, gmail: GmailServer) -> None:
