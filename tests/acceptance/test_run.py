@@ -6,7 +6,6 @@ import os
 import signal
 import socket
 import stat
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,13 +21,6 @@ from tests.support.servers.services import free_port
 
 pytestmark = pytest.mark.process
 MIRA, CHARLES = "mira@northwind.example", "charles@lovelace.example"
-
-
-@pytest.fixture
-def short_lived(tmp_path: Path) -> Iterator[Mailhub]:
-    """Yield a mailhub that the test may change for good, and end."""
-    with Mailhub(tmp_path / "short-lived") as running:
-        yield running
 
 
 def loading(mailhub: Mailhub, child: str) -> bool:
@@ -169,9 +161,19 @@ def test_second_mailhub_on_one_home_is_refused(mailhub: Mailhub, tmp_path: Path)
     assert mailhub.children() == children
 
 
-def test_commands_see_the_same_data_and_print_only_results(short_lived: Mailhub) -> None:
-    # With a second person, the first one needs a second factor.
-    mailhub = short_lived
+def test_commands_see_its_data_and_a_kill_ends_its_children(tmp_path: Path) -> None:
+    # With a second person, the first one needs a second factor: it is not the shared mailhub.
+    with Mailhub(tmp_path / "short-lived") as mailhub:
+        commands_see_the_same_data_and_print_only_results(mailhub)
+        os.kill(mailhub.pid, signal.SIGKILL)
+        until(
+            lambda: not session_of(mailhub.pid),
+            seconds=END_SECONDS,
+            say=lambda: f"{session_of(mailhub.pid)}",
+        )
+
+
+def commands_see_the_same_data_and_print_only_results(mailhub: Mailhub) -> None:
     # The link of a new person signs in at the running server.
     assert (
         manage(
@@ -231,12 +233,3 @@ def test_commands_see_the_same_data_and_print_only_results(short_lived: Mailhub)
         "mailboxes"
     ]
     assert (seen["id"], seen["address"]) == (mailbox_id, CHARLES)
-
-
-def test_killed_mailhub_takes_its_children_along(short_lived: Mailhub) -> None:
-    os.kill(short_lived.pid, signal.SIGKILL)
-    until(
-        lambda: not session_of(short_lived.pid),
-        seconds=END_SECONDS,
-        say=lambda: f"{session_of(short_lived.pid)}",
-    )

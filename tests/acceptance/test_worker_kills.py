@@ -233,17 +233,6 @@ def test_sigterm_finishes_the_send_and_starts_no_other(scene: Scene, database: s
     assert "Traceback" not in scene.log()
 
 
-@pytest.mark.fault(20)
-@on_both_in_the_end
-def test_mail_approved_without_a_worker_is_sent_once_later(scene: Scene, database: str) -> None:
-    action = scene.approved()
-    scene.worker()
-    scene.reaches(action, "succeeded")
-    until(lambda: scene.in_sent(action), say=scene.log)
-    assert scene.sent() == [action.message_id]
-    assert scene.in_sent(action) == 1
-
-
 @pytest.mark.fault(19)
 @on_both
 def test_two_workers_share_twenty_mails_without_duplicates(scene: Scene, database: str) -> None:

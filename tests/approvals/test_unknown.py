@@ -289,8 +289,10 @@ def test_ruling_renews_an_expired_approval(
     assert len(server.ledger) == 1
 
 
-@pytest.mark.parametrize("ruling", get_args(rulings.Ruling))
-@pytest.mark.parametrize("role", [Role.VIEWER, Role.PROPOSER, None])
+@pytest.mark.parametrize(
+    ("role", "ruling"),
+    [(None, "sent"), *((Role.PROPOSER, ruling) for ruling in get_args(rulings.Ruling))],
+)
 def test_approver_role_is_needed_to_rule(
     unknown: PendingAction,
     mailbox: Mailbox,

@@ -184,6 +184,7 @@ def results_of(api: Api, ids: Ids) -> list[str]:
     return results
 
 
+@pytest.mark.long
 def test_first_calls_are_understood(
     url: str, api: Api, world: World, mailbox: Mailbox, server: MemoryServer, settings: Any
 ) -> None:

@@ -5,7 +5,6 @@ notifications of PostgreSQL.
 import select
 import signal
 from pathlib import Path
-from typing import Any
 
 import pytest
 from django.db import connection
@@ -90,16 +89,6 @@ def test_two_sqlite_workers_share_notifications(site: Site, sqlite: None) -> Non
     finally:
         first.close()
         second.close()
-
-
-@pytest.mark.process
-@pytest.mark.sqlite_only
-def test_delayed_mail_leaves_after_its_time(site: Site, sqlite: None, settings: Any) -> None:
-    site.worker()
-    settings.MAILHUB_UNDO_SECONDS = 1
-    action = site.reaches(site.approved(), "succeeded")
-    assert action.undo_until is not None
-    assert action.attempts.get().started_at >= action.undo_until
 
 
 @pytest.mark.postgres_only
