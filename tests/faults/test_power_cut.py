@@ -16,8 +16,7 @@ from tests.support.processes.person import request
 from tests.support.servers.sandbox import SandboxServer
 from tests.support.servers.smtp import FaultySmtp
 
-# Long: each cuts off the power of real processes.
-pytestmark = [pytest.mark.process, pytest.mark.long]
+pytestmark = pytest.mark.process
 
 
 @pytest.fixture
@@ -57,6 +56,7 @@ def test_sqlite_does_not_lose_a_sent_mail(
         assert "paused" not in request(f"{installation.url}/statusz").json()
 
 
+@pytest.mark.long
 def test_postgresql_does_not_lose_a_sent_mail(
     tmp_path: Path, smtp: FaultySmtp, sandbox: SandboxServer
 ) -> None:
