@@ -9,18 +9,21 @@ import requests
 from pytest_httpserver import HTTPServer
 
 from accounts.infra import safe_hosts
-from accounts.models import User
+from accounts.models import Mailbox, User
+from approvals.models import NotificationChannel
 from approvals.outbound.notifications.channels import services as services_module
 from approvals.outbound.notifications.channels.allow_list import SERVICES
 from approvals.outbound.notifications.channels.services import read_address
 from tests.approvals.channel_messages import REVIEW, channel_of, send
+from tests.approvals.notifications.conftest import Post, post
 from tests.approvals.webhook_listener import httpserver
+from tests.conftest import make_api
 from tests.support.loopback import on_ports
 from tests.support.servers.certificates import Authority, authority
 from tests.support.servers.chat_services import ChatServices
 from tests.support.servers.http import QuickServer
 
-__all__ = ["authority", "httpserver"]
+__all__ = ["authority", "httpserver", "post"]
 pytestmark = pytest.mark.django_db
 HOSTED = {
     "ntfy": "ntfy://{place}/topic",
@@ -89,12 +92,17 @@ def test_every_service_is_tested() -> None:
 
 @pytest.mark.parametrize("name", [*FIXED, *HOSTED])
 def test_words_of_a_mail_mention_and_link_nothing(
-    alice: User, services: ChatServices, name: str
+    alice: User, bob: User, mailbox: Mailbox, services: ChatServices, post: Post, name: str
 ) -> None:
     words = "@everyone <!channel> <@U123> [pay](https://evil.example) **now** <i>x</i> &#64;here"
-    channel = channel_of(alice, "apprise", addresses(services.server)[name])
-    assert send(channel, item={"subject": words, "sender": words}).result == "taken"
+    channel = channel_of(bob, "apprise", addresses(services.server)[name])
+    NotificationChannel.objects.filter(pk=channel.pk).update(content="preview")
+    make_api(alice, mailbox, name=words).propose(subject=words, body=words)
+
+    post.sweep()
+
     (said,) = services.said
+    assert said.replace("\N{WORD JOINER}", "").count("everyone") == 4  # in the title too
     for mark in (
         "@everyone",
         "<!channel",

@@ -132,8 +132,10 @@ def _shown(action: PendingAction, level: Content) -> dict[str, str]:
 
 
 def _line(text: str) -> str:
-    """Return the text on one line: a line break of a mail must not end a header."""
-    return " ".join(str(text).split())
+    """Return the text on one line, without characters that nobody sees: a line break of a mail must not
+    end a header, and none may turn the words around it.
+    """
+    return " ".join("".join(mark if mark.isprintable() else " " for mark in str(text)).split())
 
 
 def describe_stage(stage: str) -> str:

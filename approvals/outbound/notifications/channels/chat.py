@@ -35,7 +35,9 @@ class Chat:
             limit=service.limit,
         )
         with using(session):
-            sent = plugin.notify(body=_body(message), title=message.title, body_format="text")
+            # The title of one mail has its subject.
+            title = make_literal(message.title)
+            sent = plugin.notify(body=_body(message), title=title, body_format="text")
         return _answer(session, sent=sent)
 
     def withdraw(
