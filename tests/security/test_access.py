@@ -11,11 +11,13 @@ from django.utils import timezone
 from accounts.infra.credentials import CannotDecrypt, Secrets, decrypt_text, encrypt_text
 from accounts.models import ApiToken, Mailbox, Membership, Role, User
 from tests.conftest import Api, make_api, make_mailbox, problem_of
-from tests.support.people.browser import browser
-from tests.support.people.office import letter
+from tests.support.people.browser import browser, set_rules
+from tests.support.people.office import Office, letter, office
 from tests.support.servers.memory import MemoryServer
+from tests.support.work import work
 from tools.schemas import MAX_ATTACHMENT_BYTES
 
+__all__ = ["office"]
 pytestmark = pytest.mark.django_db
 SECOND = timedelta(seconds=1)
 
@@ -110,9 +112,10 @@ def test_token_without_read_gets_no_words_of_a_mail(
     named = {"message_id": api.tool("list_emails").json()["emails"][0]["id"]}
     assert writer.tool("read_email", **named).status_code == 403
     drafted = writer.tool("draft_reply", **named, body="x")
-    draft = {"draft_id": drafted.json()["id"]}
+    changed = writer.tool("update_draft", draft_id=drafted.json()["id"], body="y")
+    draft = {"draft_id": changed.json()["id"]}
     original = {**named, "comment": "x"}
-    answers = [drafted, writer.tool("list_drafts"), writer.tool("list_actions")]
+    answers = [drafted, changed, writer.tool("list_drafts"), writer.tool("list_actions")]
     for confirm in (False, True):
         answers += [
             writer.tool("send_draft", **draft, confirm=confirm),
@@ -120,9 +123,27 @@ def test_token_without_read_gets_no_words_of_a_mail(
             writer.tool("forward_email", **original, to=["paul@lovelace.example"], confirm=confirm),
         ]
     assert {answer.status_code for answer in answers} == {200, 202}
+    set_rules(alice, mailbox, refused=["other.example"])
+    for confirm in (False, True):
+        answers.append(writer.tool("reply_email", **original, confirm=confirm))
+        assert problem_of(answers[-1])["code"] == "policy_blocked"
     text = b"".join(answer.content for answer in answers).decode()
     for word in ("Payroll", "SECRET", "other.example"):
         assert word not in text
+
+
+def test_refused_recipient_is_not_named_without_read(office: Office) -> None:
+    named = {"message_id": office.receive(letter(to=office.ada))}
+    scopes = ["mail:draft", "mail:propose"]
+    writer = make_api(office.reviewer.user, office.mailbox, name="writer", scopes=scopes)
+    office.smtp.reply("550 5.1.1 nobody here", at="rcpt", times=None)
+    action = writer.tool("reply_email", **named, comment="x", confirm=True).json()["action"]["id"]
+    assert office.reviewer.decide(action, "approve").status_code == 302
+    work()
+    found = writer.get(f"/actions/{action}")
+    assert found.json()["error"] == {"code": "invalid_recipient", "detail": ""}
+    assert b"northwind" not in found.content + writer.tool("list_actions").content
+    assert "refused mira@northwind.example" in office.reviewer.page(action).content.decode()
 
 
 def test_stored_secret_belongs_to_one_row() -> None:

@@ -9,20 +9,22 @@ from approvals.gate import decide, find, notes
 from approvals.reports import report
 from approvals.reports.report import ActionReport
 from tools.schemas import ActionParameters, ListActions
+from tools.sending.answers import without_mail
 
 
 def get_action(caller: Caller, parameters: ActionParameters) -> ActionReport:
     action = find.find(find.of_caller(caller), parameters.action_id)
     if action is None:
         raise not_found("The action does not exist, or you may not see it.")
-    return report.report(action, caller)
+    return without_mail(caller, report.report(action, caller))
 
 
 def cancel_action(caller: Caller, parameters: ActionParameters) -> ActionReport:
     action = find.find(find.of_caller(caller), parameters.action_id)
     if action is None:
         raise not_found("The action does not exist, or you may not see it.")
-    return report.report(decide.cancel(action_id=action.pk, caller=caller), caller)
+    cancelled = decide.cancel(action_id=action.pk, caller=caller)
+    return without_mail(caller, report.report(cancelled, caller))
 
 
 def list_actions(caller: Caller, parameters: ListActions) -> ActionList:
@@ -45,7 +47,10 @@ def list_actions(caller: Caller, parameters: ListActions) -> ActionList:
     )
     reads = caller.may(report.READ)
     result: ActionList = {
-        "items": [find.describe_action(action, reads=reads) for action in find.open_shown(page)]
+        "items": [
+            without_mail(caller, find.describe_action(action, reads=reads))
+            for action in find.open_shown(page)
+        ]
     }
     if next_cursor:
         result["next_cursor"] = next_cursor

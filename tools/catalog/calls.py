@@ -32,10 +32,12 @@ from tools.catalog.synonyms import (
 )
 from tools.catalog.tool_schema import plain_members
 from tools.schemas import MailParameters, Parameters, SendingParameters
-from tools.sending.answers import Proposed, find_proposed
+from tools.sending.answers import Proposed, find_proposed, shows_mail
 
 log = structlog.get_logger(__name__)
 
+# In the place of the addresses, for a caller who may not see those of a mail.
+NOT_TO_THEM = translatable("The rules of this mailbox do not let this mail go to its recipients.")
 NEAR_TOOL = 0.8  # a name as near as `move_email` to `send_email` means something else
 
 MODELS = frozenset({"mcp", "agent"})  # surfaces of models, which read no document
@@ -222,8 +224,14 @@ def _run_at_mailbox(
     tool: MailboxTool[Any], caller: Caller, mailbox: Mailbox, parameters: Any
 ) -> Result:
     """Run a tool, counted meanwhile, because it may wait for the mail server."""
-    with limit_waiting(caller.user.pk, mailbox.pk):
-        return tool.run(caller, mailbox, parameters)
+    try:
+        with limit_waiting(caller.user.pk, mailbox.pk):
+            return tool.run(caller, mailbox, parameters)
+    except Problem as problem:
+        by_lists = problem.code == "policy_blocked" and caller.may_propose
+        if not by_lists or shows_mail(caller, tool.name):
+            raise
+        raise Problem(problem.code, NOT_TO_THEM) from None
 
 
 def _run_once(

@@ -1,10 +1,11 @@
 """The answer to a proposal, as the program gets it."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from accounts.access.caller import Caller
 from accounts.infra.problems import not_found
+from approvals.core.answers import Action
 from approvals.core.states import Status
 from approvals.gate import find
 from approvals.gate.find import warnings_of
@@ -27,12 +28,25 @@ REPEATED: dict[str, str] = {
 
 
 # The mail of these tools has text and addresses from a mail or a draft of the mailbox.
-FROM_MAILBOX = frozenset({"reply_email", "forward_email", "send_draft"})
+FROM_MAILBOX = frozenset(
+    {"reply_email", "forward_email", "send_draft", "update_draft", "delete_draft"}
+)
+A = TypeVar("A", bound=Action)
 
 
 def shows_mail(caller: Caller, tool: str) -> bool:
-    """Return True if the answer of a sending tool may show the content of its mail to this caller."""
+    """Return True if the answer of a tool may show the content of its mail to this caller."""
     return tool not in FROM_MAILBOX or caller.may(READ)
+
+
+def without_mail(caller: Caller, action: A) -> A:
+    """Return the action without addresses of a mail or draft, if the caller may not see them: a mail
+    server names the recipients that it refused.
+    """
+    named = "error" in action and "@" in action["error"]["detail"]
+    if named and not shows_mail(caller, action["tool"]):
+        action["error"]["detail"] = ""
+    return action
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +76,7 @@ def build_proposed(
     """Return the answer. It is the same for the first request and every repetition, except for the
     state, and for the notes about the request.
     """
-    shown = report(action, caller)
+    shown = without_mail(caller, report(action, caller))
     if replayed and action.is_final:
         shown["message"] = REPEATED.get(
             action.status, f"Already ended: {Status(action.status).label}"

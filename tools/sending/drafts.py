@@ -61,7 +61,7 @@ def create_draft(caller: Caller, mailbox: Mailbox, parameters: CreateDraft) -> D
             attachments=load_attachments(caller, mailbox, parameters.attachments),
             **_thread(original),
         )
-        return _with_notes(_save(caller, mailbox, provider, request), people)
+        return _answer(_save(caller, mailbox, provider, request), people)
 
 
 def draft_reply(caller: Caller, mailbox: Mailbox, parameters: DraftReply) -> DraftRow:
@@ -89,9 +89,7 @@ def draft_reply(caller: Caller, mailbox: Mailbox, parameters: DraftReply) -> Dra
             **_thread(original),
         )
         draft = _save(caller, mailbox, provider, request)
-    if caller.may(READ):
-        return _with_notes(draft, people)
-    return draft | {"subject": "", "to": []}
+    return _answer(draft, people, shows_mail=caller.may(READ))
 
 
 def get_draft(
@@ -203,7 +201,7 @@ def replace_draft(
     """Replace the draft now and return the contract's `draft` object."""
     answer = _save(caller, mailbox, provider, request, replaces=before)
     audit.record(event="draft_changed", **_audit_fields(caller, mailbox, before))
-    return _with_notes(answer, people)
+    return _answer(answer, people, shows_mail=caller.may(READ))
 
 
 def list_drafts(caller: Caller, mailbox: Mailbox, parameters: ListDrafts) -> DraftList:
@@ -290,7 +288,10 @@ def _thread_of_draft(head: Block) -> dict[str, Any]:
     }
 
 
-def _with_notes(draft: DraftRow, people: Understood) -> DraftRow:
+def _answer(draft: DraftRow, people: Understood, *, shows_mail: bool = True) -> DraftRow:
+    """Return the answer with its notes; without what may be of a mail or draft, unless it is shown."""
+    if not shows_mail:
+        return draft | {"subject": "", "to": []}
     if people.notes:
         draft["notes"] = list(people.notes)
     return draft
