@@ -1,6 +1,6 @@
 """The page "Connect a program", and whether one has called since the page was opened."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, JsonResponse
@@ -47,6 +47,6 @@ def seen(request: AuthenticatedRequest) -> JsonResponse:
 def _moment(request: HttpRequest) -> datetime | None:
     try:
         found = parse_datetime(request.GET.get("since", ""))
-    except ValueError:
+        return found.astimezone(UTC) if found is not None and timezone.is_aware(found) else None
+    except (ValueError, OverflowError):  # also a time at the edge of the calendar
         return None
-    return found if found is not None and timezone.is_aware(found) else None

@@ -266,6 +266,28 @@ def test_conversation_with_an_endless_number_is_shown(
     assert "I agree." in text_of(reviewer.client.get(address))
 
 
+@pytest.mark.parametrize("zone", ["Asia/Tokyo", "America/New_York"])
+@pytest.mark.parametrize("year", ["0100", "9999"])
+def test_date_that_a_reader_has_not_hides_no_conversation(
+    api: Api, reviewer: Reviewer, mailbox: Mailbox, server: MemoryServer, year: str, zone: str
+) -> None:
+    """A stranger writes the Date of a mail, and its Message-ID puts it into any conversation."""
+    for number, date in enumerate(
+        (f"1 Jan {year} 00:00:00 +0000", f"31 Dec {year} 23:59:59 +0000")
+    ):
+        mail = letter(to=mailbox.address, text=f"Mail {number}", message_id="<same@x.example>")
+        mail.replace_header("Date", date)
+        server.deliver(mailbox.address, mail.as_bytes())
+    original = api.tool("list_emails").json()["emails"][0]["id"]
+    answer = api.tool("reply_email", message_id=original, comment="Thank you.", confirm=True)
+    reviewer.client.cookies["zone"] = zone
+    for page in ("", "peek/", "recipients/", "conversation/?part=1"):
+        shown = reviewer.client.get(f"/actions/{answer.json()['action']['id']}/{page}")
+        assert shown.status_code == 200, page
+    assert "Mail 0" in text_of(shown)
+    assert "Mail 1" in text_of(shown)
+
+
 def test_answered_mail_is_first_and_whole_in_a_long_conversation(
     api: Api, reviewer: Reviewer, mailbox: Mailbox, server: MemoryServer
 ) -> None:

@@ -171,7 +171,7 @@ def _fit_switches(wanted: type[Parameters], given: dict[str, Any]) -> dict[str, 
             value = SWITCHES.get(value.lower(), value)
         if folded in END_DAYS and "before" in _names_of(wanted) and "before" not in given:
             day = _as_day(value)
-            if day is not None:
+            if day is not None and day < date.max:
                 name, value = "before", (day + timedelta(days=1)).isoformat()
         fitted[name] = value
     return fitted

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from email import policy
 from email.header import Header, decode_header
 from email.message import Message
@@ -36,6 +36,7 @@ TEXT_CHARACTERS = 10_000
 LIST_CHARACTERS = 64_000
 ROW_CHARACTERS = 4_000  # for the addresses in one row of a list; a page has many rows
 DATE_CHARACTERS = 200
+A_DAY = timedelta(days=1)
 MOST_DETECTED = 20  # values of one mail; each takes milliseconds
 PARAMETER_CHARACTERS = 2_000  # the library takes quadratic time for the parameters of a header
 CUT = "[…]"
@@ -154,7 +155,8 @@ def date_of(block: Message, arrived: datetime | None) -> datetime | None:
         claimed = _parse_date(written)
         if UTC_FROM_ANYWHERE.search(written):
             claimed = claimed.replace(tzinfo=UTC)
-        claimed.astimezone(UTC)  # near the limits of the calendar this raises OverflowError
+        # Near the limits of the calendar this raises OverflowError: some readers have no such time.
+        _ = claimed.astimezone(UTC) - A_DAY, claimed.astimezone(UTC) + A_DAY
     except (TypeError, ValueError, IndexError, OverflowError):
         return arrived
     return claimed if claimed.tzinfo else arrived
