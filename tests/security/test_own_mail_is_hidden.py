@@ -1,5 +1,5 @@
-"""Programs never see the codes and links that mailhub mails to a person, although they may read the
-mailbox.
+"""Programs and pages never show the codes and links that mailhub mails to a person, although they may
+read the mailbox.
 """
 
 import ast
@@ -21,6 +21,7 @@ from accounts.models import SCOPES, ApiToken, Mailbox, User
 from mailhub.environment import mail_settings
 from tests.conftest import make_api
 from tests.support.people import gmail as gmailbox
+from tests.support.people.browser import browser
 from tests.support.people.office import Office, letter, office
 from tests.support.people.outlook import graph, mailbox
 from tests.support.servers.gmail import GmailServer
@@ -31,7 +32,7 @@ from tools.catalog.calls import call_tool
 from tools.catalog.entries import TOOLS
 from tools.providers import provider_for
 from tools.providers.base import MailProvider
-from tools.reading.own_mail import ProviderForPrograms
+from tools.reading.own_mail import WithoutOwnMail
 
 __all__ = ["graph", "mailbox", "office"]
 pytestmark = pytest.mark.django_db
@@ -40,13 +41,13 @@ OUTSIDE = "mira@northwind.example"
 HEADER = "X-Mailhub-Own"
 SENDER = "mailhub@hub.example"
 ACCOUNT = "relay@hub.example"  # some mail servers put it into From
-PROGRAMS: list[tuple[Surface, bool]] = [
+CALLERS: list[tuple[Surface, bool]] = [
     ("rest", True),
     ("mcp", True),
     ("command", True),
     ("agent", False),
+    ("web", False),
 ]
-PERSON: tuple[Surface, bool] = ("web", False)
 # The tools that take an id of a mail. This mailbox is not at Gmail, and the id of `update_draft` is a draft's.
 BY_ID = {
     name
@@ -113,8 +114,8 @@ def code_of(asks: Caller, mailbox: Mailbox, tool: str, **arguments: Any) -> str:
     return refused.value.code
 
 
-@pytest.mark.parametrize("surface", PROGRAMS, ids=lambda each: each[0])
-def test_no_program_gets_the_sign_in_code_of_its_owner(
+@pytest.mark.parametrize("surface", CALLERS, ids=lambda each: each[0])
+def test_no_caller_gets_the_sign_in_code_of_the_owner(
     hub: Office, surface: tuple[Surface, bool]
 ) -> None:
     ordinary = hub.receive(letter(to=hub.ada))
@@ -140,13 +141,6 @@ def test_no_program_gets_the_sign_in_code_of_its_owner(
     shown = json.dumps(answers, default=str)
     assert code not in shown
     assert own not in shown
-
-
-def test_owner_reads_own_mail_on_their_own_page(hub: Office) -> None:
-    code = request_code(hub)
-    person = caller(hub.reviewer.user, *PERSON, hub.mailbox)
-    (card,) = call(person, hub.mailbox, "list_emails")["emails"]
-    assert code in call(person, hub.mailbox, "read_email", message_id=card["id"])["body"]
 
 
 def test_rest_api_hides_and_refuses_a_mailed_code(hub: Office) -> None:
@@ -345,6 +339,22 @@ def test_graph_mailbox_hides_own_mail(
     assert api.tool("read_email", message_id=ordinary).status_code == 200
 
 
+@pytest.mark.parametrize("sender", [SENDER, ADA])
+def test_no_page_shows_the_code_of_somebody_to_a_member(
+    graph: GraphServer, mailbox: Mailbox, bob: User, settings: Any, sender: str
+) -> None:
+    """Exchange may put mails of one subject into one conversation."""
+    settings.DEFAULT_FROM_EMAIL = sender
+    first = graph.deliver(ADA, letter(to=ADA, subject="Your code").as_bytes())
+    graph.deliver(ADA, marked(sender), conversation=first.shown["internetMessageId"])
+    api = make_api(bob, mailbox)
+    (ordinary,) = api.tool("list_emails").json()["emails"]
+    answer = api.tool("reply_email", message_id=ordinary["id"], comment="x", confirm=True)
+    page = browser(bob).get(f"/actions/{answer.json()['action']['id']}/conversation/")
+    assert "When do you come?" in page.content.decode()
+    assert "ABCD-EFGH" not in page.content.decode()
+
+
 # These act for a person, and return no mail that was read to a program. The kinds execute what was approved.
 WITHOUT_A_PROGRAM = {
     "reading/folders.py",
@@ -382,7 +392,7 @@ def test_new_provider_method_is_refused_until_it_is_named() -> None:
         def list_folders(self) -> tuple[()]:
             return ()
 
-    seen = ProviderForPrograms(cast("MailProvider", Newer()))
+    seen = WithoutOwnMail(cast("MailProvider", Newer()))
     assert seen.list_folders() == ()
     with pytest.raises(AttributeError):
         seen.read_subject("1")

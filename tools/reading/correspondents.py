@@ -31,7 +31,7 @@ class Correspondent:
 
 def look_up(caller: Caller, mailbox: Mailbox, address: str) -> Correspondent:
     """Ask the provider with two searches; raises Problem."""
-    provider = provider_of(caller, mailbox)
+    provider = provider_of(mailbox)
     with limit_waiting(caller.user.pk, mailbox.pk), map_errors(mailbox):
         received, more_received = _find(
             provider.search, SearchQuery(from_=address), lambda card: (card.from_address,)

@@ -1,6 +1,6 @@
 """The tools for Gmail only, in Gmail's own language; the common tools use the same provider."""
 
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from accounts.access.caller import Caller
 from accounts.infra.problems import Problem
@@ -10,12 +10,8 @@ from tools.mail.message.markup import page_for_reader
 from tools.mail.message.whole_text import read_whole, whole_page
 from tools.providers.failures import map_errors
 from tools.reading import compact
-from tools.reading.own_mail import ProviderForPrograms, is_gmail, provider_of
+from tools.reading.own_mail import WithoutOwnMail, provider_of
 from tools.schemas import GmailGetMessage, GmailSearchMessages
-
-if TYPE_CHECKING:
-    from tools.providers.gmail import GmailProvider
-    from tools.providers.gmail.reading import GmailReader
 
 HINT = "Nothing found. Try fewer or other words, a longer time, or other labels (list_folders)."
 
@@ -25,7 +21,7 @@ def gmail_search_messages(
 ) -> GmailPage:
     """Search; the first ten rows are filled in, the others have only ids."""
     with map_errors(mailbox):
-        page = _gmail(caller, mailbox).find(
+        page = _gmail(mailbox).find(
             parameters.query,
             limit=parameters.max_results,
             newer_than_days=parameters.newer_than_days,
@@ -43,7 +39,7 @@ def gmail_search_messages(
 def gmail_get_message(caller: Caller, mailbox: Mailbox, parameters: GmailGetMessage) -> GmailEmail:
     """Return headers and a piece of the body, or headers and snippet."""
     with map_errors(mailbox):
-        found = _gmail(caller, mailbox).get(parameters.message_id, fmt=parameters.fmt)
+        found = _gmail(mailbox).get(parameters.message_id, fmt=parameters.fmt)
     html = found.message.html
     return compact.gmail_message(
         found,
@@ -54,13 +50,11 @@ def gmail_get_message(caller: Caller, mailbox: Mailbox, parameters: GmailGetMess
     )
 
 
-def _gmail(caller: Caller, mailbox: Mailbox) -> "GmailReader | ProviderForPrograms":
-    provider = provider_of(caller, mailbox)
-    if not is_gmail(provider):
+def _gmail(mailbox: Mailbox) -> WithoutOwnMail:
+    provider = cast(WithoutOwnMail, provider_of(mailbox))
+    if not provider.is_gmail:
         raise Problem(
             "invalid_input",
             "This tool is for Gmail mailboxes. Use search_emails and read_email here.",
         )
-    if isinstance(provider, ProviderForPrograms):
-        return provider
-    return cast("GmailProvider", provider).reader
+    return provider

@@ -52,7 +52,7 @@ def redeem(secret: str, answer: Callable[[int, str, bytes], T]) -> T | None:
     try:
         mailbox = roles.get_mailbox(caller, str(link.mailbox_id), need=Role.VIEWER)
         with limit_waiting(caller.user.pk, mailbox.pk), map_errors(mailbox):
-            info, content = provider_of(caller, mailbox).fetch_attachment(
+            info, content = provider_of(mailbox).fetch_attachment(
                 link.message_id, link.attachment_id, limit=MAX_TOTAL_BYTES
             )
         return answer(caller.user.pk, info.name, content)

@@ -1,7 +1,8 @@
-"""A mailbox as programs see it: without the mail of mailhub itself.
+"""A mailbox as programs and pages see it: without the mail of mailhub itself.
 
 Own mail holds codes and links that sign a person in, and only a person approves. A program that
 could read them could ask for a code in the name of the mailbox owner and approve its own proposals.
+So could another member of the mailbox, and somebody with the cookie of its owner.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,7 +10,6 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
-from accounts.access.caller import Caller
 from accounts.infra.own_sender import own_sender
 from accounts.infra.problems import Problem
 from accounts.infra.texts import translatable
@@ -35,34 +35,22 @@ if TYPE_CHECKING:
 
 MOST_PAGES = 20  # the most pages that are read to replace hidden cards
 REFUSED = translatable(
-    "This mail is from mailhub itself and may hold a code or link for a person. Programs cannot read or use it."
+    "This mail is from mailhub itself and may hold a code or link for a person. It cannot be read or used here."
 )
 
 LEFT_OUT = "A mail of mailhub itself inside this mail was left out."
 
 
-def provider_of(caller: Caller, mailbox: Mailbox) -> MailProvider:
-    """Return the provider of a mailbox; for a program, one that hides and refuses mailhub's own
-    mail.
-    """
-    provider = provider_for(mailbox)
-    return provider if caller.is_person else cast(MailProvider, ProviderForPrograms(provider))
-
-
-def is_gmail(provider: object) -> bool:
-    """Return True if the provider has the tools for Gmail only."""
-    from tools.providers.gmail import GmailProvider  # brings its HTTP library
-
-    if isinstance(provider, ProviderForPrograms):
-        return provider.is_gmail
-    return isinstance(provider, GmailProvider)
+def provider_of(mailbox: Mailbox) -> MailProvider:
+    """Return the provider of a mailbox; it hides and refuses mailhub's own mail."""
+    return cast(MailProvider, WithoutOwnMail(provider_for(mailbox)))
 
 
 # Calls that read no mail.
 UNCHANGED = frozenset({"delete_draft", "id_of_number", "is_prepared", "list_folders", "save_draft"})
 
 
-class ProviderForPrograms:
+class WithoutOwnMail:
     """A provider without own mail. It has the methods below and the UNCHANGED ones, and no other."""
 
     def __init__(self, provider: MailProvider) -> None:
@@ -72,14 +60,15 @@ class ProviderForPrograms:
 
     def __getattr__(self, name: str) -> Any:
         if name not in UNCHANGED:
-            raise AttributeError(
-                f"Programs cannot use {name}. Hide own mail in it, then name it here."
-            )
+            raise AttributeError(f"Nobody can use {name}. Hide own mail in it, then name it here.")
         return getattr(self._provider, name)
 
     @property
     def is_gmail(self) -> bool:
-        return is_gmail(self._provider)
+        """Return True if the provider has the tools for Gmail only."""
+        from tools.providers.gmail import GmailProvider  # brings its HTTP library
+
+        return isinstance(self._provider, GmailProvider)
 
     def list_messages(
         self, *, folder: str, unread: bool | None, limit: int, page_token: str | None

@@ -66,7 +66,7 @@ def describe_mailbox(mailbox: Mailbox, *, paused: bool) -> MailboxRow:
 
 def list_folders(caller: Caller, mailbox: Mailbox, parameters: ListFolders) -> FolderList:
     with map_errors(mailbox):
-        folders = provider_of(caller, mailbox).list_folders()
+        folders = provider_of(mailbox).list_folders()
     return {"folders": [_folder(each) for each in folders]}
 
 
@@ -85,7 +85,7 @@ def _folder(folder: Folder) -> answers.Folder:
 
 def list_emails(caller: Caller, mailbox: Mailbox, parameters: ListEmails) -> EmailPage:
     with map_errors(mailbox):
-        page = provider_of(caller, mailbox).list_messages(
+        page = provider_of(mailbox).list_messages(
             folder=parameters.folder,
             unread=parameters.unread,
             limit=parameters.max_results,
@@ -115,7 +115,7 @@ def search_emails(caller: Caller, mailbox: Mailbox, parameters: SearchEmails) ->
         label_ids=tuple(parameters.label_ids or ()),
     )
     with map_errors(mailbox):
-        page = provider_of(caller, mailbox).search(
+        page = provider_of(mailbox).search(
             query, limit=parameters.max_results, page_token=parameters.page_token
         )
     result: SearchPage = {"emails": [compact.card(each) for each in page.cards]}
@@ -130,7 +130,7 @@ def search_emails(caller: Caller, mailbox: Mailbox, parameters: SearchEmails) ->
 
 def read_email(caller: Caller, mailbox: Mailbox, parameters: ReadEmail) -> Email:
     with map_errors(mailbox):
-        message = provider_of(caller, mailbox).read_message(
+        message = provider_of(mailbox).read_message(
             parameters.message_id, body=parameters.format != "metadata"
         )
     return compact.message(
@@ -144,7 +144,7 @@ def read_email(caller: Caller, mailbox: Mailbox, parameters: ReadEmail) -> Email
 def read_thread(caller: Caller, mailbox: Mailbox, parameters: ReadThread) -> Conversation:
     named = parameters.message_id or parameters.thread_id or ""
     with map_errors(mailbox):
-        thread = provider_of(caller, mailbox).read_thread(named, limit=THREAD_MESSAGES)
+        thread = provider_of(mailbox).read_thread(named, limit=THREAD_MESSAGES)
     deadline = time.monotonic() + THREAD_SECONDS
     # Newest first: if the time runs out, the oldest messages become bare text.
     found = [
@@ -164,7 +164,7 @@ def list_attachments(
 ) -> AttachmentList:
     with map_errors(mailbox):
         # With its content, so that names, sizes and ids are those of read_email.
-        message = provider_of(caller, mailbox).read_message(parameters.message_id, body=True)
+        message = provider_of(mailbox).read_message(parameters.message_id, body=True)
     return {"attachments": [compact.attachment(info) for info in message.attachments]}
 
 
@@ -172,9 +172,7 @@ def download_attachment(
     caller: Caller, mailbox: Mailbox, parameters: DownloadAttachment
 ) -> Download:
     """Return the text of an attachment, a link to it, or the bytes of a small one."""
-    info, content = fetch_attachment(
-        caller, mailbox, parameters.message_id, parameters.attachment_id
-    )
+    info, content = fetch_attachment(mailbox, parameters.message_id, parameters.attachment_id)
     result: Download = {"name": info.name, "type": info.type, "size": info.size}
     match parameters.as_:
         case "link":
@@ -204,11 +202,11 @@ def download_attachment(
 
 
 def fetch_attachment(
-    caller: Caller, mailbox: Mailbox, message_id: str, attachment_id: str
+    mailbox: Mailbox, message_id: str, attachment_id: str
 ) -> tuple[AttachmentInfo, bytes]:
     """Return an attachment with its bytes; raises Problem."""
     with map_errors(mailbox):
-        return provider_of(caller, mailbox).fetch_attachment(
+        return provider_of(mailbox).fetch_attachment(
             message_id, attachment_id, limit=MAX_TOTAL_BYTES
         )
 

@@ -49,7 +49,7 @@ from tools.sending.uploads import load_attachments
 
 def create_draft(caller: Caller, mailbox: Mailbox, parameters: CreateDraft) -> DraftRow:
     with map_errors(mailbox):
-        provider = provider_of(caller, mailbox)
+        provider = provider_of(mailbox)
         original = _get_original(provider, parameters.in_reply_to)
         people = understand(to=parameters.to, cc=parameters.cc, bcc=parameters.bcc)
         request = Request(
@@ -69,7 +69,7 @@ def draft_reply(caller: Caller, mailbox: Mailbox, parameters: DraftReply) -> Dra
     original.
     """
     with map_errors(mailbox):
-        provider = provider_of(caller, mailbox)
+        provider = provider_of(mailbox)
         named = parameters.message_id if parameters.message_id is not None else parameters.uid
         original = _get_original(provider, named)
         assert original is not None, "the schema asks for a message"
@@ -207,7 +207,7 @@ def replace_draft(
 def list_drafts(caller: Caller, mailbox: Mailbox, parameters: ListDrafts) -> DraftList:
     reads = caller.may(READ)
     with map_errors(mailbox):
-        page = provider_of(caller, mailbox).list_messages(
+        page = provider_of(mailbox).list_messages(
             folder="drafts",
             unread=None,
             limit=parameters.max_results,

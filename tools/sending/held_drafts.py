@@ -67,7 +67,7 @@ def update_draft(caller: Caller, mailbox: Mailbox, parameters: UpdateDraft) -> D
     """Replace the caller's own unchanged draft now; propose the change of any other."""
     check_callback(caller, parameters)
     with map_errors(mailbox):
-        provider = provider_of(caller, mailbox)
+        provider = provider_of(mailbox)
         stored = drafts.get_draft(mailbox, provider, parameters)
         request, people = drafts.replacement(caller, mailbox, provider, parameters, stored)
         if drafts.may_change(caller, mailbox, stored):
@@ -81,7 +81,7 @@ def delete_draft(caller: Caller, mailbox: Mailbox, parameters: DeleteDraft) -> D
     """Delete the caller's own unchanged draft now; propose the deletion of any other."""
     check_callback(caller, parameters)
     with map_errors(mailbox):
-        provider = provider_of(caller, mailbox)
+        provider = provider_of(mailbox)
         stored = drafts.get_draft(mailbox, provider, parameters)
         if drafts.may_change(caller, mailbox, stored):
             return drafts.remove_draft(caller, mailbox, provider, stored)

@@ -150,7 +150,7 @@ def reply_email(caller: Caller, mailbox: Mailbox, parameters: ReplyEmail) -> Mai
         return earlier
     _check_copy(mailbox, parameters.save_to_sent_items)
     with map_errors(mailbox):
-        provider = provider_of(caller, mailbox)
+        provider = provider_of(mailbox)
         message = provider.read_message(parameters.message_id, body=True)
         original = as_original(message)
         to, cc = answer_recipients(original, own=mailbox.address, reply_all=parameters.reply_all)
@@ -206,7 +206,7 @@ def forward_email(
         return earlier
     _check_copy(mailbox, parameters.save_to_sent_items)
     with map_errors(mailbox):
-        provider = provider_of(caller, mailbox)
+        provider = provider_of(mailbox)
         message = provider.read_message(parameters.message_id, body=True)
         original = as_original(message)
         attachments = forwarded_attachments(provider, message)
@@ -243,7 +243,7 @@ def send_draft(caller: Caller, mailbox: Mailbox, parameters: SendDraft) -> MailP
     if earlier := _find_earlier(caller, mailbox, "send_draft", parameters):
         return earlier
     with map_errors(mailbox):
-        provider = provider_of(caller, mailbox)
+        provider = provider_of(mailbox)
         stored = provider.read_draft(parameters.draft_id)
     refuse_prepared(mailbox, provider, stored)
     request = request_of_draft(stored.source, mailbox)

@@ -114,7 +114,7 @@ def _load_of_mail(
     assert given.message_id is not None, "the schema asks for both"
     assert given.attachment_id is not None, "the schema asks for both"
     try:
-        info, content = fetch_attachment(caller, mailbox, given.message_id, given.attachment_id)
+        info, content = fetch_attachment(mailbox, given.message_id, given.attachment_id)
     except Problem as problem:
         if problem.code != "not_found":
             raise

@@ -223,7 +223,7 @@ def _fetch_received(request: AuthenticatedRequest, action_id: UUID) -> tuple[Any
     try:
         mailbox = get_mailbox(caller, str(action.mailbox_id), need=Role.VIEWER)
         with limit_waiting(caller.user.pk, mailbox.pk):
-            info, content = reads.fetch_attachment(caller, mailbox, mail, attachment)
+            info, content = reads.fetch_attachment(mailbox, mail, attachment)
     except Problem as problem:
         if problem.code in ("transient", "rate_limited", "auth_error"):
             raise
