@@ -10,6 +10,8 @@ from django.shortcuts import render
 from django.views.decorators.clickjacking import xframe_options_sameorigin
 
 from accounts.access.signed_in import AuthenticatedRequest, signed_in_page
+from accounts.infra.problems import Problem
+from accounts.views.downloads import as_download
 from approvals.core.types import Rendered
 from approvals.gate.load import ContentUnavailable, render_content
 from approvals.pages.review import visible_action
@@ -45,12 +47,14 @@ def download_whole(
     request: AuthenticatedRequest, action_id: UUID, part: Literal["text", "source"]
 ) -> HttpResponse:
     """Return the whole text or source, as a file that no browser interprets."""
-    content = _read(request, action_id)
-    response = HttpResponse(getattr(content, part), content_type="text/plain; charset=utf-8")
+    content: str = getattr(_read(request, action_id), part)
     name = f"{action_id}.{'txt' if part == 'text' else 'eml'}"
-    response["Content-Disposition"] = f'attachment; filename="{name}"'
-    response["X-Content-Type-Options"] = "nosniff"
-    return response
+    try:
+        return as_download(request.user.pk, name, content.encode())
+    except Problem as problem:
+        page = render(request, "refused.html", {"reason": problem.detail}, status=problem.status)
+        page["Retry-After"] = str(problem.retry_after)
+        return page
 
 
 def _read(request: AuthenticatedRequest, action_id: UUID) -> Rendered:

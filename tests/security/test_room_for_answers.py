@@ -1,5 +1,6 @@
 """The memory for what foreign servers answer: one person cannot take all of it."""
 
+import gc
 import threading
 import tracemalloc
 from collections.abc import Iterator
@@ -15,12 +16,12 @@ from accounts.access.room import MEGABYTE
 from accounts.connect.connecting import connect_mailbox
 from accounts.infra.problems import Problem
 from accounts.models import User
-from tests.conftest import HELLO, Api, make_api, problem_of
+from accounts.views.downloads import as_download
+from tests.conftest import HELLO, Api, Reviewer, make_api, problem_of
 from tests.support.processes.programs import until
 from tests.support.servers.hostile import HostileImap
 from tests.tools.test_gmail_size import FOUR_MB, uploaded
 from tools.providers.imap.sessions import POOL
-from tools.surfaces.downloads import as_download
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ANNOUNCED = len(b"* 1 FETCH (BODY[] {40000000}\r\n")
@@ -89,6 +90,20 @@ def test_file_counts_until_its_reader_has_it(alice: User, charlie: User) -> None
     slow.clear()
     assert ask(alice).status_code == 200
     assert not provider_calls.ANSWERS.held
+
+
+def test_source_of_a_mail_counts_until_its_reader_has_it(api: Api, reviewer: Reviewer) -> None:
+    files = [{"handle": uploaded(api, FOUR_MB)}] * 5
+    address = f"/actions/{api.propose(attachments=files)}/source/"
+
+    slow = [reviewer.client.get(address) for _ in range(3)]
+    refused = reviewer.client.get(address)
+    assert {answer.status_code for answer in slow} == {200}
+    assert (refused.status_code, refused["Retry-After"]) == (503, "2")
+    assert "busy with other large" in refused.content.decode()
+    slow.clear()
+    gc.collect()
+    assert reviewer.client.get(address).status_code == 200
 
 
 @pytest.mark.parametrize(

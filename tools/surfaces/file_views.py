@@ -24,6 +24,7 @@ from accounts.access.signed_in import AuthenticatedRequest, signed_in_page
 from accounts.infra.database import give_back_connection
 from accounts.infra.problems import Problem
 from accounts.models import Role
+from accounts.views.downloads import as_download
 from approvals.gate import find, load, seen
 from approvals.pages import listing
 from tools.mail.message import pictures
@@ -32,7 +33,6 @@ from tools.mail.message.extract import CannotExtract, is_two_kinds, text_from
 from tools.mail.parsers import Turns, Unparsable
 from tools.reading import reads
 from tools.sending.payload import SORTS, MailPayload
-from tools.surfaces.downloads import as_download
 
 SHOWN_CHARACTERS = 20_000
 SHOWN_PAGES = 30

@@ -29,6 +29,7 @@ from accounts.access.rate_limits import count_upload
 from accounts.infra.foreign_text import parse_number
 from accounts.infra.json_bodies import read_json
 from accounts.infra.problems import Problem, fault
+from accounts.views.downloads import as_download
 from approvals.outbound.webhooks.api import answer_once
 from approvals.outbound.webhooks.api import router as gate
 from tools import answers
@@ -40,7 +41,6 @@ from tools.reading import links
 from tools.schemas import MAX_ATTACHMENT_BYTES
 from tools.sending import uploads
 from tools.surfaces.api_answers import problem_response
-from tools.surfaces.downloads import as_download
 from tools.surfaces.openapi.document import build_document
 from tools.surfaces.openapi.page import list_subjects
 
