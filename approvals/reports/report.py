@@ -94,7 +94,9 @@ def report_step(action: PendingAction, link: AuditEvent, listener: Caller) -> di
     if review := _review_then(action, steps, words=own, reads=listener.may(READ)):
         members["review"] = review
     if last.state == Status.SUCCEEDED and action.receipt:
-        members["receipt"] = action.receipt
+        members["receipt"] = dict(action.receipt)
+        if not own:
+            members["receipt"].pop("ruled_by", None)
     if last.code:
         members["returned"] = {"code": last.code, "detail": _detail_of(last.code)}
     if last.name == "action.superseded":

@@ -47,6 +47,7 @@ def back_up(folder: Path) -> dict[str, Any]:
     if connection.vendor == "sqlite":
         _dump_sqlite(database)
     else:
+        database.touch(0o600)
         _run_tool("pg_dump", "--format=custom", f"--file={database}")
     manifest = {
         "began": began.isoformat(),

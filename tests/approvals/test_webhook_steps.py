@@ -9,10 +9,12 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from accounts.models import Mailbox, Membership, User
-from approvals.gate import decide
+from approvals.gate import decide, rulings
+from approvals.gate.execute import execute
 from approvals.models import PendingAction, WebhookDelivery
 from approvals.worker import maintenance
 from tests.approvals.conftest import approve
+from tests.approvals.kinds import Script, handed_over
 from tests.approvals.revisions import ask_back, edit
 from tests.approvals.webhook_listener import CANARY, Listener, httpserver, hurried, listener, told
 from tests.conftest import Api, Reviewer, make_api
@@ -89,6 +91,23 @@ def test_other_programs_learn_the_verdict_but_no_words(
     told()
     assert listener.types == ["action.proposed", "action.edited", "action.rejected"]
     assert listener.heard[-1]["data"]["review"] == {"verdict": "rejected", "changed": ["subject"]}
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_ruling_names_its_person_to_the_proposer_only(
+    api: Api, alice: User, mailbox: Mailbox, listener: Listener,
+    approved: Callable[..., PendingAction], script: Script, own: bool,
+) -> None:  # fmt: skip
+    listener.added(api if own else make_api(alice, mailbox, name="watcher"))
+    action = approved()
+    script.instead = handed_over
+    execute(action.pk, worker="test")
+    action.refresh_from_db()
+    rulings.resolve(action_id=action.pk, person=alice, ruling="sent", fence=action.fence)
+    told()
+    receipt = listener.heard[-1]["data"]["receipt"]
+    assert receipt["recipient_count"] == 1
+    assert receipt.get("ruled_by") == ("Alice" if own else None)
 
 
 def test_passage_of_a_mail_needs_the_scope_to_read(

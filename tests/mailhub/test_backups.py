@@ -75,6 +75,7 @@ def test_backup_under_load_comes_back_here_and_elsewhere(
 ) -> None:
     home, folder = tmp_path / "home", tmp_path / "backup"
     home.mkdir()
+    folder.mkdir(0o755)
     with Installation(home, smtp, sandbox, DATABASE_URL=database_url) as installation:
         installation.prepare()
         installation.serve()
@@ -86,6 +87,8 @@ def test_backup_under_load_comes_back_here_and_elsewhere(
             until(lambda: len(smtp.ledger) > backed_up + 2)
         assert "It opens only with the keys" in said
         assert not list(folder.rglob("mailhub.env"))
+        (database,) = folder.glob("database.*")
+        assert database.stat().st_mode & 0o077 == 0
 
         waiting = installation.proposed("Waits when it is restored")
         said = installation.command("restore", str(folder), "--yes")
