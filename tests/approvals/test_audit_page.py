@@ -286,7 +286,9 @@ def test_page_is_read_by_index_among_many_events(
 
 
 def recorded() -> set[str]:
-    """Return every text that the code passes as `event`, or first to `record_event`."""
+    """Return every text that the code passes as `event`, or first to `record_event`, or keeps in a
+    table of events.
+    """
     found: set[str] = set()
     for path, tree in parsed(r"\bevent\b|\brecord_event\b"):
         if path.parts[-2:] == (
@@ -304,6 +306,9 @@ def recorded() -> set[str]:
                 isinstance(t, ast.Name) and t.id == "event" for t in node.targets
             ):
                 said = [node.value]
+            elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict):
+                is_table = getattr(node.targets[0], "id", "").endswith("_EVENTS")
+                said = [*node.value.values] if is_table else []
             found |= {text for each in said for text in _texts(each)}
     return found
 

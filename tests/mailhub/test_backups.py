@@ -149,7 +149,8 @@ def test_backup_is_refused_if_changed_or_of_other_keys(tmp_path: Path, settings:
     assert settings.SECRET_KEY not in json.dumps(manifest)
     assert [path.name for path in (folder / "home").iterdir()] == ["kept"]
     assert backups.read_manifest(folder) == manifest
-    assert stat.filemode((folder / "database.sqlite3").stat().st_mode) == "-rw-------"
+    (database,) = folder.glob("database.*")
+    assert stat.filemode(database.stat().st_mode) == "-rw-------"
     with pytest.raises(CommandError, match="not empty"):
         backups.back_up(folder)
 
