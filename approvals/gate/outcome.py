@@ -264,12 +264,28 @@ def _record_late(action: PendingAction, attempt: Attempt, outcome: Outcome, evid
     )
     on_wire = attempt.phase == Attempt.Phase.WIRE_STARTED
     doubted = attempt.verdict == Attempt.Verdict.UNKNOWN or by_person
-    # A refusal changes the verdict only if it was unknown or a person's ruling. An acceptance is
+    if accepted and _may_be_of_another(attempt, evidence):
+        return False
+    # A refusal changes the verdict only if it was unknown or a person's ruling. Any other acceptance is
     # always written, whatever seemed to be proven.
     if is_final or (not accepted and (not on_wire or not doubted or outcome.verdict == "unknown")):
         return False
     _write(attempt, outcome, evidence)
     return accepted and action.status in OPEN and _close(action, attempt, outcome, evidence)
+
+
+def _may_be_of_another(attempt: Attempt, evidence: str) -> bool:
+    """Return True if what somebody has found, now or before, may be the one copy of two attempts.
+
+    Only an answer of the provider belongs to one attempt. The other attempt stays in doubt, else "It was
+    sent twice" would be said of one copy.
+    """
+    others = Attempt.objects.filter(action=attempt.action_id).exclude(pk=attempt.pk)
+    accepted = others.filter(verdict=Attempt.Verdict.ACCEPTED)
+    if evidence == "answer":
+        return not attempt.proof and accepted.exclude(evidence="answer").exists()
+    later = others.filter(fence__gt=attempt.fence, phase=Attempt.Phase.WIRE_STARTED, proof="")
+    return accepted.exists() or later.exists()
 
 
 def _close(action: PendingAction, attempt: Attempt, outcome: Outcome, evidence: str) -> bool:

@@ -10,11 +10,12 @@ from django.db.models.functions import Now
 from accounts.models import User
 from approvals import guards
 from approvals.core.types import BEFORE_WIRE, ApprovedAction, Outcome, Proof
-from approvals.gate import decide, rulings
+from approvals.gate import decide, lookup, rulings
+from approvals.gate.execute import execute
 from approvals.gate.outcome import record_outcome
 from approvals.gate.reconcile import DESTROYED
 from approvals.models import Attempt, AuditEvent, PendingAction
-from tests.approvals.kinds import NOT_NOW, Script
+from tests.approvals.kinds import NOT_NOW, Script, handed_over
 from tests.approvals.lost_answers import ACCEPTED, lost, order_again, text_of
 from tests.conftest import Api, Reviewer
 from tests.support.servers.memory import MemoryServer
@@ -163,6 +164,54 @@ def test_acceptance_after_a_proof_is_written_and_said(
     ]
     assert "also_sent_at" in api.get(f"/actions/{lost.pk}").json()
     assert "It was sent twice." in text_of(reviewer.page(str(lost.pk)))
+
+
+def test_copy_that_left_during_a_lookup_is_not_called_two(
+    approved: Callable[..., PendingAction], reviewer: Reviewer, script: Script, server: MemoryServer
+) -> None:
+    """A person orders another copy while mailhub looks for the first, which was never sent."""
+    action = approved()
+    script.instead = handed_over
+    execute(action.pk, worker="test")
+    script.instead = None
+    PendingAction.objects.update(next_probe_at=Now())
+
+    def look(_: ApprovedAction) -> Outcome:
+        script.look = lambda _: None
+        reviewer.decide(str(action.pk), "resolve", ruling="not_sent", fence="1")
+        reviewer.decide(str(action.pk), "approve")
+        work()
+        return ACCEPTED
+
+    script.look = look
+    lookup.look_up(action.pk)
+
+    page = text_of(reviewer.page(str(action.pk)))
+    assert len(server.ledger) == 1
+    assert "It was sent twice" not in page
+    assert "may have it twice" in page
+
+
+@pytest.mark.parametrize("evidence", ["probe", "person"])
+def test_late_answer_about_the_copy_found_is_not_a_second(
+    lost: PendingAction, bob: User, reviewer: Reviewer, script: Script, evidence: str
+) -> None:
+    """Two answers are lost, a copy is found, and the answer to the first attempt comes."""
+    order_again(lost, bob)
+    script.instead = handed_over
+    execute(lost.pk, worker="test")
+    if evidence == "probe":
+        script.look = lambda approved: ACCEPTED
+        PendingAction.objects.update(next_probe_at=Now())
+        lookup.look_up(lost.pk)
+    else:
+        rulings.resolve(action_id=lost.pk, person=bob, ruling="sent", fence=2)
+
+    record_outcome(lost.pk, 1, ACCEPTED, evidence="answer")
+
+    page = text_of(reviewer.page(str(lost.pk)))
+    assert "It was sent twice" not in page
+    assert "may have it twice" in page
 
 
 @pytest.mark.fault(26)

@@ -16,7 +16,7 @@ from accounts.infra.database import database_now
 from accounts.infra.problems import Problem
 from accounts.models import Mailbox, User
 from approvals.audit import proof
-from approvals.core.types import AnsweredFirst
+from approvals.core.types import AnsweredFirst, ApprovedAction, Outcome
 from approvals.gate import revise, rulings
 from approvals.gate.execute import execute
 from approvals.gate.outcome import record_outcome
@@ -410,6 +410,31 @@ def test_one_mail_found_in_sent_is_not_called_two(
 
     assert "It was sent twice" not in text_of(reviewer.page(str(action.pk)))
     assert [each.verdict for each in action.attempts.all()] == ["accepted"]
+
+
+def test_copy_that_another_worker_sent_meanwhile_is_not_called_two(
+    approved: Callable[..., PendingAction],
+    reviewer: Reviewer,
+    script: Script,
+    server: MemoryServer,
+    began_now: Callable[[], None],
+) -> None:
+    """A worker that begins looks in Sent, and finds what another one has just sent."""
+    action = in_doubt(approved, reviewer, script)
+    began_now()
+
+    def look(_: ApprovedAction) -> Outcome:
+        script.look = lambda _: None  # the other worker looks first
+        assert execute(action.pk, worker="other")
+        return ACCEPTED
+
+    script.look = look
+    execute(action.pk, worker="new")
+
+    page = text_of(reviewer.page(str(action.pk)))
+    assert len(server.ledger) == 1
+    assert "It was sent twice" not in page
+    assert "may have it twice" in page
 
 
 def test_unreadable_mail_stops_no_mail_behind_it(
