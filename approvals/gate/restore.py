@@ -75,7 +75,7 @@ def _find_lost_lines() -> dict[UUID, Entry]:
 
 def _reconcile(action: PendingAction, line: Entry | None) -> Found:
     found, outcome = _look(action)
-    if outcome is not None and _close(action, outcome):
+    if outcome is not None and _close(action, outcome, line):
         return "closed"
     _warn(action, _warning(action.kind, found, line))
     return found
@@ -97,10 +97,13 @@ def _look(action: PendingAction) -> tuple[Found, Outcome | None]:
 
 
 @transaction.atomic
-def _close(action: PendingAction, outcome: Outcome) -> bool:
+def _close(action: PendingAction, outcome: Outcome, line: Entry | None) -> bool:
+    """Close the action as sent; it stays in doubt if the journal names one more attempt than it has."""
     closed = close_found(action, outcome, worker="after_restore", actor="command")
     if closed:
-        PendingAction.objects.filter(pk=action.pk).update(unreconciled=False, restored_at=None)
+        mine = PendingAction.objects.filter(pk=action.pk)
+        mine.filter(fence__gte=line.fence if line else 0).update(restored_at=None)
+        mine.update(unreconciled=False)
     return closed
 
 

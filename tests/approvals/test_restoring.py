@@ -412,6 +412,28 @@ def test_one_mail_found_in_sent_is_not_called_two(
     assert [each.verdict for each in action.attempts.all()] == ["accepted"]
 
 
+def test_lost_attempt_beside_one_in_doubt_stays_in_doubt(
+    approved: Callable[..., PendingAction],
+    reviewer: Reviewer,
+    script: Script,
+    server: MemoryServer,
+    home: None,
+) -> None:
+    """One copy is in Sent: of the attempt in doubt, of the one that only the journal knows, or of both."""
+    action = in_doubt(approved, reviewer, script)
+    lose(action.pk, fence=2)
+    put_in_sent(server, action)
+    script.look = SendMail().reconcile
+
+    after_restore()
+
+    action.refresh_from_db()
+    assert (action.status, action.unreconciled) == ("succeeded", False)
+    page = text_of(reviewer.page(str(action.pk)))
+    assert "May have been sent (" in page
+    assert "restored from an older copy" in page
+
+
 def test_copy_that_another_worker_sent_meanwhile_is_not_called_two(
     approved: Callable[..., PendingAction],
     reviewer: Reviewer,
