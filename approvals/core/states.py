@@ -15,7 +15,7 @@ class Status(models.TextChoices):
     )
     EXECUTING = "executing", _("leaving now")
     SUCCEEDED = "succeeded", _("sent")
-    FAILED = "failed", _("not sent")  # the provider refused it for good
+    FAILED = "failed", _("failed")  # refused for good; an earlier attempt may have sent it
     UNKNOWN = "unknown", _("not known whether it was sent")  # handed over, the answer was lost
     REJECTED = "rejected", _("rejected")
     CANCELLED = "cancelled", _("withdrawn")
@@ -29,7 +29,7 @@ SENTENCES: dict[Status, Translatable] = {
     Status.APPROVED: translatable("It is approved and will leave."),
     Status.EXECUTING: translatable("It is leaving now."),
     Status.SUCCEEDED: translatable("It was sent."),
-    Status.FAILED: translatable("It was not sent."),
+    Status.FAILED: translatable("It failed."),
     Status.UNKNOWN: translatable("It is not known whether it was sent."),
     Status.REJECTED: translatable("It was rejected."),
     Status.CANCELLED: translatable("It was withdrawn."),

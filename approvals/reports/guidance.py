@@ -58,7 +58,8 @@ SENTENCES = {
     "superseded": "Another proposal took its place. Follow the action in superseded_by.",
 }
 IN_DOUBT = "An earlier attempt may have done it already: ask the user to look before anything is proposed again."
-NOT_DONE = re.compile(r",? and (it )?(is|was) not %\(done\)s")  # nobody knows that in doubt
+# nobody knows that in doubt
+NOT_DONE = re.compile(r"It was not %\(done\)s yet, and |,? and (it )?(is|was) not %\(done\)s")
 FAILED_COMMAND = (
     "It was refused, or ended with an error, and may have changed something. Read error, and ask the"
     " user before you propose it again."

@@ -21,7 +21,7 @@ from approvals.outbound.webhooks import outbox
 from approvals.outbound.webhooks.events import body_of
 from approvals.worker import maintenance
 from tests.approvals.conftest import approve
-from tests.approvals.kinds import Script
+from tests.approvals.kinds import NOT_NOW, Script
 from tests.approvals.lost_answers import ACCEPTED, lost, order_again, sent_and_not_heard, text_of
 from tests.conftest import Api, Reviewer
 from tests.support.loopback import on_ports
@@ -89,9 +89,28 @@ def test_ruled_mail_may_have_been_sent_in_every_end_state(
     for lie in ("Not sent", "Nothing was sent", "Nobody received it", "sent nothing"):
         assert lie not in page
     assert "not sent" not in told["next"]
-    assert "May have been sent (" in text_of(reviewer.client.get(f"/actions/{lost.pk}/peek/"))
+    peek = text_of(reviewer.client.get(f"/actions/{lost.pk}/peek/"))
+    assert "May have been sent (" in peek
+    late = reviewer.decide(
+        str(lost.pk), "reject"
+    )  # what people and programs are told who come too late
+    for said in (peek, text_of(late), api.post(f"/actions/{lost.pk}/cancel").content.decode()):
+        assert "not sent" not in said
     by_tool = api.tool("get_action", action_id=str(lost.pk)).json()
     assert by_tool["may_have_been_sent_at"] == told["may_have_been_sent_at"]
+
+
+def test_mail_in_doubt_is_not_called_unsent_before_a_retry(
+    lost: PendingAction, bob: User, api: Api, reviewer: Reviewer, script: Script
+) -> None:
+    order_again(lost, bob)
+    script.instead = lambda approved: NOT_NOW
+    work()
+
+    told = api.get(f"/actions/{lost.pk}").json()
+    assert (told["state"], "may_have_been_sent_at" in told) == ("approved", True)
+    for said in (told["next"], text_of(reviewer.page(str(lost.pk)))):
+        assert "not sent" not in said
 
 
 def test_program_does_not_shed_the_doubt_by_a_new_proposal(

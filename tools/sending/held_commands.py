@@ -69,7 +69,7 @@ class HeldCommand(ActionKind):
         "approved": _("approved, will run"),
         "executing": _("running now"),
         "succeeded": _("command ran"),
-        "failed": _("command did not run"),
+        "failed": _("command failed"),
         "unknown": _("not known whether the command ran"),
         # Attempts
         "accepted": _("ran"),

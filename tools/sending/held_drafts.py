@@ -219,7 +219,7 @@ class ChangeDraft(ActionKind):
         "approved": _("approved, will be changed"),
         "executing": _("changing now"),
         "succeeded": _("draft change completed"),
-        "failed": _("draft not changed"),
+        "failed": _("draft change failed"),
         "unknown": _("not known whether the draft was changed"),
         # Attempts
         "accepted": _("changed"),

@@ -249,7 +249,7 @@ def test_strict_mode_after_the_approval_refuses_a_write(
     assert told["state"] == "failed"
     assert "may have changed something" in told["next"]
     assert m365.calls == []
-    assert "Command did not run" in reviewer.page(action_id).content.decode()
+    assert "Command failed" in reviewer.page(action_id).content.decode()
 
 
 @pytest.mark.usefixtures("writes")
