@@ -280,12 +280,12 @@ def _may_be_of_another(attempt: Attempt, evidence: str) -> bool:
     Only an answer of the provider belongs to one attempt. The other attempt stays in doubt, else "It was
     sent twice" would be said of one copy.
     """
-    others = Attempt.objects.filter(action=attempt.action_id).exclude(pk=attempt.pk)
-    accepted = others.filter(verdict=Attempt.Verdict.ACCEPTED)
+    accepted = Attempt.objects.filter(
+        action=attempt.action_id, verdict=Attempt.Verdict.ACCEPTED
+    ).exclude(pk=attempt.pk)
     if evidence == "answer":
         return not attempt.proof and accepted.exclude(evidence="answer").exists()
-    later = others.filter(fence__gt=attempt.fence, phase=Attempt.Phase.WIRE_STARTED, proof="")
-    return accepted.exists() or later.exists()
+    return accepted.exists()
 
 
 def _close(action: PendingAction, attempt: Attempt, outcome: Outcome, evidence: str) -> bool:

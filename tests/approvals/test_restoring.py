@@ -26,7 +26,7 @@ from approvals.models import PendingAction, Preparation, Revision
 from approvals.queues.workers import carry_out
 from approvals.worker import dispatch
 from tests.approvals.kinds import NOT_NOW, Script, handed_over
-from tests.approvals.lost_answers import ACCEPTED, text_of
+from tests.approvals.lost_answers import ACCEPTED, sent_and_not_heard, text_of
 from tests.approvals.revisions import ask_back
 from tests.approvals.test_restored import home, lose
 from tests.conftest import HELLO, Api, Reviewer, problem_of
@@ -434,12 +434,14 @@ def test_lost_attempt_beside_one_in_doubt_stays_in_doubt(
     assert "restored from an older copy" in page
 
 
+@pytest.mark.parametrize("instead", [lambda _: None, sent_and_not_heard])  # the answer comes later
 def test_copy_that_another_worker_sent_meanwhile_is_not_called_two(
     approved: Callable[..., PendingAction],
     reviewer: Reviewer,
     script: Script,
     server: MemoryServer,
     began_now: Callable[[], None],
+    instead: Callable[[MemoryServer], Any],
 ) -> None:
     """A worker that begins looks in Sent, and finds what another one has just sent."""
     action = in_doubt(approved, reviewer, script)
@@ -450,8 +452,9 @@ def test_copy_that_another_worker_sent_meanwhile_is_not_called_two(
         assert execute(action.pk, worker="other")
         return ACCEPTED
 
-    script.look = look
+    script.look, script.instead = look, instead(server)
     execute(action.pk, worker="new")
+    record_outcome(action.pk, 2, ACCEPTED, evidence="answer")
 
     page = text_of(reviewer.page(str(action.pk)))
     assert len(server.ledger) == 1
