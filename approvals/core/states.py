@@ -29,7 +29,7 @@ SENTENCES: dict[Status, Translatable] = {
     Status.APPROVED: translatable("It is approved and will leave."),
     Status.EXECUTING: translatable("It is leaving now."),
     Status.SUCCEEDED: translatable("It was sent."),
-    Status.FAILED: translatable("It failed."),
+    Status.FAILED: translatable("It has failed."),
     Status.UNKNOWN: translatable("It is not known whether it was sent."),
     Status.REJECTED: translatable("It was rejected."),
     Status.CANCELLED: translatable("It was withdrawn."),
