@@ -9,6 +9,7 @@ know the outcome, it says so.
 
 import errno
 import os
+import secrets
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -119,11 +120,13 @@ def name_os_error(error: BaseException) -> str:
 class Claim:
     """The right to carry one action out, until the lease ends; `fence` identifies this claim.
 
+    After a restore another claim may have the same fence, so `worker` is another word for each claim.
     `on_wire` is set once "from here on it may have been sent" is committed.
     """
 
     action_id: UUID
     fence: int
+    worker: str
     on_wire: threading.Event = field(default_factory=threading.Event)
 
     def is_held(self) -> Q:
@@ -286,6 +289,7 @@ def take_claim(action: PendingAction, worker: str) -> Claim | None:
     if not action.has_order():
         return_unproven(action)
         return None
+    worker = f"{worker}:{secrets.token_hex(4)}"
     try:
         with transaction.atomic():
             if not _claim(action):
@@ -325,7 +329,7 @@ def take_claim(action: PendingAction, worker: str) -> Claim | None:
         if _another_leaves(error):
             return None
         raise
-    return Claim(action_id=action.pk, fence=fence)
+    return Claim(action_id=action.pk, fence=fence, worker=worker)
 
 
 def _another_leaves(error: IntegrityError) -> bool:
@@ -405,7 +409,9 @@ def _mark_wire_started(claim: Claim, order: Mapping[str, Any] = MappingProxyType
     Raises LeaseLost, and NotGranted for the journal. Then nothing leaves, whatever was written.
     """
     try:
-        granted = restored.grant(claim.action_id, fence=claim.fence, order=order)
+        granted = restored.grant(
+            claim.action_id, fence=claim.fence, worker=claim.worker, order=order
+        )
     except OSError as error:
         raise NotGranted(error) from error
     if not granted:
@@ -461,7 +467,9 @@ def _record(claim: Claim, outcome: Outcome) -> None:
     ends_at, wait = time.monotonic() + RECORD_SECONDS, 0.25
     while True:
         try:
-            record_outcome(claim.action_id, claim.fence, outcome, evidence="answer")
+            record_outcome(
+                claim.action_id, claim.fence, outcome, evidence="answer", worker=claim.worker
+            )
             return
         except (IntegrityError, DataError):
             raise  # of the row, so the same would happen again

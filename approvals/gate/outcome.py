@@ -117,9 +117,12 @@ def record_outcome(
     *,
     evidence: str,
     actor: str = "worker",
+    worker: str | None = None,
     **changes: Any,
 ) -> bool:
     """Move the action to the state of the outcome, guarded by the fence; return True if it moved.
+
+    With `worker`, only if the attempt is of this claim, and not of one with its fence after a restore.
 
     A worker that lost its lease after the wire was started knows the truth: it may still turn
     `unknown` into it. An "accepted" that comes later still closes the action, whatever was ordered
@@ -127,10 +130,12 @@ def record_outcome(
     the copy may not know a later one. `changes` go with the move.
     """
     try:
-        return _record(action_id, fence, outcome, evidence, actor, changes)
+        return _record(action_id, fence, outcome, evidence, actor, worker, changes)
     except _CameBack:
         with transaction.atomic():
-            moved = _record(action_id, fence, outcome, evidence, actor, changes, came_back=True)
+            moved = _record(
+                action_id, fence, outcome, evidence, actor, worker, changes, came_back=True
+            )
             if moved:
                 action = PendingAction.objects.get(pk=action_id)
                 return_with_warnings(action, [warn_of_doubt(action.kind, LATER_ATTEMPT)])
@@ -160,6 +165,7 @@ def _record(
     outcome: Outcome,
     evidence: str,
     actor: str,
+    worker: str | None,
     changes: dict[str, Any],
     *,
     came_back: bool = False,
@@ -167,7 +173,7 @@ def _record(
     with transaction.atomic():
         action = PendingAction.objects.select_for_update(no_key=True).filter(pk=action_id).first()
         attempt = Attempt.objects.filter(action=action_id, fence=fence).first()
-        if action is None or attempt is None:
+        if action is None or attempt is None or worker not in (None, attempt.worker):
             return False
         if action.fence != fence or action.status not in (Status.EXECUTING, Status.UNKNOWN):
             return _record_late(action, attempt, outcome, evidence)

@@ -9,20 +9,21 @@ from uuid import UUID
 
 import pytest
 from django.core.management import CommandError, call_command
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connection, transaction
 from django.db.models import F
 
 from accounts.infra.database import database_now
 from accounts.infra.problems import Problem
 from accounts.models import Mailbox, User
+from approvals import guards
 from approvals.audit import proof
-from approvals.core.types import AnsweredFirst, ApprovedAction, Outcome
+from approvals.core.types import AnsweredFirst, ApprovedAction, Outcome, Proof
 from approvals.gate import revise, rulings
 from approvals.gate.execute import execute
 from approvals.gate.outcome import record_outcome
 from approvals.gate.pauses import restored
 from approvals.gate.restore import reconcile_after_restore
-from approvals.models import PendingAction, Preparation, Revision
+from approvals.models import Attempt, PendingAction, Preparation, Revision
 from approvals.queues.workers import carry_out
 from approvals.worker import dispatch
 from tests.approvals.kinds import NOT_NOW, Script, handed_over
@@ -410,6 +411,38 @@ def test_one_mail_found_in_sent_is_not_called_two(
 
     assert "It was sent twice" not in text_of(reviewer.page(str(action.pk)))
     assert [each.verdict for each in action.attempts.all()] == ["accepted"]
+
+
+@pytest.mark.parametrize("answer", ["refused", "not_sent"])
+def test_answer_to_a_lost_attempt_is_not_of_the_next(
+    approved: Callable[..., PendingAction],
+    reviewer: Reviewer,
+    script: Script,
+    server: MemoryServer,
+    home: None,
+    answer: Any,
+) -> None:
+    """A copy from before the claim comes back while its worker waits, and the next claim has its number."""
+    action = approved()
+
+    def wait(started: ApprovedAction) -> Outcome:
+        started.wire_started()
+        with guards.lift_guards(connection):
+            Attempt.objects.all().delete()
+            PendingAction.objects.update(status="approved", fence=0, lease_until=None)
+        after_restore()
+        reviewer.decide(str(action.pk), "approve")
+        script.instead = sent_and_not_heard(server)
+        execute(action.pk, worker="test")
+        return Outcome(verdict=answer, proof=Proof(kind="answer"), code="busy")
+
+    script.instead = wait
+    execute(action.pk, worker="test")
+
+    action.refresh_from_db()
+    attempt = action.attempts.get()
+    assert (action.status, attempt.fence, attempt.verdict) == ("unknown", 1, "unknown")
+    assert len(server.ledger) == 1
 
 
 def test_lost_attempt_beside_one_in_doubt_stays_in_doubt(

@@ -243,7 +243,7 @@ def begin_journal() -> None:
         compare()
 
 
-def grant(action_id: UUID, *, fence: int, order: Mapping[str, Any]) -> bool:
+def grant(action_id: UUID, *, fence: int, worker: str, order: Mapping[str, Any]) -> bool:
     """Commit that the effect of an attempt may happen from now on, and append the line that grants it.
 
     Return False if the lease has run out, if the database is an older copy, or if this process was
@@ -260,7 +260,9 @@ def grant(action_id: UUID, *, fence: int, order: Mapping[str, Any]) -> bool:
     with hold_journal() as held:
         newest = held.newest
         began = time.clock_gettime(time.CLOCK_BOOTTIME)  # it also counts a suspended machine
-        if newest is None or newest.generation is None or not _mark_started(mine, newest, order):
+        if newest is None or newest.generation is None:
+            return False
+        if not _mark_started(mine, worker, newest, order):
             return False
         held.append(generation=newest.generation, subject=action_id, fence=fence)
     if not mine.exists():
@@ -268,7 +270,9 @@ def grant(action_id: UUID, *, fence: int, order: Mapping[str, Any]) -> bool:
     return time.clock_gettime(time.CLOCK_BOOTTIME) <= began + GRANT_SECONDS
 
 
-def _mark_started(mine: QuerySet[PendingAction], newest: Entry, order: Mapping[str, Any]) -> bool:
+def _mark_started(
+    mine: QuerySet[PendingAction], worker: str, newest: Entry, order: Mapping[str, Any]
+) -> bool:
     """Write into the attempt of a claim whose lease has not run out that the wire starts.
 
     It is the only attempt of its action without a verdict: a claim ends before the next one begins.
@@ -280,6 +284,7 @@ def _mark_started(mine: QuerySet[PendingAction], newest: Entry, order: Mapping[s
         ~Exists(accepted),
         knows(newest),
         action__in=mine.select_for_update(no_key=True).values("pk"),
+        worker=worker,
         phase=Attempt.Phase.PREPARED,
         verdict=None,
     )
