@@ -17,7 +17,7 @@ from accounts.infra.problems import Problem
 from accounts.models import Mailbox, User
 from approvals import guards
 from approvals.audit import proof
-from approvals.core.types import AnsweredFirst, ApprovedAction, Outcome, Proof
+from approvals.core.types import AnsweredFirst, ApprovedAction, LeaseLost, Outcome, Proof
 from approvals.gate import revise, rulings
 from approvals.gate.execute import execute
 from approvals.gate.outcome import record_outcome
@@ -413,6 +413,15 @@ def test_one_mail_found_in_sent_is_not_called_two(
     assert [each.verdict for each in action.attempts.all()] == ["accepted"]
 
 
+def restore_before_the_claim(action: PendingAction, reviewer: Reviewer) -> None:
+    """Let a copy from before the first claim come back, and a person approve the mail again."""
+    with guards.lift_guards(connection):
+        Attempt.objects.all().delete()
+        PendingAction.objects.update(status="approved", fence=0, lease_until=None)
+    after_restore()
+    assert reviewer.decide(str(action.pk), "approve").status_code == 302
+
+
 @pytest.mark.parametrize("answer", ["refused", "not_sent"])
 def test_answer_to_a_lost_attempt_is_not_of_the_next(
     approved: Callable[..., PendingAction],
@@ -422,16 +431,12 @@ def test_answer_to_a_lost_attempt_is_not_of_the_next(
     home: None,
     answer: Any,
 ) -> None:
-    """A copy from before the claim comes back while its worker waits, and the next claim has its number."""
+    """The next claim has its number."""
     action = approved()
 
     def wait(started: ApprovedAction) -> Outcome:
         started.wire_started()
-        with guards.lift_guards(connection):
-            Attempt.objects.all().delete()
-            PendingAction.objects.update(status="approved", fence=0, lease_until=None)
-        after_restore()
-        reviewer.decide(str(action.pk), "approve")
+        restore_before_the_claim(action, reviewer)
         script.instead = sent_and_not_heard(server)
         execute(action.pk, worker="test")
         return Outcome(verdict=answer, proof=Proof(kind="answer"), code="busy")
@@ -443,6 +448,33 @@ def test_answer_to_a_lost_attempt_is_not_of_the_next(
     attempt = action.attempts.get()
     assert (action.status, attempt.fence, attempt.verdict) == ("unknown", 1, "unknown")
     assert len(server.ledger) == 1
+
+
+def test_lost_claim_hands_over_nothing_in_place_of_the_next(
+    approved: Callable[..., PendingAction],
+    reviewer: Reviewer,
+    script: Script,
+    server: MemoryServer,
+    home: None,
+) -> None:
+    action = approved()
+
+    def wait(lost: ApprovedAction) -> Outcome:
+        restore_before_the_claim(action, reviewer)
+
+        def go_on(_: ApprovedAction) -> None:
+            with pytest.raises(LeaseLost):
+                lost.wire_started()
+
+        script.instead, script.before = None, go_on
+        execute(action.pk, worker="test")
+        return NOT_NOW
+
+    script.instead = wait
+    execute(action.pk, worker="test")
+
+    action.refresh_from_db()
+    assert (action.status, len(server.ledger)) == ("succeeded", 1)
 
 
 def test_lost_attempt_beside_one_in_doubt_stays_in_doubt(
