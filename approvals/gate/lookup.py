@@ -75,7 +75,7 @@ def look_up(action_id: UUID) -> None:
         log.exception("probe_failed", action=str(action.pk), count=made)
         return
     if outcome is not None:
-        record_outcome(action.pk, action.fence, outcome, evidence="probe")
+        record_outcome(action.pk, action.fence, outcome, evidence="probe", worker=attempt.worker)
     elif lookup_wait(made, since_lost=since_lost) is None:
         PendingAction.objects.filter(still_unknown, pk=action.pk).update(next_probe_at=None)
 

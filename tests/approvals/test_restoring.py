@@ -11,6 +11,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import IntegrityError, connection, transaction
 from django.db.models import F
+from django.db.models.functions import Now
 
 from accounts.infra.database import database_now
 from accounts.infra.problems import Problem
@@ -18,7 +19,7 @@ from accounts.models import Mailbox, User
 from approvals import guards
 from approvals.audit import proof
 from approvals.core.types import AnsweredFirst, ApprovedAction, LeaseLost, Outcome, Proof
-from approvals.gate import revise, rulings
+from approvals.gate import lookup, revise, rulings
 from approvals.gate.execute import execute
 from approvals.gate.outcome import record_outcome
 from approvals.gate.pauses import restored
@@ -447,6 +448,35 @@ def test_answer_to_a_lost_attempt_is_not_of_the_next(
     action.refresh_from_db()
     attempt = action.attempts.get()
     assert (action.status, attempt.fence, attempt.verdict) == ("unknown", 1, "unknown")
+    assert len(server.ledger) == 1
+
+
+def test_proof_about_a_lost_attempt_is_not_of_the_next(
+    approved: Callable[..., PendingAction],
+    reviewer: Reviewer,
+    script: Script,
+    server: MemoryServer,
+    home: None,
+) -> None:
+    """The copy comes back while mailhub looks for a lost mail."""
+    action = approved()
+    script.instead = handed_over
+    execute(action.pk, worker="test")
+    PendingAction.objects.update(next_probe_at=Now())
+
+    def look(_: ApprovedAction) -> Outcome:
+        script.look = lambda _: None
+        restore_before_the_claim(action, reviewer)
+        script.instead = sent_and_not_heard(server)
+        execute(action.pk, worker="test")
+        proof = Proof(kind="destroyed", object="1")
+        return Outcome(verdict="not_sent", proof=proof, code="draft_destroyed")
+
+    script.look = look
+    lookup.look_up(action.pk)
+
+    action.refresh_from_db()
+    assert (action.status, action.attempts.get().verdict) == ("unknown", "unknown")
     assert len(server.ledger) == 1
 
 
