@@ -530,7 +530,7 @@ def test_lost_attempt_beside_one_in_doubt_stays_in_doubt(
 
 
 @pytest.mark.parametrize("instead", [lambda _: None, sent_and_not_heard])  # the answer comes later
-def test_copy_that_another_worker_sent_meanwhile_is_not_called_two(
+def test_copy_of_another_worker_is_not_called_two(
     approved: Callable[..., PendingAction],
     reviewer: Reviewer,
     script: Script,
