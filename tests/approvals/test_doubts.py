@@ -91,9 +91,7 @@ def test_ruled_mail_may_have_been_sent_in_every_end_state(
     assert "not sent" not in told["next"]
     peek = text_of(reviewer.client.get(f"/actions/{lost.pk}/peek/"))
     assert "May have been sent (" in peek
-    late = reviewer.decide(
-        str(lost.pk), "reject"
-    )  # what people and programs are told who come too late
+    late = reviewer.decide(str(lost.pk), "reject")  # the answer to those who come too late
     for said in (peek, text_of(late), api.post(f"/actions/{lost.pk}/cancel").content.decode()):
         assert "not sent" not in said
     by_tool = api.tool("get_action", action_id=str(lost.pk)).json()
