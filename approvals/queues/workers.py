@@ -17,7 +17,7 @@ from approvals.gate.pauses import restored
 
 log = structlog.get_logger(__name__)
 
-HOST_CHARACTERS = 80  # with the pid it fits the column
+HOST_CHARACTERS = 80  # with the pid and the mark of a claim it fits the column
 
 
 def host_name() -> str:
