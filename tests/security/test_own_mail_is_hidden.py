@@ -19,7 +19,7 @@ from accounts.access.caller import Caller, Surface
 from accounts.infra.problems import Problem
 from accounts.models import SCOPES, ApiToken, Mailbox, User
 from mailhub.environment import mail_settings
-from tests.conftest import make_api
+from tests.conftest import Api, make_api
 from tests.support.people import gmail as gmailbox
 from tests.support.people.browser import browser
 from tests.support.people.office import Office, letter, office
@@ -313,6 +313,54 @@ def test_gmail_tools_hide_and_refuse_own_mail(
         )
     assert api.tool("gmail_get_message", message_id=ordinary.id).status_code == 200
     assert api.tool("read_email", message_id=own.id).json()["code"] == "forbidden"
+
+
+def pages(api: Api, tool: str, query: str, limit: int) -> list[dict[str, Any]]:
+    """Return all pages of a search; tokens are compared by whether there is one."""
+    found: list[dict[str, Any]] = []
+    token: dict[str, str] = {}
+    while not found or token:
+        page = api.tool(tool, query=query, max_results=limit, **token).json()
+        token = {"page_token": page.pop("next_page_token")} if "next_page_token" in page else {}
+        found.append(page)
+    return found
+
+
+# A program that can tell a right guess from a wrong one finds a code in a minute, and signs in with it.
+@pytest.mark.parametrize("limit", [1, 2, 3, 12, 14])
+@pytest.mark.parametrize("sender", [SENDER, ADA])
+def test_gmail_search_reveals_no_word_of_own_mail(
+    gmail: GmailServer, alice: User, settings: Any, sender: str, limit: int
+) -> None:
+    settings.DEFAULT_FROM_EMAIL = sender
+    api = make_api(alice, gmailbox.connected(gmail, alice))
+    for number in range(12):
+        gmail.deliver(ADA, gmailbox.letter(f"Known {number}"))
+    gmail.deliver(ADA, marked(sender))
+    gmail.deliver(ADA, gmailbox.letter("Known 12"))
+    for tool in ("gmail_search_messages", "search_emails"):
+        right, wrong = (
+            pages(api, tool, f"{{{guess} subject:Known}}", limit) for guess in ("ABCD", "QXZV")
+        )
+        assert right == wrong, tool
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3])
+@pytest.mark.parametrize("sender", [SENDER, ADA])
+def test_graph_search_reveals_no_word_of_own_mail(
+    graph: GraphServer, mailbox: Mailbox, alice: User, settings: Any, sender: str, limit: int
+) -> None:
+    settings.DEFAULT_FROM_EMAIL = sender
+    api = make_api(alice, mailbox)
+    for number in range(4):
+        graph.deliver(ADA, letter(to=ADA, subject=f"Known {number}", sender=OUTSIDE).as_bytes())
+    graph.deliver(ADA, marked(sender))
+    graph.deliver(ADA, letter(to=ADA, subject="Known 4", sender=OUTSIDE).as_bytes())
+    right, wrong = (
+        pages(api, "search_emails", f"{guess} OR Known", limit) for guess in ("ABCD", "QXZV")
+    )
+    assert right == wrong
+    assert [len(page["emails"]) for page in right[:-1]] == [limit] * (len(right) - 1)
 
 
 @pytest.mark.parametrize("sender", [SENDER, ADA, ACCOUNT])

@@ -13,6 +13,7 @@ from tools.providers.gmail import GmailProvider
 
 __all__ = ["api", "gmail", "mailbox", "provider", "search", "waits"]
 pytestmark = pytest.mark.django_db
+OWN = 1  # list of mails from mailhub's senders: ids of no other mail are shown without a look at it
 
 
 # Requests to Gmail
@@ -98,7 +99,7 @@ def test_two_pages_are_put_together(search: Callable[..., Any], gmail: GmailServ
     found = search(max_results=15)
     assert [row["id"] for row in found["messages"]] == [each.id for each in stored]
     assert "next_page_token" not in found
-    assert gmail.count("messages.list") == 2
+    assert gmail.count("messages.list") == 2 + OWN
 
 
 def test_paging_stops_at_the_requested_number(
@@ -108,7 +109,7 @@ def test_paging_stops_at_the_requested_number(
     gmail.page_size = 10
     first = search(max_results=15)
     assert [row["id"] for row in first["messages"]] == [each.id for each in stored[:15]]
-    assert gmail.count("messages.list") == 2
+    assert gmail.count("messages.list") == 2 + OWN
     rest = search(max_results=15, page_token=first["next_page_token"])
     assert [row["id"] for row in rest["messages"]] == [each.id for each in stored[15:]]
 
@@ -199,7 +200,7 @@ def test_only_the_first_ten_are_filled_in(search: Callable[..., Any], gmail: Gma
     rows = search(max_results=20)["messages"]
     assert sum(call.name == "messages.get" for call in gmail.calls) == 10
     assert [set(row) > {"id", "thread_id"} for row in rows] == [True] * 10 + [False] * 10
-    assert gmail.requests() == {"messages.list": 1, "batch": 1}
+    assert gmail.requests() == {"messages.list": 1 + OWN, "batch": 1}
 
 
 def test_rows_that_cannot_be_filled_in_keep_their_ids(

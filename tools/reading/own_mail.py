@@ -33,7 +33,12 @@ if TYPE_CHECKING:
     from tools.providers.gmail import GmailProvider
     from tools.providers.gmail.reading import Found, FoundPage, GmailMessage
 
-MOST_PAGES = 20  # the most pages that are read to replace hidden cards
+Ask = Callable[[int, str | None], Page]
+IsOwn = Callable[[Any], bool]
+
+# The most pages that are read to replace hidden cards. Whoever fills them with own mail learns from an
+# empty page whether one more matches, so they take longer than a code lasts.
+MOST_PAGES = 100
 REFUSED = translatable(
     "This mail is from mailhub itself and may hold a code or link for a person. It cannot be read or used here."
 )
@@ -78,7 +83,7 @@ class WithoutOwnMail:
                 folder=folder, unread=unread, limit=count, page_token=token
             )
 
-        return self._page(ask, limit, page_token)
+        return self._page(ask, self._is_own_card, limit, page_token)
 
     def search(self, query: SearchQuery, *, limit: int, page_token: str | None) -> Page:
         """Search without a trace of matching own mail, because its words could be guessed from the
@@ -89,22 +94,22 @@ class WithoutOwnMail:
         def ask(count: int, token: str | None) -> Page:
             return self._provider.search(query, limit=count, page_token=token)
 
-        page = self._page(ask, limit, page_token)
-        token = page.next_token
-        if token is not None and page.hidden and not self._page(ask, 1, token).cards:
-            token = None
-        return Page(cards=page.cards, next_token=token)
+        return self._search(ask, self._is_own_card, limit, page_token)
 
     def find(
         self, query: str, *, limit: int, page_token: str | None = None, **filters: Any
     ) -> "FoundPage":
-        """Search with Gmail's own search and the unchanged query.
-
-        Rows after the first ten are only ids, which a program cannot read.
-        """
+        """Search with Gmail's own search and the unchanged query, without a trace as `search`."""
         gmail = cast("GmailProvider", self._provider).reader
-        found = gmail.find(query, limit=limit, page_token=page_token, **filters)
-        return replace(found, rows=tuple(row for row in found.rows if not self._is_own_row(row)))
+
+        def ask(count: int, token: str | None) -> Page:
+            found = gmail.find(query, limit=count, page_token=token, **filters)
+            return Page(cards=cast(Any, found.rows), next_token=found.next_token)
+
+        page = self._search(ask, self._is_own_row, limit, page_token)
+        found = gmail.page_of(cast(Any, page.cards), page.next_token)
+        shown = (row for row in found.rows if not (row.is_read and self._is_own_row(row)))
+        return replace(found, rows=tuple(shown))
 
     def get(self, message_id: str, **form: Any) -> "GmailMessage":
         found = cast("GmailProvider", self._provider).reader.get(message_id, **form)
@@ -158,13 +163,21 @@ class WithoutOwnMail:
             raise Problem("forbidden", REFUSED)
         return stored
 
-    def _page(self, ask: Callable[[int, str | None], Page], limit: int, token: str | None) -> Page:
+    def _search(self, ask: Ask, is_own: IsOwn, limit: int, token: str | None) -> Page:
+        """Return a page as it would be if there was no own mail."""
+        page = self._page(ask, is_own, limit, token)
+        token = page.next_token
+        if token is not None and page.hidden and not self._page(ask, is_own, 1, token).cards:
+            token = None
+        return Page(cards=page.cards, next_token=token)
+
+    def _page(self, ask: Ask, is_own: IsOwn, limit: int, token: str | None) -> Page:
         """Return a page of `limit` cards; later cards fill the places of own mail."""
         cards: list[Card] = []
         hidden = 0
         for _ in range(MOST_PAGES):
             page = ask(limit - len(cards), token)
-            shown = [card for card in page.cards if not self._is_own_card(card)]
+            shown = [card for card in page.cards if not is_own(card)]
             cards += shown
             hidden += len(page.cards) - len(shown)
             token = page.next_token
@@ -207,7 +220,16 @@ class WithoutOwnMail:
             return True  # it was removed in the meantime
 
     def _is_own_row(self, row: "Found") -> bool:
+        if not row.is_read:
+            return row.id in self._may_be_own and self._is_own_message(row.id)
         return own_mail.is_mark(row.own_mark) or self._is_hidden_sender(row.from_address or "")
+
+    @cached_property
+    def _may_be_own(self) -> frozenset[str]:
+        """Return the ids of the newest mails at Gmail from senders of own mail, ordinary ones too."""
+        senders = " ".join(f"from:{sender}" for sender in sorted(own_mail.possible_senders()))
+        gmail = cast("GmailProvider", self._provider).reader
+        return gmail.find_newest_ids(f"in:anywhere {{{senders}}}")
 
     def _is_own_source(self, source: bytes) -> bool:
         block = lenient.headers(source)

@@ -109,7 +109,10 @@ def _found(item: Item, search: str) -> bool:
     kql = search[1:-1].replace('\\"', '"').replace("\\\\", "\\")
     if kql.count('"') % 2 or re.search(r"[{}\[\]%^~\\]", re.sub(r'"[^"]*"', "", kql)):
         raise BadRequest("BadRequest")  # "Syntax error: character '{' is not valid at position 0"
-    return all(_term(item, *term) for term in TERM.findall(kql) if term[2] != "AND")
+    return any(
+        all(_term(item, *term) for term in TERM.findall(part) if term[2] != "AND")
+        for part in kql.split(" OR ")
+    )
 
 
 def _term(item: Item, name: str, compare: str, value: str) -> bool:

@@ -55,6 +55,10 @@ class Found:
     snippet: str | None = None
     own_mark: str = ""
 
+    @property
+    def is_read(self) -> bool:
+        return self.from_address is not None
+
 
 @dataclass(frozen=True, kw_only=True)
 class FoundPage:
@@ -101,7 +105,7 @@ class GmailReader:
             built = queries.build_query(query, newer_than_days=newer_than_days, label_ids=label_ids)
             labels = queries.ids_of(label_ids)
             rows, token = self._pages(built, labels, limit=limit, page_token=page_token)
-            filled = self._fill(rows[:ENRICHED])
+            found = self.page_of(rows, token)
             outcome = "ok"
         except ProviderError as error:
             outcome = error.code
@@ -117,7 +121,20 @@ class GmailReader:
                 count=len(rows),
                 duration_ms=round(seconds * 1000),
             )
-        return FoundPage(rows=(*filled, *rows[ENRICHED:]), next_token=token)
+        return found
+
+    def page_of(self, rows: Sequence[Found], token: str | None) -> FoundPage:
+        """Return a page of which the first ten rows are filled in, and the others are only ids."""
+        first = rows[:ENRICHED]
+        filled = iter(self._fill([row for row in first if not row.is_read]))
+        shown = [row if row.is_read else next(filled) for row in first]
+        others = [Found(id=row.id, thread_id=row.thread_id) for row in rows[ENRICHED:]]
+        return FoundPage(rows=(*shown, *others), next_token=token)
+
+    def find_newest_ids(self, query: str) -> frozenset[str]:
+        """Return the ids of the newest 500 messages that a query finds."""
+        answer = self._list(query, (), limit=500, page_token=None)
+        return frozenset(str(row["id"]) for row in answer.get("messages", ()))
 
     def get(self, message_id: str, *, fmt: Literal["full", "metadata"]) -> GmailMessage:
         named = message_part(message_id)

@@ -43,7 +43,7 @@ MESSAGE_FIELDS = f"{HEAD_FIELDS},hasAttachments,isDraft"
 TOP_LIMIT = 1000  # of `$top`: https://learn.microsoft.com/graph/api/user-list-messages
 TOKEN_LENGTH = 200  # longest page token that a tool takes
 SOURCE_SECONDS = 2.0  # for the sources of a conversation, one request each
-EMPTY_PAGES = 5  # searched for an unread message
+SEARCHED_PAGES = 5  # of Graph for one of ours
 
 
 class GraphReader:
@@ -211,10 +211,10 @@ class GraphReader:
     def _list_found(
         self, folder: str, search: str, unread: bool | None, limit: int, page_token: str | None
     ) -> Page:
-        """Return a page with one request, or more if unread mail was asked for and all mail on a
-        page was read.
+        """Return a page with one request, or more if Graph's pages have too little for it.
 
-        Graph decides the order.
+        Graph decides the order. Its next pages have the size of the first one whatever is asked for, so
+        a token may lead into the middle of one.
         """
         params: dict[str, str | int] = {
             "$search": f'"{search}"',
@@ -222,20 +222,26 @@ class GraphReader:
             "$expand": "attachments($select=id)",
             "$top": limit,
         }
+        skip, link = 0, ""
         if page_token:
-            answer = self._client.follow(handles.find_name(self._mailbox.id, page_token) or "")
+            skip, link = _place_of(handles.find_name(self._mailbox.id, page_token) or "")
+            answer = self._client.follow(link)
         else:
             answer = self._client.get(f"{self._mailbox.find_folder(folder)}/messages", params)
-        for _ in range(EMPTY_PAGES):
-            rows = [
-                row
-                for row in answer.rows()
-                if unread is None or bool(row.get("isRead")) is not unread
+        rows: list[dict[str, Any]] = []
+        for _ in range(SEARCHED_PAGES):
+            wanted = [
+                (place, row)
+                for place, row in enumerate(answer.rows())
+                if place >= skip and (unread is None or bool(row.get("isRead")) is not unread)
             ]
-            following = answer.following
-            if rows or not following:
+            left = wanted[limit - len(rows) :] if link else []
+            rows += [row for _, row in wanted[: len(wanted) - len(left)]]
+            following = f"{left[0][0]} {link}" if left else answer.following
+            if len(rows) >= limit or not following:
                 break
-            answer = self._client.follow(following)
+            skip, link = 0, following
+            answer = self._client.follow(link)
         names = [*(str(row["id"]) for row in rows), *([following] if following else [])]
         short = handles.shorten(self._mailbox.id, names)
         cards = tuple(_card(short[str(row["id"])], row) for row in rows)
@@ -285,3 +291,9 @@ def _card(handle: str, row: dict[str, Any]) -> Card:
         attachments=int(bool(row.get("hasAttachments"))) if files is None else len(files),
         own_mark=None,
     )
+
+
+def _place_of(name: str) -> tuple[int, str]:
+    """Return the place on a page of Graph, and the link of that page."""
+    place, _, link = name.partition(" ")
+    return (int(place), link) if place.isdecimal() else (0, name)
