@@ -195,6 +195,16 @@ def test_rule_wants_each_file_opened_by_the_approver(
     assert approver.decide(action, "approve").status_code == 302
 
 
+def test_refused_download_does_not_count_as_opened(api: Api, reviewer: Reviewer) -> None:
+    _, address = propose(api, "a.bin", "application/octet-stream", bytes(3 * 1024 * 1024))
+    with provider_calls.ANSWERS.hold(reviewer.user.pk) as note:
+        note(94 * 1024 * 1024)
+        assert reviewer.client.get(f"{address}download/").status_code == 503
+    assert not AuditEvent.objects.filter(event="file_opened").exists()
+    assert reviewer.client.get(f"{address}download/").status_code == 200
+    assert AuditEvent.objects.filter(event="file_opened").exists()
+
+
 def test_file_that_nobody_looks_at_is_not_opened(api: Api, reviewer: Reviewer) -> None:
     action, address = propose(api, "a.txt", "text/plain", b"Thursday")
     edit = reviewer.client.get(f"/actions/{action}/edit/")

@@ -85,9 +85,10 @@ def picture(request: AuthenticatedRequest, action_id: UUID, sha256: str, page: i
 def download(request: AuthenticatedRequest, action_id: UUID, sha256: str) -> HttpResponse:
     """Return the bytes as a file that no browser interprets; this opens it too."""
     action, file = _find(request, action_id, sha256)
+    response = as_download(request.user.pk, file.name, file.content)
     if _is_opened_by_person(request):
         seen.record_opened(action, request.user, sha256=sha256)
-    return as_download(request.user.pk, file.name, file.content)
+    return response
 
 
 def _is_opened_by_person(request: AuthenticatedRequest) -> bool:
