@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 Ask = Callable[[int, str | None], Page]
 IsOwn = Callable[[Any], bool]
 
-# The most pages that are read to replace hidden cards. Whoever fills them with own mail learns from an
+# The most pages that are read to replace hidden cards. Somebody who fills them with own mail learns from an
 # empty page whether one more matches, so they take longer than a code lasts.
 MOST_PAGES = 100
 REFUSED = translatable(
