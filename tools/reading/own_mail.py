@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 Ask = Callable[[int, str | None], Page]
 IsOwn = Callable[[Any], bool]
 
-# The most pages that are read to replace hidden cards. Somebody who fills them with own mail learns from an
-# empty page whether one more matches, so they take longer than a code lasts.
+# The most pages that are read to replace hidden cards. Somebody who fills them with own mail learns
+# from an empty page whether one more matches, so they take longer than a code lasts.
 MOST_PAGES = 100
 REFUSED = translatable(
     "This mail is from mailhub itself and may hold a code or link for a person. It cannot be read or used here."

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+from accounts.infra.foreign_text import parse_number
 from tools.mail.message import lenient, mime
 from tools.mail.message.mime import Tree
 from tools.mail.text.decoding import without_controls
@@ -296,4 +297,5 @@ def _card(handle: str, row: dict[str, Any]) -> Card:
 def _place_of(name: str) -> tuple[int, str]:
     """Return the place on a page of Graph, and the link of that page."""
     place, _, link = name.partition(" ")
-    return (int(place), link) if place.isdecimal() else (0, name)
+    number = parse_number(place)
+    return (0, name) if number is None else (number, link)
