@@ -18,11 +18,11 @@ class Release:
     newest: Mapping[str, int]
 
 
-# The release whose code must run on the tables of this tree: 0.3.1. After a release, write its commit
+# The release whose code must run on the tables of this tree: 0.3.2. After a release, write its commit
 # and its newest migrations here.
 PREVIOUS = Release(
-    commit="6907d19d702c4ad76e12772b54360fad5b477f6f",
-    newest={"accounts": 21, "agent": 5, "approvals": 52, "tools": 11},
+    commit="5893bf8e46c7ee38e4b1a24ca496f2bb2a0e8d0f",
+    newest={"accounts": 21, "agent": 5, "approvals": 54, "tools": 11},
 )
 
 
