@@ -4,13 +4,10 @@ Bodies in JSON are checked by `accounts.infra.json_bodies`.
 """
 
 from collections.abc import Callable, Iterable
-from inspect import iscoroutinefunction
 from typing import Any
 
-from asgiref.sync import sync_to_async
 from django.core.exceptions import BadRequest
 from django.http import HttpRequest, QueryDict
-from django.utils.decorators import sync_and_async_middleware
 
 from accounts.infra.foreign_text import is_broken, parse_url
 from accounts.infra.json_bodies import parse_json
@@ -22,18 +19,8 @@ FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 CREDENTIAL, BACK = "credential", "next"
 
 
-@sync_and_async_middleware
 def refuse_broken_text(answer: Callable[[HttpRequest], Any]) -> Callable[[HttpRequest], Any]:
     """Return middleware that answers 400 to text that no database can hold."""
-    if iscoroutinefunction(answer):
-
-        async def respond_async(request: HttpRequest) -> Any:
-            check_head(request)
-            if has_form(request):
-                await sync_to_async(check_form)(request)
-            return await answer(request)
-
-        return respond_async
 
     def respond(request: HttpRequest) -> Any:
         check_head(request)

@@ -5,26 +5,17 @@ are, because they send no Sec-Fetch-Mode.
 """
 
 from collections.abc import Callable
-from inspect import iscoroutinefunction
 from typing import Any
 from urllib.parse import urlunsplit
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.utils.decorators import sync_and_async_middleware
 
 from accounts.infra.foreign_text import parse_url
 from mailhub.sandbox.state import SANDBOX
 
 
-@sync_and_async_middleware
 def lead_to_one_name(answer: Callable[[HttpRequest], Any]) -> Callable[[HttpRequest], Any]:
-    if iscoroutinefunction(answer):
-
-        async def respond_async(request: HttpRequest) -> Any:
-            return _lead(request) or await answer(request)
-
-        return respond_async
 
     def respond(request: HttpRequest) -> Any:
         return _lead(request) or answer(request)

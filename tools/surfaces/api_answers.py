@@ -6,12 +6,10 @@ wrong methods, and errors of Django, of the router and of other middleware.
 
 from collections.abc import Callable
 from http import HTTPStatus
-from inspect import iscoroutinefunction
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
-from django.utils.decorators import sync_and_async_middleware
 
 from accounts.access.auth import caller_on
 from accounts.access.rate_limits import rate_limit_headers
@@ -38,15 +36,8 @@ def problem_response(request: HttpRequest, problem: Problem) -> HttpResponse:
     return response
 
 
-@sync_and_async_middleware
 def answer_with_problems(answer: Callable[[HttpRequest], Any]) -> Callable[[HttpRequest], Any]:
     """Return middleware that turns each error under `/api` into a problem document."""
-    if iscoroutinefunction(answer):
-
-        async def respond_async(request: HttpRequest) -> Any:
-            return _finish(request, await answer(request))
-
-        return respond_async
 
     def respond(request: HttpRequest) -> Any:
         return _finish(request, answer(request))
