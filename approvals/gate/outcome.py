@@ -86,7 +86,6 @@ def close_as_sent(action_id: UUID, outcome: Outcome, *, worker: str, actor: str)
         fence=F("fence") + 1,
         lease_until=Now() + LEASE,
         unreconciled=False,
-        restored_at=None,
     ):
         return False
     action.refresh_from_db()

@@ -52,32 +52,32 @@ def reconcile_after_restore() -> Iterator[Reconciled]:
     """
     lost = _find_lost_lines()
     for action in PendingAction.objects.filter(unreconciled=True).select_related("mailbox"):
-        line = lost.get(action.pk)
+        lines = lost.get(action.pk, [])
         yield Reconciled(
-            action_id=action.pk, found=_reconcile(action, line), handed_over=line is not None
+            action_id=action.pk, found=_reconcile(action, lines), handed_over=bool(lines)
         )
 
 
-def _find_lost_lines() -> dict[UUID, Entry]:
-    """Return the newest journal line of each unreconciled action that the database does not know."""
+def _find_lost_lines() -> dict[UUID, list[Entry]]:
+    """Return the journal lines of each unreconciled action that the database does not know."""
     restored = set(PendingAction.objects.filter(unreconciled=True).values_list("pk", flat=True))
     known = set(
         Attempt.objects.filter(
             action__unreconciled=True, phase=Attempt.Phase.WIRE_STARTED
         ).values_list("action", "fence")
     )
-    return {
-        entry.subject: entry
-        for entry in read_journal()
-        if entry.subject in restored and (entry.subject, entry.fence) not in known
-    }
+    lost: dict[UUID, list[Entry]] = {}
+    for entry in read_journal():
+        if entry.subject in restored and (entry.subject, entry.fence) not in known:
+            lost.setdefault(entry.subject, []).append(entry)
+    return lost
 
 
-def _reconcile(action: PendingAction, line: Entry | None) -> Found:
+def _reconcile(action: PendingAction, lost: list[Entry]) -> Found:
     found, outcome = _look(action)
-    if outcome is not None and _close(action, outcome, line):
+    if outcome is not None and _close(action, outcome, lost):
         return "closed"
-    _warn(action, _warning(action.kind, found, line))
+    _warn(action, _warning(action.kind, found, lost[-1] if lost else None))
     return found
 
 
@@ -97,12 +97,12 @@ def _look(action: PendingAction) -> tuple[Found, Outcome | None]:
 
 
 @transaction.atomic
-def _close(action: PendingAction, outcome: Outcome, line: Entry | None) -> bool:
-    """Close the action as sent; it stays in doubt if the journal names one more attempt than it has."""
+def _close(action: PendingAction, outcome: Outcome, lost: list[Entry]) -> bool:
+    """Close the action as sent; it stays in doubt if the journal names more attempts than it has then."""
     closed = close_found(action, outcome, worker="after_restore", actor="command")
     if closed:
         mine = PendingAction.objects.filter(pk=action.pk)
-        mine.filter(fence__gte=line.fence if line else 0).update(restored_at=None)
+        mine.filter(fence__gte=action.fence + len(lost)).update(restored_at=None)
         mine.update(unreconciled=False)
     return closed
 

@@ -596,3 +596,27 @@ def test_sent_mail_is_not_withdrawn_for_its_answer(
     action.refresh_from_db()
     assert action.status == "approved"
     assert restored.reason() == restored.REASONS["sent"]
+
+
+@pytest.mark.parametrize("lost", [1, 2])
+def test_only_one_lost_attempt_is_explained_by_one_copy(
+    approved: Callable[..., PendingAction],
+    reviewer: Reviewer,
+    script: Script,
+    server: MemoryServer,
+    home: None,
+    lost: int,
+) -> None:
+    """The first answer was lost since the copy, and a person ordered the mail again. One copy is in Sent."""
+    action = approved()
+    for fence in range(3 - lost, 3):
+        lose(action.pk, fence=fence)
+    put_in_sent(server, action)
+    script.look = SendMail().reconcile
+
+    after_restore()
+
+    action.refresh_from_db()
+    page = text_of(reviewer.page(str(action.pk)))
+    assert (action.status, action.unreconciled) == ("succeeded", False)
+    assert ("restored from an older copy" in page) is (lost > 1)
