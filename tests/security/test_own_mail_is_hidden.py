@@ -315,12 +315,12 @@ def test_gmail_tools_hide_and_refuse_own_mail(
     assert api.tool("read_email", message_id=own.id).json()["code"] == "forbidden"
 
 
-def pages(api: Api, tool: str, query: str, limit: int) -> list[dict[str, Any]]:
+def pages(api: Api, tool: str, query: str, limit: int, **given: Any) -> list[dict[str, Any]]:
     """Return all pages of a search; tokens are compared by whether there is one."""
     found: list[dict[str, Any]] = []
     token: dict[str, str] = {}
     while not found or token:
-        page = api.tool(tool, query=query, max_results=limit, **token).json()
+        page = api.tool(tool, query=query, max_results=limit, **given, **token).json()
         token = {"page_token": page.pop("next_page_token")} if "next_page_token" in page else {}
         found.append(page)
     return found
@@ -339,10 +339,31 @@ def test_gmail_search_reveals_no_word_of_own_mail(
     gmail.deliver(ADA, marked(sender))
     gmail.deliver(ADA, gmailbox.letter("Known 12"))
     for tool in ("gmail_search_messages", "search_emails"):
+        for known in ("Known", "12"):  # the own mail is among the others, or the last
+            right, wrong = (
+                pages(api, tool, f"{{{guess} subject:{known}}}", limit)
+                for guess in ("ABCD", "QXZV")
+            )
+            assert right == wrong, (tool, known)
+
+
+def test_token_of_a_search_leads_on_in_no_other_one(
+    gmail: GmailServer, alice: User, settings: Any
+) -> None:
+    settings.DEFAULT_FROM_EMAIL = SENDER
+    api = make_api(alice, gmailbox.connected(gmail, alice))
+    gmail.deliver(ADA, gmailbox.letter("Known 0"))
+    gmail.deliver(ADA, marked(SENDER))
+    gmail.deliver(ADA, gmailbox.letter("Known 1"))
+    for tool in ("gmail_search_messages", "search_emails"):
         right, wrong = (
-            pages(api, tool, f"{{{guess} subject:Known}}", limit) for guess in ("ABCD", "QXZV")
+            api.tool(tool, query=f"{{{guess} subject:1}}", max_results=1).json()["next_page_token"]
+            for guess in ("ABCD", "QXZV")
         )
-        assert right == wrong, tool
+        assert len(right) == len(wrong)
+        for token in (right, wrong):
+            answer = api.tool(tool, query="subject:Known", max_results=1, page_token=token)
+            assert answer.json()["code"] == "invalid_input", tool
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3])
@@ -353,14 +374,41 @@ def test_graph_search_reveals_no_word_of_own_mail(
     settings.DEFAULT_FROM_EMAIL = sender
     api = make_api(alice, mailbox)
     for number in range(4):
-        graph.deliver(ADA, letter(to=ADA, subject=f"Known {number}", sender=OUTSIDE).as_bytes())
+        mail = letter(to=ADA, subject=f"Known {number}", sender=OUTSIDE)
+        graph.deliver(ADA, mail.as_bytes()).shown["isRead"] = number == 0
     graph.deliver(ADA, marked(sender))
     graph.deliver(ADA, letter(to=ADA, subject="Known 4", sender=OUTSIDE).as_bytes())
-    right, wrong = (
-        pages(api, "search_emails", f"{guess} OR Known", limit) for guess in ("ABCD", "QXZV")
-    )
-    assert right == wrong
-    assert [len(page["emails"]) for page in right[:-1]] == [limit] * (len(right) - 1)
+    # The own mail is among the others, or the last, or unread before the only one that was read.
+    for known, given in (("Known", {}), ('subject:"Known 4"', {}), ("Known", {"unread": False})):
+        found, requests = [], []
+        for guess in ("ABCD", "QXZV"):
+            graph.hits.clear()
+            found.append(pages(api, "search_emails", f"{guess} OR {known}", limit, **given))
+            requests.append(len(graph.hits))
+        right, wrong = found
+        assert right == wrong, (known, given)
+        if sender == SENDER:  # a second request would tell by its time
+            assert requests[0] == requests[1] == len(right) - (not right[-1]["emails"])
+        assert [len(page["emails"]) for page in right[:-1]] == [limit] * (len(right) - 1)
+
+
+@pytest.mark.parametrize("sender", [SENDER, ADA])
+@pytest.mark.parametrize("given", [{"query": "code OR Known"}, {"newer_than_days": 3650}])
+def test_graph_search_finds_a_mail_behind_many_own_ones(
+    graph: GraphServer,
+    mailbox: Mailbox,
+    alice: User,
+    settings: Any,
+    sender: str,
+    given: dict[str, Any],
+) -> None:
+    settings.DEFAULT_FROM_EMAIL = sender
+    api = make_api(alice, mailbox)
+    graph.deliver(ADA, letter(to=ADA, subject="Known", sender=OUTSIDE).as_bytes())
+    for _ in range(40):
+        graph.deliver(ADA, marked(sender))
+    page = api.tool("search_emails", max_results=1, **given).json()
+    assert [each["subject"] for each in page["emails"]] == ["Known"]
 
 
 @pytest.mark.parametrize("sender", [SENDER, ADA, ACCOUNT])
@@ -440,7 +488,7 @@ def test_new_provider_method_is_refused_until_it_is_named() -> None:
         def list_folders(self) -> tuple[()]:
             return ()
 
-    seen = WithoutOwnMail(cast("MailProvider", Newer()))
+    seen = WithoutOwnMail(cast("MailProvider", Newer()), uuid.uuid4())
     assert seen.list_folders() == ()
     with pytest.raises(AttributeError):
         seen.read_subject("1")

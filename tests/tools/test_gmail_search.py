@@ -98,7 +98,10 @@ def test_two_pages_are_put_together(search: Callable[..., Any], gmail: GmailServ
     gmail.page_size = 10
     found = search(max_results=15)
     assert [row["id"] for row in found["messages"]] == [each.id for each in stored]
-    assert "next_page_token" not in found
+    assert gmail.count("messages.list") == 2 + OWN
+    # It is full, so a token leads on, to nothing.
+    rest = search(max_results=15, page_token=found["next_page_token"])
+    assert rest == {"messages": []}
     assert gmail.count("messages.list") == 2 + OWN
 
 

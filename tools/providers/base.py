@@ -43,9 +43,12 @@ class Card:
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
+    """A page of a list. `is_exact`: neither it nor what follows has mail that the query leaves out."""
+
     cards: tuple[Card, ...]
     next_token: str | None
     hidden: int = 0
+    is_exact: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -31,7 +31,7 @@ def gmail_search_messages(
     result: GmailPage = {"messages": [compact.gmail_row(row) for row in page.rows]}
     if page.next_token:
         result["next_page_token"] = page.next_token
-    if not page.rows:
+    if not page.rows and not parameters.page_token:
         result["hint"] = HINT
     return result
 

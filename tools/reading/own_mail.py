@@ -9,14 +9,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
+from uuid import UUID
 
+from accounts.infra.credentials import CannotDecrypt, decrypt_text, encrypt_text
 from accounts.infra.own_sender import own_sender
 from accounts.infra.problems import Problem
 from accounts.infra.texts import translatable
 from accounts.models import Mailbox
 from accounts.people import own_mail
 from tools.mail.message import lenient
-from tools.providers import provider_for
+from tools.providers import handles, provider_for
 from tools.providers.base import (
     AttachmentInfo,
     Card,
@@ -39,6 +41,9 @@ IsOwn = Callable[[Any], bool]
 # The most pages that are read to replace hidden cards. Somebody who fills them with own mail learns
 # from an empty page whether one more matches, so they take longer than a code lasts.
 MOST_PAGES = 100
+# What tokens of searches hold: the provider's token, a LONG one by its handle, or NOWHERE.
+PLACE_LENGTH, LONG, NOWHERE = 40, "=", "nowhere"
+URL_SAFE, NOT_URL_SAFE = str.maketrans("+/", "-_"), str.maketrans("-_", "+/")
 REFUSED = translatable(
     "This mail is from mailhub itself and may hold a code or link for a person. It cannot be read or used here."
 )
@@ -48,7 +53,7 @@ LEFT_OUT = "A mail of mailhub itself inside this mail was left out."
 
 def provider_of(mailbox: Mailbox) -> MailProvider:
     """Return the provider of a mailbox; it hides and refuses mailhub's own mail."""
-    return cast(MailProvider, WithoutOwnMail(provider_for(mailbox)))
+    return cast(MailProvider, WithoutOwnMail(provider_for(mailbox), mailbox.pk))
 
 
 # Calls that read no mail.
@@ -58,8 +63,9 @@ UNCHANGED = frozenset({"delete_draft", "id_of_number", "is_prepared", "list_fold
 class WithoutOwnMail:
     """A provider without own mail. It has the methods below and the UNCHANGED ones, and no other."""
 
-    def __init__(self, provider: MailProvider) -> None:
+    def __init__(self, provider: MailProvider, mailbox_id: UUID) -> None:
         self._provider = provider
+        self._mailbox_id = mailbox_id
         # Ids of checked messages: a forward checks once for all its files.
         self._allowed: set[str] = set()
 
@@ -94,7 +100,7 @@ class WithoutOwnMail:
         def ask(count: int, token: str | None) -> Page:
             return self._provider.search(query, limit=count, page_token=token)
 
-        return self._search(ask, self._is_own_card, limit, page_token)
+        return self._search(ask, self._is_own_card, limit, page_token, asked=repr(query))
 
     def find(
         self, query: str, *, limit: int, page_token: str | None = None, **filters: Any
@@ -106,7 +112,8 @@ class WithoutOwnMail:
             found = gmail.find(query, limit=count, page_token=token, **filters)
             return Page(cards=cast(Any, found.rows), next_token=found.next_token)
 
-        page = self._search(ask, self._is_own_row, limit, page_token)
+        asked = repr((query, filters))
+        page = self._search(ask, self._is_own_row, limit, page_token, asked=asked)
         found = gmail.page_of(cast(Any, page.cards), page.next_token)
         shown = (row for row in found.rows if not (row.is_read and self._is_own_row(row)))
         return replace(found, rows=tuple(shown))
@@ -163,13 +170,41 @@ class WithoutOwnMail:
             raise Problem("forbidden", REFUSED)
         return stored
 
-    def _search(self, ask: Ask, is_own: IsOwn, limit: int, token: str | None) -> Page:
-        """Return a page as it would be if there was no own mail."""
-        page = self._page(ask, is_own, limit, token)
-        token = page.next_token
-        if token is not None and page.hidden and not self._page(ask, is_own, 1, token).cards:
-            token = None
-        return Page(cards=page.cards, next_token=token)
+    def _search(
+        self, ask: Ask, is_own: IsOwn, limit: int, token: str | None, *, asked: str
+    ) -> Page:
+        """Return a page as it would be if there was no own mail.
+
+        A full page has a token even if nothing follows, because what follows may be own mail only. No
+        token shows where it leads: it is sealed, and good only for what was `asked`.
+        """
+        place = self._open_token(token, asked) if token else None
+        if place == NOWHERE:
+            return Page(cards=(), next_token=None)
+        page = self._page(ask, is_own, limit, place)
+        if page.is_exact or (page.next_token is None and len(page.cards) < limit):
+            return page
+        return replace(page, next_token=self._seal_token(page.next_token or NOWHERE, asked))
+
+    def _seal_token(self, place: str, asked: str) -> str:
+        """Return a token of one length for every place, at the provider or NOWHERE."""
+        if len(place) > PLACE_LENGTH:
+            place = LONG + handles.shorten(self._mailbox_id, [place])[place]
+        sealed = encrypt_text(f"{place:{PLACE_LENGTH}}", bound_to=self._bound_to(asked))
+        return sealed.translate(URL_SAFE).rstrip("=")
+
+    def _open_token(self, token: str, asked: str) -> str:
+        """Return the place behind a token; other tokens stay as they are, for the provider to judge."""
+        sealed = token.translate(NOT_URL_SAFE) + "=" * (-len(token) % 4)
+        try:
+            place = decrypt_text(sealed, bound_to=self._bound_to(asked)).strip()
+        except (CannotDecrypt, ValueError):
+            return token
+        name = handles.find_name(self._mailbox_id, place[1:]) if place.startswith(LONG) else place
+        return name or token
+
+    def _bound_to(self, asked: str) -> str:
+        return f"tools:search_token:{self._mailbox_id}:{asked}"
 
     def _page(self, ask: Ask, is_own: IsOwn, limit: int, token: str | None) -> Page:
         """Return a page of `limit` cards; later cards fill the places of own mail."""
@@ -181,9 +216,11 @@ class WithoutOwnMail:
             cards += shown
             hidden += len(page.cards) - len(shown)
             token = page.next_token
-            if token is None or len(cards) >= limit or len(shown) == len(page.cards):
+            if token is None or len(cards) >= limit:
                 break
-        return Page(cards=tuple(cards), next_token=token, hidden=hidden)
+            if page.cards and len(shown) == len(page.cards):
+                break  # the provider gives short pages
+        return Page(cards=tuple(cards), next_token=token, hidden=hidden, is_exact=page.is_exact)
 
     def _check(self, message: Message) -> None:
         if self._is_own(message):

@@ -121,7 +121,7 @@ def search_emails(caller: Caller, mailbox: Mailbox, parameters: SearchEmails) ->
     result: SearchPage = {"emails": [compact.card(each) for each in page.cards]}
     if page.next_token:
         result["next_page_token"] = page.next_token
-    if not page.cards:
+    if not page.cards and not parameters.page_token:
         result["hint"] = (
             "Nothing found. Try fewer words, another folder (list_folders), or a longer time."
         )

@@ -188,6 +188,24 @@ def test_search_pages_follow_only_links_of_the_server(
         assert caught.value.code == "invalid_page_token"
 
 
+@pytest.mark.parametrize(("left", "new"), [((4,), 0), ((), 1), ((4, 3), 2)])
+def test_search_goes_on_behind_its_last_mail(
+    api: Api, graph: GraphServer, left: tuple[int, ...], new: int
+) -> None:
+    """Mails that were shown may leave the folder, and others arrive, before the next page."""
+    fill(graph, 5)
+    first = api.tool("search_emails", query="order", max_results=2).json()
+    assert [each["subject"] for each in first["emails"]] == ["Order 4", "Order 3"]
+    for item in graph.store.in_folder(ADA, "inbox"):
+        if item.shown["subject"] in {f"Order {number}" for number in left}:
+            graph.store.move(ADA, item, "archive")
+    for _ in range(new):
+        graph.deliver(ADA, letter(subject="Order new").as_bytes())
+    token = first["next_page_token"]
+    second = api.tool("search_emails", query="order", max_results=2, page_token=token).json()
+    assert [each["subject"] for each in second["emails"]] == ["Order 2", "Order 1"]
+
+
 @pytest.mark.parametrize(
     "spelled",
     [

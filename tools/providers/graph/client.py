@@ -190,8 +190,8 @@ class GraphClient:
             raise Unavailable("token_refused", "Microsoft 365 refused the access token.")
         raise refusal(answer, scope="Mail.Send")
 
-    def url(self, path: str) -> str:
-        return f"{self._base}{self._root}{path}"
+    def url(self, path: str, params: Params | None = None) -> str:
+        return _add_query(f"{self._base}{self._root}{path}", params)
 
     def _ask(self, method: str, url: str, **options: Any) -> Answer:
         token = self._token()
@@ -218,11 +218,7 @@ class GraphClient:
             headers = {**headers, "Prefer": f"{IMMUTABLE}, {prefer}"}
         # No context manager: it would close the transport, which other requests share.
         http = httpx2.Client(transport=self._transport, timeout=READING, trust_env=False)
-        # OData wants an unescaped `$`, and a space as %20.
-        query = "&".join(
-            f"{name}={quote(str(value), safe=LITERAL)}" for name, value in (params or {}).items()
-        )
-        address = f"{url}{'&' if '?' in url else '?'}{query}" if query else url
+        address = _add_query(url, params)
         body: dict[str, Any] = (
             {"json": json} if json is not None else {"content": content} if content else {}
         )
@@ -281,6 +277,14 @@ class GraphClient:
         except NoToken as error:
             detail = "Microsoft 365 gave no access token."
             raise Unavailable("no_token", detail, retry_after=error.retry_after) from None
+
+
+def _add_query(url: str, params: Params | None) -> str:
+    """Return the address with these parameters: OData wants an unescaped `$`, and a space as %20."""
+    query = "&".join(
+        f"{name}={quote(str(value), safe=LITERAL)}" for name, value in (params or {}).items()
+    )
+    return f"{url}{'&' if '?' in url else '?'}{query}" if query else url
 
 
 def _normalize_url(url: str) -> str:

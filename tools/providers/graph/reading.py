@@ -1,12 +1,12 @@
 """Reading a mailbox: lists and searches in one request each, messages, threads, attachments."""
 
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from accounts.infra.foreign_text import parse_number
 from tools.mail.message import lenient, mime
 from tools.mail.message.mime import Tree
 from tools.mail.text.decoding import without_controls
@@ -45,6 +45,11 @@ TOP_LIMIT = 1000  # of `$top`: https://learn.microsoft.com/graph/api/user-list-m
 TOKEN_LENGTH = 200  # longest page token that a tool takes
 SOURCE_SECONDS = 2.0  # for the sources of a conversation, one request each
 SEARCHED_PAGES = 5  # of Graph for one of ours
+# Of one page if only read or unread mail is wanted: such pages reach all that Graph finds
+# (https://learn.microsoft.com/graph/search-query-parameter), so their end depends on no hidden mail.
+COMPARED = 200
+SPARE = 5  # rows in the place of mail that is left out, so that no other request tells of it
+PLACE = re.compile(r"([0-9]{1,4}) (?:([0-9a-f]{12}) )?(\S+)")  # on a page; older ones have no mark
 
 
 class GraphReader:
@@ -66,14 +71,14 @@ class GraphReader:
         folder = query.folder or "inbox"
         if want.search:
             try:
-                return self._list_found(folder, want.search, want.unread, limit, page_token)
+                return self._list_found(folder, want.search, query, limit, page_token)
             except Refused as error:
                 if error.code != "refused" or not query.raw or page_token:
                     raise
             # The query is not KQL: `{10}` or `50%` are words to look for.
             words = build_search(query, today=today, as_words=True)
-            return self._list_found(folder, words.search, words.unread, limit, None)
-        return self._list_filtered(folder, want.filters, limit, page_token)
+            return self._list_found(folder, words.search, query, limit, None)
+        return self._list_filtered(folder, want.filters, limit, page_token, query.not_from)
 
     def list_folders(self) -> tuple[Folder, ...]:
         roles = {self._mailbox.find_role(role): role for role in WELL_KNOWN}
@@ -150,7 +155,12 @@ class GraphReader:
         raise NotFound()  # messages have no numbers here
 
     def _list_filtered(
-        self, folder: str, filters: tuple[str, ...], limit: int, page_token: str | None
+        self,
+        folder: str,
+        filters: tuple[str, ...],
+        limit: int,
+        page_token: str | None,
+        not_from: str = "",
     ) -> Page:
         """Return a page with one request, or more if a page has nothing new.
 
@@ -162,7 +172,7 @@ class GraphReader:
             "$select": CARD_FIELDS,
             "$expand": "attachments($select=id)",
             "$orderby": "receivedDateTime desc",
-            "$top": min(limit + 1 + len(shown), TOP_LIMIT),
+            "$top": min(limit + 1 + len(shown) + (SPARE if not_from else 0), TOP_LIMIT),
         }
         condition = join_filters(filters, start)
         if condition:
@@ -174,8 +184,12 @@ class GraphReader:
                 break
             answer = self._client.follow(answer.following)
             rows = _filter_unseen(shown, answer)
-        page = rows[:limit]
-        token = self._token(page, start) if len(rows) > limit or answer.following else None
+        others = [row for row in rows if _is_from_others(row, not_from)]
+        page, token = others[:limit], None
+        if len(others) > limit:
+            token = self._token(page, start)
+        elif answer.following:
+            token = self._token(rows, start)
         return Page(cards=self._cards(page), next_token=token)
 
     def _below(self, page_token: str | None) -> Below | None:
@@ -210,35 +224,41 @@ class GraphReader:
         return token if len(token) <= TOKEN_LENGTH else self._mailbox.shorten(token)
 
     def _list_found(
-        self, folder: str, search: str, unread: bool | None, limit: int, page_token: str | None
+        self, folder: str, search: str, query: SearchQuery, limit: int, page_token: str | None
     ) -> Page:
         """Return a page with one request, or more if Graph's pages have too little for it.
 
         Graph decides the order. Its next pages have the size of the first one whatever is asked for, so
-        a token may lead into the middle of one.
+        a token may lead into the middle of one: behind a row, or to its place if the row is gone.
         """
-        params: dict[str, str | int] = {
-            "$search": f'"{search}"',
-            "$select": CARD_FIELDS,
-            "$expand": "attachments($select=id)",
-            "$top": limit,
-        }
-        skip, link = 0, ""
+        spare = SPARE if query.not_from else 0
         if page_token:
-            skip, link = _place_of(handles.find_name(self._mailbox.id, page_token) or "")
-            answer = self._client.follow(link)
+            place, mark, link = _place_of(handles.find_name(self._mailbox.id, page_token) or "")
         else:
-            answer = self._client.get(f"{self._mailbox.find_folder(folder)}/messages", params)
+            params: dict[str, str | int] = {
+                "$search": f'"{search}"',
+                "$select": CARD_FIELDS,
+                "$expand": "attachments($select=id)",
+                "$top": limit + spare if query.unread is None else COMPARED,
+            }
+            path = f"{self._mailbox.find_folder(folder)}/messages"
+            place, mark, link = 0, "", self._client.url(path, params)
+        answer = self._client.follow(link)
+        marks = [mark_of(str(row["id"])) for row in answer.rows()]
+        skip = marks.index(mark) + 1 if mark in marks else place
         rows: list[dict[str, Any]] = []
         for _ in range(SEARCHED_PAGES):
             wanted = [
                 (place, row)
                 for place, row in enumerate(answer.rows())
-                if place >= skip and (unread is None or bool(row.get("isRead")) is not unread)
+                if place >= skip
+                and (query.unread is None or bool(row.get("isRead")) is not query.unread)
+                and _is_from_others(row, query.not_from)
             ]
-            left = wanted[limit - len(rows) :] if link else []
+            left = wanted[limit - len(rows) :]
             rows += [row for _, row in wanted[: len(wanted) - len(left)]]
-            following = f"{left[0][0]} {link}" if left else answer.following
+            mark = mark_of(str(rows[-1]["id"])) if left else ""
+            following = f"{left[0][0]} {mark} {link}" if left else answer.following
             if len(rows) >= limit or not following:
                 break
             skip, link = 0, following
@@ -277,6 +297,10 @@ def _filter_unseen(shown: frozenset[str], answer: Answer) -> list[dict[str, Any]
     return [row for row in answer.rows() if mark_of(str(row["id"])) not in shown]
 
 
+def _is_from_others(row: dict[str, Any], not_from: str) -> bool:
+    return not not_from or sender_of(row)[1].lower() != not_from
+
+
 def _card(handle: str, row: dict[str, Any]) -> Card:
     name, address = sender_of(row)
     files = row.get("attachments")
@@ -294,8 +318,7 @@ def _card(handle: str, row: dict[str, Any]) -> Card:
     )
 
 
-def _place_of(name: str) -> tuple[int, str]:
-    """Return the place on a page of Graph, and the link of that page."""
-    place, _, link = name.partition(" ")
-    number = parse_number(place)
-    return (0, name) if number is None else (number, link)
+def _place_of(name: str) -> tuple[int, str, str]:
+    """Return the place on a page of Graph, the mark of the row before it, and the link of that page."""
+    match = PLACE.fullmatch(name)
+    return (int(match[1]), match[2] or "", match[3]) if match else (0, "", name)

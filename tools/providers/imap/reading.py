@@ -67,13 +67,14 @@ class ImapReader:
 
     def search(self, query: SearchQuery, *, limit: int, page_token: str | None) -> Page:
         wanted = criteria(query, today=datetime.now(UTC).date())
-        return self._page(
+        page = self._page(
             query.folder or "inbox",
             wanted,
             limit=limit,
             page_token=page_token,
             attached=query.has_attachments,
         )
+        return replace(page, is_exact=True)
 
     def list_folders(self) -> tuple[Folder, ...]:
         with self._mailbox.session() as session:
