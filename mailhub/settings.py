@@ -270,6 +270,7 @@ ACCOUNT_LOGIN_BY_CODE_ENABLED = True  # offered only if mailhub sends mail
 ACCOUNT_EMAIL_UNKNOWN_ACCOUNTS = False  # no mail to unknown addresses
 ACCOUNT_EMAIL_SUBJECT_PREFIX = ""
 ACCOUNT_PASSWORD_RESET_TOKEN_GENERATOR = "accounts.people.reset_links.ResetLinks"  # noqa: S105  # a path
+PASSWORD_RESET_TIMEOUT = 900  # no program that searches the mailbox has days to guess a link
 ALLAUTH_TRUSTED_PROXY_COUNT = 1 if _public.scheme == "https" else 0
 ACCOUNT_FORMS = {
     "set_password": "accounts.forms.NewPasswordForm",

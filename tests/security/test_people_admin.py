@@ -233,6 +233,18 @@ def test_mailed_links_to_a_new_password_end_with_the_account(
     assert b'name="password1"' not in Client().get(link, follow=True).content
 
 
+@pytest.mark.parametrize("minutes", [14, 16])
+def test_mailed_links_to_a_new_password_end_soon(
+    smtp: FaultySmtp, carol: User, minutes: int
+) -> None:
+    made = default_token_generator._num_seconds(default_token_generator._now()) - 60 * minutes
+    secret = default_token_generator.secret
+    key = default_token_generator._make_token_with_timestamp(carol, made, secret)
+    link = f"/account/password/reset/{user_pk_to_url_str(carol)}-{key}/"
+    page = Client().get(link, follow=True)
+    assert (b'name="password1"' in page.content) == (minutes < 15)
+
+
 def test_added_person_has_no_sign_in_method(operator: Client, alice: User) -> None:
     form = {
         "email": "New@lovelace.example",
