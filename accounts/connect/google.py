@@ -84,11 +84,16 @@ class Grant:
 
     @property
     def abilities(self) -> list[str]:
-        """Return the permissions in mailhub's words."""
-        everything = bool(EVERYTHING & set(self.scopes))
-        read = everything or READ_SCOPE in self.scopes
-        compose = everything or COMPOSE_SCOPE in self.scopes
-        return [*(["read"] if read else []), *(["draft", "send"] if compose else [])]
+        return abilities_of(self.scopes)
+
+
+def abilities_of(scopes: Sequence[str]) -> list[str]:
+    """Return the permissions in mailhub's words."""
+    granted = {READ_SCOPE, COMPOSE_SCOPE} if EVERYTHING & set(scopes) else set(scopes)
+    return [
+        *(["read"] if READ_SCOPE in granted else []),
+        *(["draft", "send"] if COMPOSE_SCOPE in granted else []),
+    ]
 
 
 def load_client() -> Client:

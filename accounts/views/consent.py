@@ -15,7 +15,7 @@ from django.views.decorators.debug import sensitive_variables
 
 from accounts.access.provider_calls import limit_waiting
 from accounts.access.signed_in import AuthenticatedRequest, signed_in_form, signed_in_page
-from accounts.connect import microsoft
+from accounts.connect import google, microsoft
 from accounts.connect.connecting import ANOTHER_ACCOUNT, AnotherAccount, connect_mailbox
 from accounts.connect.consent import WAYS, is_set_up
 from accounts.connect.refreshing import CannotConnect
@@ -135,6 +135,6 @@ def page(
 def _abilities_of(provider: str) -> set[str]:
     """Return the abilities that the provider will ask the person for."""
     if provider == "gmail":
-        return {"read", "draft", "send"}
+        return set(google.abilities_of(google.WANTED))
     words = {microsoft.READ: {"read"}, microsoft.DRAFT: {"read", "draft"}, microsoft.SEND: {"send"}}
     return {word for name in microsoft.default_permissions() for word in words[name]}

@@ -292,7 +292,11 @@ def cleaned(account: Account) -> Iterator[Callable[[], list[str]]]:
 
     def clean() -> None:
         for message_id in there() if trash else ():
-            provider.mailbox.client.write("messages.trash", partial(thrown_away, id_=message_id))
+            provider.mailbox.client.write(
+                "messages.trash",
+                partial(thrown_away, id_=message_id),
+                scope="https://www.googleapis.com/auth/gmail.modify",
+            )
 
     clean()
     yield there

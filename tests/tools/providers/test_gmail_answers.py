@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from accounts.connect.google import COMPOSE_SCOPE, READ_SCOPE
 from tools.providers.errors import (
     NotFound,
     NotPermitted,
@@ -18,9 +19,7 @@ from tools.providers.errors import (
     Unavailable,
 )
 from tools.providers.gmail.answers import (
-    COMPOSE_SCOPE,
     NO_PERMISSION,
-    READ_SCOPE,
     TOO_OFTEN,
     Answer,
     BadRequest,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from accounts.connect.google import COMPOSE_SCOPE, READ_SCOPE
 from accounts.infra.foreign_text import load_json
 from accounts.infra.texts import join, translatable
 from approvals.gate.backoff import parse_retry_after
@@ -22,9 +23,6 @@ from tools.providers.errors import (
     Unavailable,
 )
 
-SCOPES = "https://www.googleapis.com/auth/"
-READ_SCOPE = f"{SCOPES}gmail.readonly"
-COMPOSE_SCOPE = f"{SCOPES}gmail.compose"
 TOO_OFTEN = frozenset(
     {
         "rateLimitExceeded",

@@ -28,8 +28,6 @@ from approvals.core.types import BEFORE_WIRE
 from tools.providers.errors import OutcomeUnknown, ProviderError, Unavailable
 from tools.providers.gmail import batches, metrics
 from tools.providers.gmail.answers import (
-    COMPOSE_SCOPE,
-    READ_SCOPE,
     Answer,
     error_of_reading,
     error_of_sending,
@@ -110,12 +108,12 @@ class GmailClient:
         """
         return self._retry(lambda: self._once(name, build), patient=patient)
 
-    def write(self, name: str, build: Build) -> Any:
-        """Make a change that sends nothing, once. Raises NotSent errors."""
+    def write(self, name: str, build: Build, *, scope: str) -> Any:
+        """Make a change that sends nothing, once; it needs the permission `scope`. Raises NotSent errors."""
         try:
             return self._once(name, build)
         except Failed as failed:
-            raise error_of_reading(failed.answer, scope=COMPOSE_SCOPE) from None
+            raise error_of_reading(failed.answer, scope=scope) from None
         except (NotOnTheWire, AnswerLost):
             raise Unavailable("connection_lost", "Gmail did not answer.") from None
 
@@ -168,7 +166,7 @@ class GmailClient:
             try:
                 return call()
             except Failed as failed:
-                error: ProviderError = error_of_reading(failed.answer, scope=READ_SCOPE)
+                error: ProviderError = error_of_reading(failed.answer)
                 waits = too_often if failed.answer.is_too_often else broken
             except (NotOnTheWire, AnswerLost):
                 error, waits = Unavailable("connection_lost", "Gmail did not answer."), broken

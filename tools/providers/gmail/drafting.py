@@ -4,6 +4,7 @@ import io
 from email.message import Message as Block
 from typing import Any
 
+from accounts.connect.google import COMPOSE_SCOPE
 from accounts.infra.texts import translatable
 from tools.mail.message import lenient
 from tools.providers.base import NOT_A_DRAFT, StoredDraft
@@ -56,7 +57,9 @@ class GmailDrafts:
     def delete_draft(self, draft_id: str) -> None:
         named = self._find_draft(draft_id)
         self._client.write(
-            "drafts.delete", lambda users: users.drafts().delete(userId="me", id=named["id"])
+            "drafts.delete",
+            lambda users: users.drafts().delete(userId="me", id=named["id"]),
+            scope=COMPOSE_SCOPE,
         )
 
     def put(self, source: bytes, *, thread: str, draft_id: str | None = None) -> dict[str, Any]:
@@ -118,7 +121,8 @@ class GmailDrafts:
         def build(users: Any) -> Any:
             return users.drafts().update(**given) if draft_id else users.drafts().create(**given)
 
-        return dict(self._client.write("drafts.update" if draft_id else "drafts.create", build))
+        name = "drafts.update" if draft_id else "drafts.create"
+        return dict(self._client.write(name, build, scope=COMPOSE_SCOPE))
 
 
 def refuse_too_large(size: int) -> None:

@@ -5,6 +5,7 @@ The draft proves that nothing went out: as long as it is there unchanged, it was
 
 from typing import Any
 
+from accounts.connect.google import COMPOSE_SCOPE
 from tools.mail.message import lenient
 from tools.providers.base import Envelope, StoredDraft
 from tools.providers.errors import NotFound, ProviderError, Refused
@@ -77,6 +78,7 @@ class GmailEvidence:
             self._client.write(
                 "drafts.delete",
                 lambda users: users.drafts().delete(userId="me", id=prepared.draft),
+                scope=COMPOSE_SCOPE,
             )
         except NotFound:
             return False  # sent or deleted in between: the result is unknown

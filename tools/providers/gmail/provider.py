@@ -12,7 +12,7 @@ from accounts.infra.texts import join, translatable
 from accounts.models import Mailbox
 from tools.providers.base import ComposedProvider
 from tools.providers.errors import NotAuthorized, Unavailable
-from tools.providers.gmail.answers import COMPOSE_SCOPE, CONNECT_AGAIN
+from tools.providers.gmail.answers import CONNECT_AGAIN
 from tools.providers.gmail.client import GmailClient
 from tools.providers.gmail.drafting import GmailDrafts
 from tools.providers.gmail.evidence import GmailEvidence
@@ -23,7 +23,7 @@ from tools.providers.gmail.sending import GmailSender
 
 class GmailProvider(ComposedProvider):
     name = "gmail"
-    send_scope = COMPOSE_SCOPE
+    send_scope = google.COMPOSE_SCOPE
     always_keeps_copy = True
     reader: GmailReader
 
