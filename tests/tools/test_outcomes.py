@@ -140,7 +140,7 @@ def test_lost_database_connection_leaves_an_acceptance(
     mailbox: Mailbox, server: MemoryServer
 ) -> None:
     drafts = server.folder(mailbox.address, "drafts")
-    drafts.append(Stored(source=SOURCE, unread=False))
+    drafts.append(Stored(source=SOURCE, flags={"read"}))
     provider = provider_for(mailbox)
     (card,) = provider.list_messages(folder="drafts", unread=None, limit=1, page_token=None).cards
     named = {"id": card.id, "sha256": provider.read_draft(card.id).etag}

@@ -51,9 +51,12 @@ PAGE_TOKEN = re.compile(r"[0-9]{1,10}")
 @dataclass
 class Stored:
     source: bytes
-    unread: bool = True
     flags: set[str] = field(default_factory=set)
     arrived: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+    @property
+    def unread(self) -> bool:
+        return "read" not in self.flags
 
 
 @dataclass
@@ -82,7 +85,9 @@ class MemoryServer:
     def deliver(
         self, address: str, source: bytes, *, folder: str = "inbox", unread: bool = True
     ) -> None:
-        self.folder(address, folder).append(Stored(source=source, unread=unread))
+        self.folder(address, folder).append(
+            Stored(source=source, flags=set() if unread else {"read"})
+        )
 
 
 SERVERS: dict[str, MemoryServer] = {}
@@ -213,7 +218,7 @@ class MemoryProvider:
         if replaces is not None:
             self.read_draft(replaces)
         drafts = self._server.folder(self._address, "drafts")
-        drafts.append(Stored(source=source, unread=False))
+        drafts.append(Stored(source=source, flags={"read"}))
         if replaces is not None:
             self.delete_draft(replaces)
         if self._server.loses_answers:
@@ -292,7 +297,7 @@ class MemoryProvider:
                 self._server.deliver(recipient, envelope.source)
             if self._server.saves_sent_itself:
                 self._server.folder(self._address, "sent").append(
-                    Stored(source=envelope.source, unread=False)
+                    Stored(source=envelope.source, flags={"read"})
                 )
         return Receipt(at=datetime.now(UTC))
 
@@ -336,7 +341,7 @@ class MemoryProvider:
         if self.find_sent(message_id):
             return 1
         check_lease()
-        self._server.folder(self._address, "sent").append(Stored(source=source, unread=False))
+        self._server.folder(self._address, "sent").append(Stored(source=source, flags={"read"}))
         return 0
 
     def _id(self, role: str, index: int) -> str:
