@@ -343,7 +343,11 @@ class Arrivals:
 
 
 class ActionKind(ABC):
-    """A kind of action. The template `templates/approvals/previews/<kind>.html` shows it.
+    """A kind of action.
+
+    On the review page its `template` shows the payload above the text of `render`. `aside_template`
+    is beside the message, such as its conversation, and `later_template` after the text. A kind may
+    have none of them.
 
     A kind that is not mail has `words`, which the pages use instead of their own. They may name each
     state and each verdict of an attempt, `question`, `approve`, `sealed` and `returned` of the review
@@ -356,6 +360,7 @@ class ActionKind(ABC):
     """
 
     words: Mapping[str, Any] = MappingProxyType({})
+    template = aside_template = later_template = ""
     is_editable = False
 
     @abstractmethod

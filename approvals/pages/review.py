@@ -1,13 +1,11 @@
 """The review page: exactly the content that will leave, and the possible decisions."""
 
-from typing import Any, Literal
+from typing import Any
 from uuid import UUID
 
 from allauth.mfa.models import Authenticator
 from django.http import Http404, HttpResponse
 from django.shortcuts import render
-from django.template import TemplateDoesNotExist
-from django.template.loader import get_template
 
 from accounts.access.roles import has_role
 from accounts.access.signed_in import AuthenticatedRequest, ask_for_factor, signed_in_page
@@ -16,6 +14,7 @@ from accounts.models import Role
 from accounts.people.second_factor import FactorMissing
 from accounts.people.step_up import factors_that_count
 from approvals.core.states import Status
+from approvals.core.types import get_kind
 from approvals.gate import decide, find, notes, reconcile, revise, rulings, seen
 from approvals.gate.differences import FieldChange
 from approvals.gate.load import UNSEEN, ContentUnavailable, render_content
@@ -143,7 +142,7 @@ def render_refusal(
 def _about(request: AuthenticatedRequest, action: PendingAction) -> dict[str, Any]:
     person = request.user
     view = request.GET.get("view")
-    current = action.current
+    current, kind = action.current, get_kind(action.kind)
     policy = policy_of(action.mailbox)
     last_seen = seen.last_seen(action, person)
     content, unavailable = None, None
@@ -178,9 +177,9 @@ def _about(request: AuthenticatedRequest, action: PendingAction) -> dict[str, An
         "track_record": track_record_of(action)
         if action.status == Status.PENDING and action.proposer_name
         else None,
-        "kind_template": f"approvals/previews/{action.kind}.html",
-        "aside_template": template_of(action, "aside") if content else None,
-        "later_template": template_of(action, "later") if content else None,
+        "kind_template": kind.template,
+        "aside_template": kind.aside_template if content else "",
+        "later_template": kind.later_template,
         **_discussion(action, may_decide=decides),
         "view": view if view in VIEWS else "preview",
         "views": VIEWS,
@@ -246,18 +245,6 @@ def _difference(action: PendingAction, revision: int | None) -> tuple[FieldChang
         return revise.changes_since(action, revision)
     except Problem:  # the content cannot be read; the page says so
         return ()
-
-
-def template_of(action: PendingAction, part: Literal["aside", "later"]) -> str | None:
-    """Return the template of a kind for what it shows beside the message, such as its conversation,
-    or after the text.
-    """
-    name = f"approvals/previews/{action.kind}.{part}.html"
-    try:
-        get_template(name)
-    except TemplateDoesNotExist:
-        return None
-    return name
 
 
 def _domains(preview: dict[str, Any]) -> list[tuple[str, int]]:

@@ -16,7 +16,7 @@ from accounts.access.auth import sign_in_method
 from accounts.access.signed_in import AuthenticatedRequest, signed_in_action, signed_in_form
 from accounts.infra.problems import Problem
 from accounts.infra.time_zones import get_zone
-from approvals.core.types import Changes, EditField, FilesGiven, GivenFile
+from approvals.core.types import Changes, EditField, FilesGiven, GivenFile, get_kind
 from approvals.gate import revise
 from approvals.gate.rules.policy import may_decide
 from approvals.models import PendingAction
@@ -27,7 +27,6 @@ from approvals.pages.review import (
     render_refusal,
     render_review,
     render_stale,
-    template_of,
     visible_action,
 )
 
@@ -159,7 +158,7 @@ def _form(
         "rows": rows,
         "has_html": any(row["field"].sort == "html" for row in rows),
         "payload": action.current.payload,
-        "aside_template": template_of(action, "aside"),
+        "aside_template": get_kind(action.kind).aside_template,
         "problem": problem,
         "zone": zone,
         "waiting": listing.count_waiting(request.user),

@@ -17,6 +17,7 @@ from tools.sending.purpose import fill
 class RunCommand(HeldCommand):
     """The kind m365.command."""
 
+    template = "approvals/previews/m365.command.html"
     provider = "m365"
     unreachable = translatable("The MCP server could not be started.")
     words: Mapping[str, Any] = {

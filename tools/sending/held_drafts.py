@@ -205,6 +205,7 @@ class ChangeDraft(ActionKind):
     approver saw.
     """
 
+    template = "approvals/previews/draft.change.html"
     words: Mapping[str, Any] = {
         "sort": _("draft"),
         "question": _("Change this draft?"),

@@ -94,6 +94,8 @@ class SendMail(ActionKind):
 
     name: ClassVar[Kind] = "mail.send"
     marks: ClassVar[Literal["answered", "forwarded"] | None] = None
+    template = "approvals/previews/mail.html"
+    later_template = "approvals/previews/mail.later.html"
     is_editable = True
 
     def explain(self, tool: str, preview: Mapping[str, Any], proposer: str) -> str:
@@ -279,6 +281,7 @@ class ReplyMail(SendMail):
 
     name = "mail.reply"
     marks = "answered"
+    aside_template = "approvals/previews/mail.aside.html"
 
     def recheck(self, approved: ApprovedAction) -> tuple[PreviewWarning, ...]:
         """Return a warning if somebody has answered in the thread since the proposal.
@@ -318,6 +321,7 @@ class ForwardMail(SendMail):
 
     name = "mail.forward"
     marks = "forwarded"
+    aside_template = "approvals/previews/mail.aside.html"
 
 
 @contextmanager

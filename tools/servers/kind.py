@@ -23,6 +23,7 @@ ERROR_CHARACTERS = 500
 class CallTool(HeldCommand):
     """The kind mcp.call."""
 
+    template = "approvals/previews/mcp.call.html"
     provider = "mcp"
     unreachable = translatable("The server cannot be reached, or it no longer has this tool.")
     words: Mapping[str, Any] = {
