@@ -25,6 +25,8 @@ from approvals.models import (
     NotificationSettings,
 )
 from approvals.outbound.notifications.channel_tests import send_test
+from approvals.outbound.notifications.channels.adding import known_browsers
+from approvals.outbound.notifications.channels.web_push import public_key
 from approvals.outbound.notifications.fitness import next_digest, next_open
 from approvals.outbound.notifications.forms import ContentForm, WhenForm
 from approvals.outbound.notifications.messages import describe_code, describe_stage
@@ -101,6 +103,8 @@ def _render(request: AuthenticatedRequest, form: WhenForm) -> HttpResponse:
         if len(rows) > PAGE
         else None,
         "cursor": cursor,
+        "key": public_key(),  # with which a browser subscribes
+        "known": known_browsers(person),
     }
     return render(request, "approvals/notifications.html", context)
 
