@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 from accounts.infra.foreign_text import load_json
 from approvals.audit import given_up
 from approvals.audit.chain import Head, Link, keyed_hash, read_heads
-from approvals.audit.findings import Finding, make_finding
+from approvals.audit.findings import Finding
 from approvals.audit.proof import NOTHING, read_links
 from approvals.audit.walk import Walk, misplaced
 from approvals.models import AuditChain
@@ -59,7 +59,7 @@ class ExportedAudit:
         ends = _ends_of(next(self._lines, ""))
         if ends is None:
             detail = _("mailhub did not write the first line, or SECRET_KEY is another one")
-            yield make_finding(NO_MAILBOX, 0, "altered", detail)
+            yield Finding(NO_MAILBOX, 0, "altered", detail)
             return
         self.chains = len(ends)
         self._ends = {end.chain: end for end in ends}
@@ -72,7 +72,7 @@ class ExportedAudit:
             if link is None:
                 detail = _("line %(n)s is not as mailhub writes it") % {"n": number}
                 chain = walk.chain if walk else NO_MAILBOX
-                yield make_finding(chain, 0, "altered", detail)
+                yield Finding(chain, 0, "altered", detail)
             elif walk is None or walk.chain != link.chain_id:
                 yield misplaced(link)
             else:

@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 
 from approvals.audit import given_up
 from approvals.audit.chain import READER, Head, Link, read_heads
-from approvals.audit.findings import Finding, make_finding
+from approvals.audit.findings import Finding
 from approvals.audit.orders import unclaimed_attempts, unsigned_decisions
 from approvals.audit.verified import End, Verified
 from approvals.audit.walk import Walk, contradicts, missing_at_the_end, other_head
@@ -90,7 +90,7 @@ def compare_with_anchors() -> list[Finding]:
         end = chains.get(head.chain, NOTHING)
         if end.length < head.length:
             missing = missing_at_the_end(head.length - end.length)
-            found.append(make_finding(head.chain, end.length + 1, "cut", missing))
+            found.append(Finding(head.chain, end.length + 1, "cut", missing))
         elif end.length > head.length:
             older.append(head)
         elif end.hash != head.hash:
@@ -124,7 +124,7 @@ def check_chains(
         if genuine:
             ours.setdefault(head.chain, []).append(head)
         else:
-            found = make_finding(
+            found = Finding(
                 head.chain,
                 head.length,
                 "altered",

@@ -7,7 +7,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from approvals.audit.chain import Head, Link, hash_of
-from approvals.audit.findings import Finding, Wrong, make_finding
+from approvals.audit.findings import Finding, Wrong
 from approvals.audit.orders import History
 from approvals.audit.verified import End
 
@@ -55,11 +55,11 @@ class Walk:
         return found
 
     def _add_finding(self, sequence: int, wrong: Wrong, detail: str) -> None:
-        self.findings.append(make_finding(self.chain, sequence, wrong, detail))
+        self.findings.append(Finding(self.chain, sequence, wrong, detail))
 
 
 def other_head(head: Head) -> Finding:
-    return make_finding(head.chain, head.length, "rewritten", _("another event was anchored here"))
+    return Finding(head.chain, head.length, "rewritten", _("another event was anchored here"))
 
 
 def contradicts(anchored: Head, end: End) -> bool:
@@ -76,14 +76,14 @@ def _hashes_by_length(anchored: list[Head], *, after: int) -> dict[int, set[str]
 
 def _find_two_anchors(chain_id: UUID, wanted: dict[int, set[str]]) -> list[Finding]:
     return [
-        make_finding(chain_id, at, "rewritten", _("two different events were anchored here"))
+        Finding(chain_id, at, "rewritten", _("two different events were anchored here"))
         for at, hashes in wanted.items()
         if len(hashes) > 1
     ]
 
 
 def misplaced(link: Link) -> Finding:
-    return make_finding(link.chain_id, link.sequence, "altered", _("it is not in its place"))
+    return Finding(link.chain_id, link.sequence, "altered", _("it is not in its place"))
 
 
 def missing_at_the_end(count: int) -> str:
@@ -98,12 +98,12 @@ def _check_link(link: Link, sequence: int, previous: str | None) -> Iterator[Fin
     if link.sequence > sequence + 1:
         count = link.sequence - sequence - 1
         missing = ngettext("%(n)s event is missing", "%(n)s events are missing", count)
-        yield make_finding(link.chain_id, sequence + 1, "removed", missing % {"n": count})
+        yield Finding(link.chain_id, sequence + 1, "removed", missing % {"n": count})
     elif link.sequence <= sequence:  # only in a file: the database sorts them
         yield misplaced(link)
     if hash_of(link) != link.hash:
         detail = _("it does not match its hash")
-        yield make_finding(link.chain_id, link.sequence, "altered", detail)
+        yield Finding(link.chain_id, link.sequence, "altered", detail)
     elif link.sequence == sequence + 1 and previous not in (None, link.previous):
         detail = _("it does not follow the event before it")
-        yield make_finding(link.chain_id, link.sequence, "rewritten", detail)
+        yield Finding(link.chain_id, link.sequence, "rewritten", detail)
