@@ -6,11 +6,11 @@ string and the values that it was made from, so that a page can translate it whe
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from django.utils.html import escape
-from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext, ngettext, pgettext
 
 # Source string, values, and the plural source string or "".
 Part = tuple[str, Mapping[str, Any], str]
@@ -106,3 +106,12 @@ def _translate(source: str, values: Mapping[str, Any], plural: str) -> str:
     if plural:
         return ngettext(source, plural, values["count"]) % values
     return gettext(source) % values if values else gettext(source)
+
+
+def between() -> str:
+    """Return what is between two parts of a list."""
+    return pgettext("between two parts of a list", ", ")
+
+
+def join_listed(parts: Iterable[object]) -> str:
+    return between().join(map(str, parts))

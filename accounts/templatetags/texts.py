@@ -1,26 +1,15 @@
-"""Stored English texts, in the reader's language."""
+"""Stored English texts, and short lists, in the reader's language."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django import template
 
-from accounts.infra import texts
-from accounts.infra.lists import between, join_listed
+from accounts.infra.texts import between, join_listed, load_texts
 
 register = template.Library()
-
-
-@register.filter
-def listed(parts: Iterable[object]) -> str:
-    """Return the parts with the comma of the reader's language between them."""
-    return join_listed(parts)
-
-
-@register.simple_tag
-def comma() -> str:
-    """Return what is between two parts of a list, in the reader's language."""
-    return between()
+register.filter("listed", join_listed)
+register.simple_tag(between, name="comma")
 
 
 @register.filter
@@ -29,5 +18,5 @@ def readable(found: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None) -> A
     if not found:
         return found
     if isinstance(found, Mapping):
-        return texts.load_texts(found)
-    return [texts.load_texts(each) for each in found]
+        return load_texts(found)
+    return [load_texts(each) for each in found]

@@ -4,9 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from accounts.infra.texts import ntranslatable
 from approvals.core.types import PreviewWarning, Severity
 from tools.mail.message.compose import OutgoingMessage
 from tools.warnings.context import Context
+
+NAMED = 3  # things of a longer list in a sentence
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,3 +69,8 @@ class Check:
 def check(title: str, short: str, **more: Any) -> Callable[[Find], Check]:
     """Return a decorator that makes a `Check` of a function, with these members."""
     return lambda find: Check(find, title, short, **more)
+
+
+def and_more(count: int) -> str:
+    """Return the sentence for the things of a list without a name here; "" if each has one."""
+    return ntranslatable("And %(count)s more.", "And %(count)s more.", count) if count > 0 else ""

@@ -5,9 +5,8 @@ from pathlib import PurePath
 from accounts.infra.texts import Translatable, join, translatable
 from tools.mail.message.compose import Attachment, OutgoingMessage
 from tools.warnings import mentions
-from tools.warnings.checks import check
+from tools.warnings.checks import NAMED, and_more, check
 from tools.warnings.context import Context, announcing_words
-from tools.warnings.lists import NAMED, and_more
 
 # The first bytes of a file, by type.
 BEGINNINGS = (

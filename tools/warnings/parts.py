@@ -8,9 +8,8 @@ from typing import Literal
 from accounts.infra.texts import Translatable, join, translatable
 from tools.mail.message.alternatives import differ
 from tools.mail.message.compose import Attachment, OutgoingMessage
-from tools.warnings.checks import check
+from tools.warnings.checks import NAMED, and_more, check
 from tools.warnings.context import Context
-from tools.warnings.lists import NAMED, and_more
 
 Sort = Literal["calendar", "version", "mail", "part"]
 # Mail programs show these inside the mail, or make something of them that can be answered.

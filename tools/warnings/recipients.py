@@ -6,9 +6,8 @@ from accounts.infra.texts import Translatable, join, ntranslatable, translatable
 from tools.mail.message.compose import OutgoingMessage
 from tools.mail.text.addresses import domain_of
 from tools.warnings import lookalike
-from tools.warnings.checks import Found, check
+from tools.warnings.checks import NAMED, Found, and_more, check
 from tools.warnings.context import Context
-from tools.warnings.lists import NAMED, and_more
 
 MANY = 10
 

@@ -18,9 +18,8 @@ from tools.mail.html.parser import HtmlParser
 from tools.mail.message.compose import OutgoingMessage
 from tools.mail.text.characters import without_invisible
 from tools.mail.text.owners import is_open
-from tools.warnings.checks import Found, check
+from tools.warnings.checks import NAMED, Found, and_more, check
 from tools.warnings.context import HTML_CHARACTERS, Context, own_words
-from tools.warnings.lists import NAMED, and_more
 
 # Names of hosts that only count clicks; the page behind them has the same owner.
 COUNTING = frozenset(

@@ -10,7 +10,7 @@ from django.utils.timezone import now
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from accounts.infra.lists import join_listed
+from accounts.infra.texts import join_listed
 from accounts.models import Membership, Role
 from approvals.gate.rules.policy import DAYS, approvers_of, find_blocked, window_of
 from approvals.models import ApprovalPolicy, Content
