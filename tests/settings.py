@@ -33,7 +33,7 @@ MAILHUB_REQUEST_LOG_SECONDS = 0  # and a request is recorded before its answer
 
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
-INSTALLED_APPS = ["tests.support.emptying", "tests.load", *INSTALLED_APPS]  # noqa: F405  # its flush comes first
+INSTALLED_APPS = ["tests.support.commands", "tests.load", *INSTALLED_APPS]  # noqa: F405  # its commands come first
 INSTALLED_APPS += ["allauth.socialaccount.providers.openid_connect"]  # as with OIDC_ISSUER
 
 # The in-memory mail server, for tests of the code above the providers.

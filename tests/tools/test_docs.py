@@ -12,9 +12,9 @@ from typing_extensions import is_typeddict
 
 from accounts.infra.problems import STATUS, TITLES
 from approvals.reports.report import ActionReport
+from tests.support.commands.management.commands.tool_docs import make_pages
 from tools import answers
 from tools.catalog.entries import TOOLS
-from tools.management.commands.tool_docs import make_pages
 
 pytestmark = pytest.mark.static
 ROOT = Path(__file__).parents[2]

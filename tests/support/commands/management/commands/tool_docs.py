@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand
 from tools.catalog.entries import TOOLS, Tool
 from tools.warnings import CHECKS
 
-DOCS = Path(__file__).parents[3] / "docs"
+DOCS = Path(__file__).parents[5] / "docs"
 HEAD = """# The tools
 
 Generated from the catalogue by `make docs`. Each tool is a `POST /api/v1/tools/{name}`, and an MCP tool of the same

@@ -1,0 +1,3 @@
+"""An app of the tests and of `make`: a `flush` that empties the tables between two tests in milliseconds,
+and the commands that write documents and collect texts.
+"""

@@ -1,3 +1,0 @@
-"""An app of the test run only: a `flush` that empties the tables between two tests in
-milliseconds.
-"""
