@@ -310,7 +310,6 @@ LANGUAGE_CODE = "en"
 LANGUAGES = [("en", "English"), ("de", "Deutsch"), ("zh-hans", "简体中文")]
 LOCALE_PATHS = [BASE_DIR / "mailhub" / "locale"]
 TIME_ZONE = "UTC"
-USE_TZ = True
 STATIC_URL = "static/"
 STATIC_ROOT = ENV.MAILHUB_STATIC_ROOT or None
 if STATIC_ROOT:
@@ -329,10 +328,6 @@ SESSION_ENGINE = "accounts.people.sessions"
 SESSION_COOKIE_AGE = ENV.MAILHUB_SESSION_DAYS * 86_400  # the absolute limit
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if _https else None
 SECURE_HSTS_SECONDS = 31_536_000 if _https else 0
-SECURE_SSL_REDIRECT = False  # the reverse proxy does that
-SESSION_COOKIE_HTTPONLY = True
-SECURE_REFERRER_POLICY = "same-origin"
-X_FRAME_OPTIONS = "DENY"
 CONTENT_SECURITY_POLICY = {
     "DIRECTIVES": {
         "default-src": [NONE],
