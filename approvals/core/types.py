@@ -4,21 +4,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
+from functools import cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, cast, runtime_checkable
 from uuid import UUID
+
+from django.conf import settings
+from django.utils.module_loading import import_string
 
 from accounts.infra.texts import dump_texts
 
 if TYPE_CHECKING:
     # Processes that read hostile content import this module without Django's models.
     from accounts.models import Mailbox
-
-from functools import cache
-from typing import cast
-
-from django.conf import settings
-from django.utils.module_loading import import_string
 
 Severity = Literal["fact", "notice", "risk"]
 

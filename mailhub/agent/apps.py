@@ -1,6 +1,0 @@
-from django.apps import AppConfig
-
-
-class AgentConfig(AppConfig):
-    name = "mailhub.agent"
-    label = "agent"
