@@ -7,10 +7,9 @@ from approvals.models.action import (
     PendingAction,
     Revision,
 )
-from approvals.models.audit import AuditChain, AuditEvent
+from approvals.models.audit import AuditChain, AuditEvent, KeyCheck
 from approvals.models.discussion import Assignment, Comment, ReviewText
 from approvals.models.execution import Attempt, DeadLetter, Heartbeat, Preparation
-from approvals.models.keys import KeyCheck
 from approvals.models.notes import MetadataPair, ProposerNote
 from approvals.models.notifications import (
     Content,

@@ -1,4 +1,6 @@
-"""The audit chains, without personal data: one for each mailbox, for people, and for the server."""
+"""The audit chains, without personal data: one for each mailbox, for people, and for the server. And
+the keys that this database was written with.
+"""
 
 import uuid
 
@@ -53,3 +55,16 @@ class AuditEvent(models.Model):
 
     def __str__(self) -> str:
         return f"{self.sequence} {self.event}"
+
+
+class KeyCheck(models.Model):
+    """A value that only the right key makes: it shows that a process has the keys of this database.
+
+    `name` is `encryption` for MAILHUB_ENCRYPTION_KEYS and `secret` for SECRET_KEY.
+    """
+
+    name = models.CharField(primary_key=True, max_length=20)
+    value = models.CharField(max_length=80)
+
+    def __str__(self) -> str:
+        return self.name
