@@ -16,7 +16,6 @@ from tests.conftest import Api, Reviewer, problem_of
 pytestmark = pytest.mark.django_db
 ORIGIN = "https://app.example"
 WITH_CORS = "corsheaders.middleware.CorsMiddleware"
-UNKNOWN_ID = "00000000-0000-4000-8000-000000000000"
 
 Sent = Callable[[Api], Any]
 
