@@ -195,6 +195,15 @@ def test_unusual_mail_is_shown_whole_or_marked_as_cut(api: Api, reviewer: Review
     assert "שלום" in text_of(whole)
 
 
+def test_kind_without_a_template_is_shown_by_its_text(
+    api: Api, reviewer: Reviewer, script: Script
+) -> None:
+    script.template = script.later_template = ""
+    page = text_of(reviewer.page(api.propose(body="Until Thursday.")))
+    assert "Until Thursday." in page
+    assert 'class="env"' not in page
+
+
 @pytest.mark.fault(14)
 def test_ended_session_decides_nothing_and_must_sign_in(api: Api, reviewer: Reviewer) -> None:
     action_id = api.propose()
