@@ -41,7 +41,7 @@ IsOwn = Callable[[Any], bool]
 # The most pages that are read to replace hidden cards. Somebody who fills them with own mail learns
 # from an empty page whether one more matches, so they take longer than a code lasts.
 MOST_PAGES = 100
-# What tokens of searches hold: the provider's token, a LONG one by its handle, or NOWHERE.
+# A token of a search has the provider's token, a LONG one by its handle, or NOWHERE.
 PLACE_LENGTH, LONG, NOWHERE = 40, "=", "nowhere"
 URL_SAFE, NOT_URL_SAFE = str.maketrans("+/", "-_"), str.maketrans("-_", "+/")
 REFUSED = translatable(
