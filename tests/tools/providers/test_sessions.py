@@ -6,6 +6,8 @@ import os
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack
+from email import policy
+from email.message import EmailMessage
 from typing import cast
 
 import pytest
@@ -50,6 +52,26 @@ def test_second_read_neither_signs_in_nor_selects_again(
 ) -> None:
     assert subjects(provider) == subjects(provider) == ["one"]
     assert (tap.connections, tap.count(b"LOGIN"), tap.count(b"EXAMINE")) == (1, 1, 1)
+
+
+def test_first_words_come_with_the_structure_of_most_mails(
+    provider: ImapProvider, tap: ImapTap, sandbox: SandboxServer
+) -> None:
+    def snippets() -> list[str]:
+        page = provider.list_messages(folder="inbox", unread=None, limit=5, page_token=None)
+        return [card.snippet for card in page.cards]
+
+    text = EmailMessage()
+    text.set_content("as text")
+    text.add_alternative("<p>as a page</p>", subtype="html")
+    sandbox.deliver(ADA, text.as_bytes(policy=policy.SMTP))
+    assert snippets() == ["as text", "hello"]
+    assert tap.count(b"FETCH") == 2, "one for the dates, one for all that a card shows"
+
+    text.add_attachment(b"%PDF", "application", "pdf")  # around the two forms of the text
+    sandbox.deliver(ADA, text.as_bytes(policy=policy.SMTP))
+    assert snippets() == ["as text", "as text", "hello"]
+    assert tap.count(b"FETCH") == 5
 
 
 def test_missing_message_costs_no_new_sign_in(provider: ImapProvider, tap: ImapTap) -> None:

@@ -282,11 +282,12 @@ def _search(session: Session, criteria: Sequence[Criterion]) -> list[int]:
     return list(parse_message_list(rows))
 
 
-def body_of(row: dict[bytes, Any]) -> bytes:
-    """Return the one BODY section of a row; servers write its name in their own order and
-    spelling.
+def body_of(row: dict[bytes, Any], section: bytes = b"") -> bytes:
+    """Return the first BODY section of a row whose name begins so; servers write the rest of the name
+    in their own order and spelling.
     """
-    return next((value or b"" for key, value in row.items() if key.startswith(b"BODY[")), b"")
+    name = b"BODY[" + section
+    return next((value or b"" for key, value in row.items() if key.startswith(name)), b"")
 
 
 @contextmanager

@@ -44,6 +44,8 @@ from tools.providers.threads import MOST_MESSAGES, Search, follow
 
 CARD_HEADERS = f"BODY.PEEK[HEADER.FIELDS (DATE FROM TO SUBJECT {OWN})]"
 SNIPPET_BYTES = 1024
+# The text of most mails is their first part, so it comes with their structure.
+FIRST_PART = f"BODY.PEEK[1]<0.{SNIPPET_BYTES}>"
 SCANNED_FOR_ATTACHMENTS = 500
 WINDOW = 500  # of the newest mail, of which the time of arrival is read at once
 MOST_WINDOWS = 10
@@ -262,28 +264,33 @@ class ImapReader:
             return {}
 
     def _cards(self, session: Session, uids: list[int]) -> tuple[Card, ...]:
-        rows = fetch_structures(session, uids, [CARD_HEADERS, "INTERNALDATE", "FLAGS"])
+        asked = [CARD_HEADERS, FIRST_PART, "INTERNALDATE", "FLAGS"]
+        rows = fetch_structures(session, uids, asked)
         roots = {uid: _root(rows[uid]) for uid in uids if uid in rows}
-        snippets = self._snippets(session, roots)
+        snippets = self._snippets(session, roots, rows)
         return tuple(
             self._card(session, uid, rows[uid], roots[uid], snippets.get(uid, ""))
             for uid in uids
             if uid in rows
         )
 
-    def _snippets(self, session: Session, roots: dict[int, Part]) -> dict[int, str]:
-        """Return the beginning of each text; one fetch reads all messages whose text has the same
-        section.
+    def _snippets(
+        self, session: Session, roots: dict[int, Part], rows: Mapping[int, dict[bytes, Any]]
+    ) -> dict[int, str]:
+        """Return the beginning of each text. The rows have the first parts; one more fetch reads all
+        messages whose text has the same other section.
         """
         wanted: dict[str, dict[int, Part]] = {}
+        snippets: dict[int, str] = {}
         for uid, root in roots.items():
             part = mime.text_part(root)
-            if part:
+            if part and part.number == "1":
+                snippets[uid] = structure.snippet(body_of(rows[uid], b"1]"), part)
+            elif part:
                 wanted.setdefault(part.number, {})[uid] = part
-        snippets: dict[int, str] = {}
         for number, by_uid in wanted.items():
-            rows = session.client.fetch(list(by_uid), [f"BODY.PEEK[{number}]<0.{SNIPPET_BYTES}>"])
-            for uid, row in rows.items():
+            more = session.client.fetch(list(by_uid), [f"BODY.PEEK[{number}]<0.{SNIPPET_BYTES}>"])
+            for uid, row in more.items():
                 snippets[uid] = structure.snippet(body_of(row), by_uid[uid])
         return snippets
 
@@ -295,7 +302,7 @@ class ImapReader:
         root: Part,
         snippet: str,
     ) -> Card:
-        block = lenient.headers(body_of(row), mime.charset_of(root))
+        block = lenient.headers(body_of(row, b"HEADER"), mime.charset_of(root))
         name, address = lenient.sender(block)
         arrived: datetime = row[b"INTERNALDATE"]
         return Card(
