@@ -20,13 +20,14 @@ admin.site.password_change = RedirectView.as_view(pattern_name="account_change_p
 handler500 = "mailhub.faults.answer_fault"
 
 urlpatterns = [
+    # First, because each path is compared with the hundred of the pages otherwise.
+    path("api/v1/docs", reference, name="api_docs"),
+    path("api/v1/", make_api().urls),
     path("", include("approvals.urls")),
     path("", include("accounts.urls")),
     path("", include("mailhub.agent.urls")),
     path("", include("tools.surfaces.urls")),
     path("files/<str:secret>", download, name="file"),
-    path("api/v1/docs", reference, name="api_docs"),
-    path("api/v1/", make_api().urls),
     path("account/second-factor/", second_factor, name="second_factor"),
     path("welcome/", welcome, name="welcome"),
     path("sw.js", shell.service_worker, name="service_worker"),
