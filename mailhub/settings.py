@@ -348,6 +348,7 @@ CONTENT_SECURITY_POLICY = {
 DATA_UPLOAD_MAX_MEMORY_SIZE = 32 * 1024 * 1024
 
 DJANGO_STRUCTLOG_STATUS_START_LOG_LEVEL = logging.DEBUG  # one line for each request is enough
+DJANGO_STRUCTLOG_IP_LOGGING_ENABLED = False
 DJANGO_STRUCTLOG_USER_ID_FIELD = None  # the API never reads a cookie, not even to log its user
 LOGGING_CONFIG = None
 logs.configure(ENV.LOG_FORMAT)

@@ -17,10 +17,7 @@ from uuid import UUID
 import structlog
 from django.dispatch import receiver
 from django.http import HttpRequest, HttpResponse
-from django_structlog.signals import (
-    bind_extra_request_finished_metadata,
-    bind_extra_request_metadata,
-)
+from django_structlog.signals import bind_extra_request_finished_metadata
 
 ALLOWED = frozenset(
     {
@@ -141,11 +138,6 @@ def configure(form: Literal["logfmt", "json"]) -> None:
         "googleapiclient",
     ):
         logging.getLogger(name).setLevel(logging.WARNING)
-
-
-@receiver(bind_extra_request_metadata)
-def _forget_the_address(sender: type, request: HttpRequest, logger: Any, **_: Any) -> None:
-    structlog.contextvars.unbind_contextvars("ip")
 
 
 @receiver(bind_extra_request_finished_metadata)
