@@ -139,10 +139,11 @@ def _count_approval_of(
     if refusal := refusal_of_unfit(action, policy) or refusal_of_unopened(action, policy, person):
         raise refusal
     # Their approval without a valid signature would be in the way of another one.
-    void = [DECIDED_BEFORE] if approvals_of(action).get(person.pk) is False else []
+    approvals = approvals_of(action)
+    void = [DECIDED_BEFORE] if approvals.get(person.pk) is False else []
     if told := tell_news(action, void):
         raise Problem("conflict", join(NEWS, *(each.title for each in told)))
-    people = approving_people(action)
+    people = approving_people(action, approvals)
     if person.pk not in people:
         count_approval(action, person, policy, given=len(people) + 1, method=method)
 

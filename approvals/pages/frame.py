@@ -1,13 +1,15 @@
 """Parts around every page of the gate: the mail that is leaving, and the switch for single keys."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from uuid import UUID
 
 from django.http import HttpRequest
 from django.utils import timezone
 
 from accounts.access.roles import held_mailboxes
-from accounts.models import Mailbox, Membership, Role, User
+from accounts.models import Mailbox, Role, User
 from approvals.audit import feed
 from approvals.core.states import Status
 from approvals.gate.find import with_preview
@@ -41,18 +43,19 @@ class Frame:
     event: int
     mailboxes: list[Mailbox]
     order: Order
-    roles: frozenset[str]
+    roles: Mapping[UUID, Role]  # by mailbox
     own_pause: str
 
 
 def read_frame(person: User) -> Frame:
     """Return the frame, the last event first; templates then know if there is an audit to see."""
     event = feed.last_event()
-    roles = frozenset(Membership.objects.filter(user=person).values_list("role", flat=True))
-    person.sees_audit = person.is_staff or Role.MANAGER in roles
+    held = listing.memberships_of(person)
+    roles = {each.mailbox_id: Role(each.role) for each in held}
+    person.sees_audit = person.is_staff or Role.MANAGER in roles.values()
     return Frame(
         event=event,
-        mailboxes=listing.mailboxes_of(person),
+        mailboxes=[each.mailbox for each in held],
         order=order_of(person),
         roles=roles,
         own_pause=restored.reason(),

@@ -16,9 +16,8 @@ from uuid import UUID
 from django.db.models import CharField, Exists, F, OuterRef, Q, QuerySet, Subquery, Value
 from django.db.models.functions import Coalesce, Greatest, NullIf
 
-from accounts.access.roles import held_mailboxes
 from accounts.infra.first_rows import Rows, count_first, first_rows
-from accounts.models import Mailbox, User
+from accounts.models import Mailbox, Membership, User
 from approvals.core.cursors import foreign_cursor
 from approvals.core.states import Status
 from approvals.gate.find import open_preview, open_shown, with_preview
@@ -119,10 +118,16 @@ def parse_search(text: str, *, warned: bool = False) -> Wanted:
 SHOWN_OF_MAILBOX = ("id", "address", "name", "status", "provider")
 
 
+def memberships_of(person: User) -> list[Membership]:
+    """Return the memberships of this person, each with its mailbox, by address."""
+    held = Membership.objects.filter(user=person).select_related("mailbox")
+    shown = held.only("role", *(f"mailbox__{name}" for name in SHOWN_OF_MAILBOX))
+    return list(shown.order_by("mailbox__address", "mailbox_id"))
+
+
 def mailboxes_of(person: User) -> list[Mailbox]:
     """Return the mailboxes whose actions this person may see, by address."""
-    found = held_mailboxes(person).order_by("address", "id")
-    return list(found.only(*SHOWN_OF_MAILBOX))
+    return [held.mailbox for held in memberships_of(person)]
 
 
 def page(

@@ -145,7 +145,7 @@ def index(request: AuthenticatedRequest) -> HttpResponse:
         "waits_for_others": counts["others"],
         "mailboxes": mailboxes,
         "several": len(mailboxes) > 1,
-        "may_decide": any(Role(role).covers(Role.APPROVER) for role in frame.roles),
+        "may_decide": any(role.covers(Role.APPROVER) for role in frame.roles.values()),
         "unreachable": [mailbox for mailbox in mailboxes if mailbox.status in TROUBLED],
         "saved_views": SavedView.objects.filter(person=person),
         "own_pause": frame.own_pause,

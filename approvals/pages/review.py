@@ -7,7 +7,7 @@ from allauth.mfa.models import Authenticator
 from django.http import Http404, HttpResponse
 from django.shortcuts import render
 
-from accounts.access.roles import has_role
+from accounts.access.roles import role_of
 from accounts.access.signed_in import AuthenticatedRequest, ask_for_factor, signed_in_page
 from accounts.infra.problems import Problem
 from accounts.models import Role
@@ -19,11 +19,11 @@ from approvals.gate import decide, find, notes, reconcile, revise, rulings, seen
 from approvals.gate.differences import FieldChange
 from approvals.gate.load import UNSEEN, ContentUnavailable, render_content
 from approvals.gate.pauses import switch
-from approvals.gate.rules.conditions import approving_people
+from approvals.gate.rules.conditions import approvals_of, approving_people
 from approvals.gate.rules.policy import (
+    DECIDES,
     count_needed,
     find_remaining_approvers,
-    may_decide,
     own_counts,
     policy_of,
     refusal_to_approve,
@@ -51,7 +51,8 @@ def page(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse:
 def peek(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse:
     """Show only the message and its decision, beside the queue."""
     action = visible_action(request, action_id)
-    context = {**_about(request, action), "beside_queue": True, "view": "preview"}
+    role = role_of(request.user, action.mailbox)
+    context = {**_about(request, action, role), "beside_queue": True, "view": "preview"}
     return render(request, "approvals/peek.html", context)
 
 
@@ -85,7 +86,7 @@ def render_review(
     person = request.user
     frame = read_frame(person)
     mailboxes = frame.mailboxes
-    about = _about(request, action)
+    about = _about(request, action, frame.roles.get(action.mailbox_id))
     changed_meanwhile = shown is not None and shown[0] != action.digest
     known = about["last_seen"] if opened else None
     if shown is not None and changed_meanwhile:
@@ -139,7 +140,9 @@ def render_refusal(
     return render_review(request, action, problem=problem, shown=shown)
 
 
-def _about(request: AuthenticatedRequest, action: PendingAction) -> dict[str, Any]:
+def _about(
+    request: AuthenticatedRequest, action: PendingAction, role: Role | None
+) -> dict[str, Any]:
     person = request.user
     view = request.GET.get("view")
     current, kind = action.current, get_kind(action.kind)
@@ -150,14 +153,14 @@ def _about(request: AuthenticatedRequest, action: PendingAction) -> dict[str, An
         content = render_content(action)
     except ContentUnavailable as error:
         unavailable = error
-    decides = may_decide(person, action.mailbox)
+    decides = role is not None and role.covers(DECIDES)
     refusal = refusal_to_approve(person, action, policy)
     if refusal is None and (content is None or current.sealed_preview is None):
         refusal = Problem("conflict", UNSEEN)
     needed = count_needed(action, policy)
     decisions = list(action.decisions.select_related("person"))
     has_approved = any(each.person_id == person.pk for each in decisions) and (
-        person.pk in approving_people(action)
+        person.pk in approving_people(action, approvals_of(action))
     )
     files = {file["sha256"] for file in (current.payload or {}).get("attachments", ())}
     opened = seen.find_opened(action, person) if files else set()
@@ -185,7 +188,7 @@ def _about(request: AuthenticatedRequest, action: PendingAction) -> dict[str, An
         "views": VIEWS,
         "domains": _domains(current.preview),
         "may_decide": decides,
-        "may_read_story": person.is_staff or has_role(person, action.mailbox, Role.MANAGER),
+        "may_read_story": person.is_staff or role is Role.MANAGER,
         "may_approve": refusal is None and not has_approved,
         "has_approved": has_approved,
         "remaining": remaining,

@@ -11,6 +11,7 @@ a row that another worker is claiming. Each condition looks up the rows of one m
 so a claim costs the same with ten mailboxes and with 10,000.
 """
 
+from collections.abc import Mapping
 from datetime import timedelta
 from functools import cache
 from typing import Any
@@ -273,9 +274,9 @@ def approvals_of(action: PendingAction) -> dict[int, bool]:
     return found
 
 
-def approving_people(action: PendingAction) -> set[int]:
-    """Return the people whose approval counts."""
-    proven = {person for person, holds in approvals_of(action).items() if holds}
+def approving_people(action: PendingAction, approvals: Mapping[int, bool]) -> set[int]:
+    """Return the people whose approval counts; the approvals are those of `approvals_of`."""
+    proven = {person for person, holds in approvals.items() if holds}
     return find_counted(action) & proven if proven else set()
 
 

@@ -104,11 +104,14 @@ def own_counts(action: PendingAction, policy: ApprovalPolicy) -> bool:
     return policy.self_approval and count_needed(action, policy) == 1
 
 
+DECIDES = Role.APPROVER  # the least role that may decide
+
+
 def may_decide(person: User, mailbox: Mailbox) -> bool:
     """Return True if this person may reject, edit, ask back or undo; `check_approver` is for the
     right to approve.
     """
-    return has_role(person, mailbox, Role.APPROVER)
+    return has_role(person, mailbox, DECIDES)
 
 
 def refusal_to_decide(person: User, mailbox: Mailbox) -> Problem | None:
