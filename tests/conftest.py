@@ -69,6 +69,14 @@ HELLO: dict[str, Any] = {
 }
 
 
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector what stays: pytest calls it ten times at the end of a process."""
+    gc.freeze()
+
+
+pytest_sessionstart = pytest_collection_finish  # a process that only hands out tests collects none
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.get_closest_marker("postgres_only") and connection.vendor != "postgresql":
         pytest.skip(f"this runs on {connection.vendor}")
