@@ -4,10 +4,12 @@ import functools
 import gc
 import json
 import os
+import re
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import httpcore2
@@ -62,11 +64,35 @@ _read_authorities = httpcore2.default_ssl_context
 _authorities_of = functools.cache(lambda file: _read_authorities())
 httpcore2.default_ssl_context = lambda **_: _authorities_of(os.environ.get("SSL_CERT_FILE"))
 
+# bin/test runs tests with one of these on SQLite.
+SQLITE_HALF = ("both", "sqlite_only", "process", "browser")
 HELLO: dict[str, Any] = {
     "to": ["mira@northwind.example"],
     "subject": "Hello",
     "body": "Hello Mira,\nuntil Thursday.\nAlice",
 }
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--sqlite-half", action="store_true", help="import only files of this half")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Importing all files takes longer than many of the tests that run on SQLite."""
+    half = config.getoption("--sqlite-half") and collection_path.match("test_*.py")
+    return True if half and not _names_a_marker(collection_path) else None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    of_half = {each.path for each in items if any(map(each.get_closest_marker, SQLITE_HALF))}
+    hidden = [path for path in of_half if not _names_a_marker(path)]
+    assert not hidden, f"a fixture brings their marker: name it in a comment: {hidden}"
+
+
+@functools.cache
+def _names_a_marker(file: Path) -> bool:
+    return re.search(rf"mark\.({'|'.join(SQLITE_HALF)})\b", file.read_text()) is not None
 
 
 def pytest_collection_finish() -> None:

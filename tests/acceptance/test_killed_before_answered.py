@@ -23,6 +23,7 @@ from tests.support.processes.programs import until
 from tests.support.servers.sandbox import ADA
 
 __all__ = ["scene"]
+# The fixture `scene` is pytest.mark.process on SQLite.
 pytestmark = pytest.mark.django_db(transaction=True)
 # Of this database only: another test may use the same server.
 WAITS_FOR_A_ROW = """
