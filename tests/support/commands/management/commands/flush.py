@@ -1,3 +1,4 @@
+from functools import cache
 from typing import Any
 
 from django.core.management.base import BaseCommand
@@ -25,6 +26,8 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, database: str = "default", **options: Any) -> None:
         connection = connections[database]
+        if connection.vendor != "sqlite":
+            connection = _own_connection(database)
         names = [
             name
             for name in connection.introspection.django_table_names(include_views=False)
@@ -37,9 +40,22 @@ class Command(BaseCommand):
             with guards.lift_guards(connection), transaction.atomic(using=database):
                 _run(connection, "PRAGMA defer_foreign_keys = ON", *_deletes(filled))
             return
-        with transaction.atomic(using=database):
-            # Triggers and foreign keys are off: it is the test run's own server, and all rows go.
-            _run(connection, "SET LOCAL session_replication_role = replica", *_deletes(filled))
+        _run(connection, *_deletes(filled))
+
+
+@cache
+def _own_connection(database: str) -> BaseDatabaseWrapper:
+    """Return a connection without triggers and foreign keys: it is the test run's own server.
+
+    To turn them off and on in the connection of the tests would discard the plans of its statements.
+    """
+    own = connections[database].copy()
+    options = own.settings_dict["OPTIONS"]
+    options |= {
+        "pool": None,
+        "options": f"{options['options']} -c session_replication_role=replica",
+    }
+    return own
 
 
 def _filled(connection: BaseDatabaseWrapper, names: list[str]) -> list[str]:
