@@ -3,6 +3,7 @@
 import gettext
 import random
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -103,10 +104,17 @@ def _is_useful(text: str, codec: str) -> bool:
 
 
 @cache
+def _list_catalogs() -> dict[str, list[Path]]:
+    found = defaultdict[str, list[Path]](list)
+    for path in sorted(Path(django.__file__).parent.glob("**/locale/*/LC_MESSAGES/django.mo")):
+        found[path.parts[-3]].append(path)
+    return found
+
+
+@cache
 def _list_texts(language: str) -> list[str]:
     found = []
-    folder = Path(django.__file__).parent
-    for path in sorted(folder.glob(f"**/locale/{language}/LC_MESSAGES/django.mo")):
+    for path in _list_catalogs()[language]:
         with path.open("rb") as file:
             texts = gettext.GNUTranslations(file)._catalog  # type: ignore[attr-defined]
         found += [

@@ -154,7 +154,7 @@ def test_files_that_a_person_reads_at_once_are_counted(
 def test_pictures_of_a_large_mail_are_read_one_after_the_other(
     api: Api, alice: User, reviewer: Reviewer
 ) -> None:
-    large = written("PDF") + b"%" * 3_900_000
+    large = written("PDF") + b"%" * 1_300_000
     files = [
         {"name": f"{n}.pdf", "content_base64": base64.b64encode(large + bytes([n])).decode()}
         for n in range(3)
@@ -168,7 +168,7 @@ def test_pictures_of_a_large_mail_are_read_one_after_the_other(
     all_at_once([lambda window=each: window.get(address) for each in windows])  # type: ignore[misc]
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 80 * 1024**2
+    assert peak < 30 * 1024**2
 
 
 def test_slow_files_of_one_person_leave_room_for_others(
