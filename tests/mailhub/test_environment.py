@@ -5,16 +5,20 @@ it.
 import json
 import re
 import stat
+import sys
 from base64 import b64encode
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mailhub.environment import Environment, load, prepare_home
 from mailhub.environment.home import env_file, process_name
-from tests.support.processes.programs import PROJECT, manage
+from tests.support.processes.programs import PROJECT, manage, run
 from tests.support.processes.template import KEYS
 
+SETTINGS = {"DJANGO_SETTINGS_MODULE": "mailhub.settings", "PYTHONPATH": PROJECT}
+LIMITS = {"connect_timeout": 10, "keepalives": 1, "tcp_user_timeout": 60_000}
 SETTING = re.compile(r"#?\s?([A-Z][A-Z0-9_]+)=(.*)")
 
 
@@ -148,53 +152,46 @@ def test_missing_secrets_file_is_named(bare: pytest.MonkeyPatch) -> None:
     assert "/nowhere/secret" in str(stopped.value.code)
 
 
+def printed_by_settings(home: Path, expression: str, **changes: object) -> str:
+    """Return what a process prints of its settings; it does not start Django, which takes longer."""
+    says = f"import json; from django.conf import settings; print({expression})"
+    done = run([sys.executable, "-c", says], home, {**KEYS, **SETTINGS, **changes}, "")
+    assert done.stderr == ""
+    return done.stdout.strip()
+
+
 @pytest.mark.process
 def test_secret_can_be_in_a_file_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("f" * 40 + "\n")
-    says = "import django.conf; print(django.conf.settings.SECRET_KEY)"
-    done = manage(
-        tmp_path,
-        "shell",
-        "--verbosity=0",
-        "-c",
-        says,
-        **KEYS | {"SECRET_KEY": ""},
-        SECRET_KEY_FILE="secret",
-    )
-    assert (done.stdout, done.stderr) == ("f" * 40 + "\n", "")
-
-
-def test_options_in_the_database_address_are_kept(tmp_path: Path) -> None:
-    url = "postgres://mailhub@db.example/mailhub?sslmode=verify-full&prepare_threshold=7"
-    says = (
-        "import django.conf; asked = django.conf.settings.DATABASES['default']['OPTIONS'];"
-        "print(asked['sslmode'], asked['prepare_threshold'], bool(asked['pool']))"
-    )
-    done = manage(
-        tmp_path, "shell", "--no-imports", "--verbosity=0", "-c", says, **KEYS, DATABASE_URL=url
-    )
-    assert (done.stdout, done.stderr) == ("verify-full 7 True\n", "")
+    given = {"SECRET_KEY": "", "SECRET_KEY_FILE": "secret"}
+    assert printed_by_settings(tmp_path, "settings.SECRET_KEY", **given) == "f" * 40
 
 
 @pytest.mark.parametrize(
-    ("given", "bounded"), [("", "True"), ("?prepare_threshold=1000000000", "False")]
+    ("given", "kept", "bounded"),
+    [
+        ("", {"prepare_threshold": 5}, True),
+        (
+            "?sslmode=verify-full&prepare_threshold=7",
+            {"sslmode": "verify-full", "prepare_threshold": 7},
+            False,
+        ),
+    ],
 )
 def test_silent_network_does_not_hold_postgresql_for_ever(
-    tmp_path: Path, given: str, bounded: str
+    tmp_path: Path, given: str, kept: dict[str, Any], bounded: bool
 ) -> None:
     """Set no timeout of statements for a pooler, which the threshold reveals: it takes no parameter
     of the server at the start.
     """
-    says = (
-        "import django.conf; asked = django.conf.settings.DATABASES['default']['OPTIONS'];"
-        "print(asked['connect_timeout'], asked['keepalives'], asked['tcp_user_timeout'],"
-        " 'statement_timeout' in asked.get('options', ''))"
-    )
     url = f"postgres://mailhub@db.example/mailhub{given}"
-    done = manage(
-        tmp_path, "shell", "--no-imports", "--verbosity=0", "-c", says, **KEYS, DATABASE_URL=url
+    stored = printed_by_settings(
+        tmp_path, "json.dumps(settings.DATABASES['default']['OPTIONS'])", DATABASE_URL=url
     )
-    assert (done.stdout, done.stderr) == (f"10 1 60000 {bounded}\n", "")
+    options = json.loads(stored)
+    assert options.pop("pool")
+    assert ("statement_timeout" in options.get("options", "")) is bounded
+    assert options.items() >= {**LIMITS, **kept}.items()
 
 
 def test_keys_of_a_home_are_stable_and_private(tmp_path: Path, bare: pytest.MonkeyPatch) -> None:

@@ -26,9 +26,9 @@ WORKER = (
     "prepare(); import tools.providers.imap"
 )
 # All pages. Libraries for HTTP come with the first sign-in of a program or the first chat channel.
-# The sandbox and the chat are not in the image that serves the pages.
+# The sandbox and the chat are not in the image that serves the pages. The queue is in the database.
 PAGES = (
-    "from django.urls import get_resolver;"
+    "from approvals.core.queue import queue; queue(); from django.urls import get_resolver;"
     "[each.url_patterns for each in get_resolver().url_patterns if hasattr(each, 'url_patterns')]"
 )
 ONLY_ELSEWHERE = (
@@ -40,6 +40,7 @@ ONLY_ELSEWHERE = (
     "langchain_core",
     "langgraph",
     "anthropic",
+    *("rq", "celery", "kombu", "redis", "django_rq", "psycopg", "dns"),
 )
 STDIO = "from tools.management.commands import mcp; import tools.providers.imap"
 
