@@ -229,6 +229,7 @@ def test_token_does_only_what_the_role_of_its_owner_allows(
     scene = Scene(server, role)
     User.objects.update(is_staff=True)  # a tool is for the programs of staff
     for tool, (arguments, least) in TOOLS.items():
+        assert getattr(CATALOG[tool], "need", least) == least, tool
         code = called(surface, scene.secret, tool, {**arguments, "mailbox": str(scene.mailbox.pk)})
         if role is None:
             assert code == "not_found", tool

@@ -57,7 +57,8 @@ def test_no_refusal_costs_as_much_as_a_password_hash(belongings: Belongings, set
     dear = []
     for name, route in URLS:
         client, path = Client(raise_request_exception=False), belongings.address(route)
-        seconds = max(cpu_of(client.post, path, **sent) for sent in (form, *bodies))
+        dearest = bodies if "register" in route else bodies[-1:]
+        seconds = max(cpu_of(client.post, path, **sent) for sent in (form, *dearest))
         reading = cpu_of(client.get, path)
         if seconds > hashing / 2 or reading > hashing / 4:
             dear.append((name, seconds, reading))

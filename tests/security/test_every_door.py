@@ -15,7 +15,7 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from django.urls.resolvers import RoutePattern
 from django.utils import timezone
 
-from accounts.models import SCOPES, ApiToken, Invitation, Mailbox, Membership, Role, User
+from accounts.models import SCOPES, Invitation, Mailbox, Role, User
 from approvals.models import (
     NotificationChannel,
     PendingAction,
@@ -26,11 +26,9 @@ from approvals.models import (
 )
 from mailhub.agent.models import Message, Thread
 from tests.acceptance.test_roles import TOOLS, called
-from tests.conftest import Api, make_api, make_mailbox
+from tests.conftest import Api, make_api
 from tests.support.people.browser import browser
-from tests.support.servers.memory import MemoryServer
 from tools.catalog.entries import TOOLS as CATALOG
-from tools.catalog.entries import CallerTool
 from tools.models import Upload
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -279,7 +277,8 @@ def test_list_of_public_urls_names_only_existing_ones() -> None:
     assert len(URLS) > 180
 
 
-@pytest.mark.parametrize("surface", ["rest", "mcp"])
+# test_mcp.py compares the refusal of each tool over both.
+@pytest.mark.parametrize("surface", ["rest", pytest.param("mcp", marks=pytest.mark.long)])
 @pytest.mark.parametrize("scope", [*SCOPES, None])
 def test_every_tool_requires_its_scope(
     scope: str | None, surface: str, alice: User, mailbox: Mailbox
@@ -303,26 +302,6 @@ def test_every_tool_requires_its_scope(
         assert (called(surface, others.secret, name, given) == "forbidden") is (
             tool.scope == scope
         ), name
-
-
-@pytest.mark.parametrize("role", [*Role, None], ids=lambda role: role.value if role else "stranger")
-def test_every_tool_requires_the_role_of_the_catalogue(
-    role: Role | None, alice: User, server: MemoryServer
-) -> None:
-    """Compare the catalogue's `need`, which decides, with the table of roles."""
-    person = User.objects.create_user("pat@lovelace.example", is_staff=True)
-    mailbox = make_mailbox("alice@lovelace.example", server, alice)
-    if role is not None:
-        Membership.objects.create(mailbox=mailbox, user=person, role=role)
-    secret = ApiToken.issue(user=person, name="t", scopes=list(SCOPES), mailboxes=[mailbox])[1]
-    for name, (given, least) in TOOLS.items():
-        tool = CATALOG[name]
-        assert isinstance(tool, CallerTool) or tool.need == least, name
-        code = called("rest", secret, name, {**given, "mailbox": str(mailbox.pk)})
-        if role is None:
-            assert code == "not_found", name
-        else:
-            assert (code == "forbidden") is not role.covers(least), name
 
 
 def test_ids_open_pages_for_their_own_person(belongings: Belongings, alice: User) -> None:
