@@ -1,4 +1,4 @@
-"""Every URL, tool, scope and role of the product, taken from its own tables: the tests cover a new
+"""Every URL, tool and scope of the product, taken from its own tables: the tests cover a new
 one by themselves.
 """
 
@@ -25,6 +25,7 @@ from approvals.models import (
     WebhookDelivery,
 )
 from mailhub.agent.models import Message, Thread
+from mailhub.middleware.no_store import CACHEABLE
 from tests.acceptance.test_roles import TOOLS, called
 from tests.conftest import Api, make_api
 from tests.support.people.browser import browser
@@ -197,12 +198,19 @@ def belongings(alice: User, mailbox: Mailbox, api: Api) -> Belongings:
     return Belongings(alice, mailbox, api)
 
 
-def asked(client: Client, method: str, path: str, form: dict[str, Any]) -> tuple[int, str, str]:
-    """Return status, Location and text of an answer; do not wait for a stream."""
+def asked(
+    client: Client, method: str, name: str, path: str, form: dict[str, Any]
+) -> tuple[int, str, str]:
+    """Return status, Location and text of an answer; do not wait for a stream. It is not stored."""
     client.raise_request_exception = False
     answer: Any = client.get(path) if method == "get" else client.post(path, form)
+    assert is_not_stored(name, answer), name
     text = "" if answer.streaming else answer.content.decode("utf-8", "replace")
     return answer.status_code, answer.get("Location", ""), text
+
+
+def is_not_stored(name: str, answer: Any) -> bool:
+    return "no-store" in answer.get("Cache-Control", "") or name.split(":")[-1] in CACHEABLE
 
 
 URLS = sorted(set(every_url()))
@@ -212,7 +220,9 @@ URLS = sorted(set(every_url()))
 def test_every_url_requires_a_sign_in(method: str, belongings: Belongings) -> None:
     before, open_doors = belongings.as_stored(), []
     for name, route in URLS:
-        status, leads, text = asked(Client(), method, belongings.address(route), belongings.form)
+        status, leads, text = asked(
+            Client(), method, name, belongings.address(route), belongings.form
+        )
         assert status != 500, name
         assert CANARY not in text, name
         to_the_sign_in = status in (301, 302) and re.match(
@@ -234,7 +244,9 @@ def test_every_url_refuses_the_ids_of_another_person(
     for name, route in URLS:
         # One of the addresses signs out.
         client = browser(charlie) if caller == "browser" else program
-        status, leads, text = asked(client, method, belongings.address(route), belongings.form)
+        status, leads, text = asked(
+            client, method, name, belongings.address(route), belongings.form
+        )
         assert status != 500, name
         assert CANARY not in text, name
         elsewhere = status in (301, 302) and leads.startswith(("/sign-in/", "/admin/login/"))
@@ -249,6 +261,7 @@ def test_every_response_limits_the_browser(
 ) -> None:
     """Check headers and cookies as behind TLS, for pages, programs and refusals alike."""
     settings.SECURE_HSTS_SECONDS = 31_536_000
+    User.objects.filter(pk=alice.pk).update(is_staff=True, is_superuser=True)
     missing: list[Any] = []
     cookies: dict[str, Any] = {}
     window = browser(alice)
@@ -257,7 +270,8 @@ def test_every_response_limits_the_browser(
         answer: Any = window.get(belongings.address(route), secure=True)
         policy = answer.get("Content-Security-Policy", "")
         if not (
-            answer.get("X-Content-Type-Options") == "nosniff"
+            is_not_stored(name, answer)
+            and answer.get("X-Content-Type-Options") == "nosniff"
             and answer.get("Referrer-Policy") in ("same-origin", "no-referrer")
             and answer.get("Strict-Transport-Security") == "max-age=31536000"
             and "Access-Control-Allow-Origin" not in answer
@@ -269,7 +283,14 @@ def test_every_response_limits_the_browser(
         cookies |= dict(answer.cookies)
     assert missing == []
     assert {morsel["samesite"] for morsel in cookies.values()} == {"Lax"}
-    assert {name for name, morsel in cookies.items() if not morsel["httponly"]} <= {"csrftoken"}
+    kept = [name for name, morsel in cookies.items() if morsel.value and not morsel["httponly"]]
+    assert kept == ["csrftoken"]
+
+
+def test_page_with_a_rotated_token_is_not_stored(alice: User, api: Api) -> None:
+    answer = browser(alice).post(f"/tokens/{alice.tokens.get().pk}/rotate/")
+    assert answer.context["secret"]
+    assert "no-store" in answer["Cache-Control"]
 
 
 def test_list_of_public_urls_names_only_existing_ones() -> None:
@@ -309,7 +330,7 @@ def test_ids_open_pages_for_their_own_person(belongings: Belongings, alice: User
     answers = {}
     for name, route in URLS:
         if belongings.is_named_in(route) and not name.startswith("admin:"):
-            answers[name] = asked(browser(alice), "get", belongings.address(route), {})
+            answers[name] = asked(browser(alice), "get", name, belongings.address(route), {})
     shown = {
         name for name, (status, _, text) in answers.items() if status == 200 and CANARY in text
     }
@@ -326,7 +347,7 @@ def test_no_token_decides_by_any_url(api: Api, belongings: Belongings) -> None:
     program = Client(headers={"Authorization": f"Bearer {api.secret}"})
     for name, route in URLS:
         if "<action_id>" in route and name != "api:cancel_action":
-            asked(program, "post", belongings.address(route), belongings.form)
+            asked(program, "post", name, belongings.address(route), belongings.form)
     belongings.action.refresh_from_db()
     assert belongings.action.status == "pending"
     assert not belongings.action.decisions.exists()
