@@ -3,14 +3,12 @@
 The choice of each address is random, and the same in each run.
 """
 
-import copy
 import json
 import logging
 import random
 import sys
 import tracemalloc
 from collections.abc import Callable, Iterator
-from http.cookies import SimpleCookie
 from typing import Any
 
 import pytest
@@ -22,7 +20,7 @@ from accounts.models import User
 from tests.conftest import Api
 from tests.security.odd_text import HEADERS, VALUES, documents, encoded, field_names, tool_names
 from tests.security.test_every_door import PUBLIC, URLS, Belongings, belongings
-from tests.support.people.browser import browser
+from tests.support.people.browser import browser, with_cookies
 
 __all__ = ["belongings"]
 pytestmark = pytest.mark.django_db
@@ -66,12 +64,6 @@ def ask(client: Client, method: str, address: str, body: bytes, headers: dict[st
     }
     kind = headers.get("Content-Type", FORM)
     return int(client.generic(method, address, body, content_type=kind, **more).status_code)
-
-
-def with_cookies(cookies: SimpleCookie) -> Client:
-    client = Client()
-    client.cookies = copy.deepcopy(cookies)
-    return client
 
 
 @pytest.mark.parametrize("many", [1, pytest.param(12, marks=pytest.mark.long)])

@@ -13,7 +13,7 @@ from django.urls.resolvers import RoutePattern
 
 from accounts.models import User
 from mailhub.middleware import step_up
-from tests.support.people.browser import browser
+from tests.support.people.browser import browser, with_cookies
 
 pytestmark = pytest.mark.django_db(transaction=True)
 OLD, NEW = "a long and quiet word", "quite another long password"
@@ -153,11 +153,11 @@ def test_only_the_librarys_pages_change_a_password_or_a_session(operator: User) 
     operator.save()
     old = dict.fromkeys(("oldpassword", "old_password", "password"), OLD)
     new = dict.fromkeys(("password1", "password2", "new_password1", "new_password2"), NEW)
-    changing = set()
+    changing, signed_in = set(), browser(operator).cookies
     for name, path in ALL.items():
         if name.startswith("admin:"):
             path = path.replace("sample", str(operator.pk))
-        window = browser(operator)
+        window = with_cookies(signed_in)
         window.raise_request_exception = False
         with transaction.atomic():
             before = window.cookies["sessionid"].value

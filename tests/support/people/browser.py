@@ -1,6 +1,8 @@
 """People in front of pages, for tests about rules, members, tokens and sign-in."""
 
+import copy
 import time
+from http.cookies import SimpleCookie
 from typing import Any
 
 from django.conf import settings
@@ -51,6 +53,13 @@ def browser(person: User, *, fresh: bool = True) -> Client:
     """
     client = Client()
     sign_in(client, person, seconds_ago=0 if fresh else 301)
+    return client
+
+
+def with_cookies(cookies: SimpleCookie) -> Client:
+    """Return a browser with a copy of cookies, for a request that is rolled back."""
+    client = Client()
+    client.cookies = copy.deepcopy(cookies)
     return client
 
 
