@@ -68,11 +68,12 @@ def may_have_left(action: PendingAction) -> datetime | None:
         .values_list("wire_started_at", flat=True)
         .first()
         or action.restored_at
-        or find_gone()
-        .filter(action=action.pk)
-        .values_list(Coalesce("gone_at", "action__finished_at"), flat=True)
-        .first()
+        or _when_gone(find_gone().filter(action=action.pk))
     )
+
+
+def _when_gone(found: QuerySet[Preparation]) -> datetime | None:
+    return found.values_list(Coalesce("gone_at", "action__finished_at"), flat=True).first()
 
 
 def find_gone() -> QuerySet[Preparation]:
@@ -90,7 +91,8 @@ def find_gone() -> QuerySet[Preparation]:
 def may_have_left_by(action_id: UUID, at: datetime) -> datetime | None:
     """Return the result of `may_have_left` at that time.
 
-    It is computed from the audit, so the answer stays the same later on.
+    It is computed from the audit, so the answer stays the same later on. Only a prepared draft is not in
+    the audit: it counts as it is now, if it was not found gone later.
     """
     in_doubt: set[int] = set()
     restored_at: datetime | None = None
@@ -110,6 +112,7 @@ def may_have_left_by(action_id: UUID, at: datetime) -> datetime | None:
         .values_list("wire_started_at", flat=True)
         .first()
         or restored_at
+        or _when_gone(find_gone().filter(action=action_id).exclude(gone_at__gt=at))
     )
 
 

@@ -81,7 +81,7 @@ def report_step(action: PendingAction, link: AuditEvent, listener: Caller) -> di
     if not steps or steps[-1].link.pk != link.pk:
         return {}
     last, own = steps[-1], find.of_caller(listener).filter(pk=action.pk).exists()
-    doubt = reconcile.may_have_left_by(action.pk, link.at)
+    doubt = reconcile.may_have_left_by(action.pk, link.at) or reconcile.find_unshown_send(action)
     came: Watched = {}
     if last.withdrawn_code or last.name in ("action.bounced", "action.unanswered"):
         came = find.describe_watch(action, reads=own and listener.may(READ), own=own)

@@ -13,6 +13,7 @@ from approvals.models import AuditEvent, PendingAction, Preparation
 from approvals.worker import maintenance
 from tests.acceptance.test_answered_with_a_draft import api, arrive, drafts, server, throttle
 from tests.acceptance.test_answers_to_waiting_mail import ASKED, letter
+from tests.approvals.webhook_listener import Listener, httpserver, listener, told
 from tests.conftest import Api, Reviewer
 from tests.faults.gmail_road import now_it_is_time
 from tests.faults.test_changed_road import approve_again, come_back, edit
@@ -23,7 +24,7 @@ from tests.support.servers.gmail_data import Call
 from tests.support.servers.sandbox import ADA
 from tests.support.work import work
 
-__all__ = ["api", "gmail", "graph", "server"]
+__all__ = ["api", "gmail", "graph", "httpserver", "listener", "server"]
 pytestmark = pytest.mark.django_db(transaction=True)
 MAIL: dict[str, Any] = {
     "to": ["mira@northwind.example"],
@@ -171,6 +172,38 @@ def test_draft_that_nobody_can_look_for_leaves_a_doubt(
     settings.GRAPH_BASE_URL = settings.GMAIL_BASE_URL = server.url
     again = api.tool("send_email", **MAIL, confirm=True).json()
     assert "may_have_been_sent" in {each["code"] for each in again["warnings"]}
+
+
+@pytest.mark.parametrize("fate", ["filed elsewhere", "found in Sent", "not looked for"])
+def test_push_about_an_ended_mail_knows_the_doubt(
+    server: Any, api: Api, reviewer: Reviewer, listener: Listener, fate: str
+) -> None:
+    listener.added(api, events=["action.rejected"])
+    action_id = api.propose(**MAIL)
+    reviewer.decide(action_id, "approve")
+    throttle(server)
+    now_it_is_time()
+    work()
+    come_back()
+    if fate == "not looked for":
+        Mailbox.objects.update(status=Mailbox.Status.NEEDS_REAUTH)
+    elif fate == "found in Sent":
+        send_by_hand(server)
+    else:
+        take_away(server)
+    now_it_is_time()
+    maintenance.tidy()
+    reviewer.decide(action_id, "reject")
+    now_it_is_time()
+    maintenance.tidy()
+    told()
+
+    pushed, now = listener.heard[-1]["data"], api.get(f"/actions/{action_id}").json()
+
+    assert now["state"] == "rejected"
+    assert "An earlier attempt may have done it already" in pushed["next"]
+    names = ("state", "next", "may_have_been_sent_at")
+    assert {name: pushed.get(name) for name in names} == {name: now.get(name) for name in names}
 
 
 @pytest.mark.parametrize("how", ["withdrawn by its program", "withdrawn by an answer"])

@@ -29,7 +29,7 @@ def names_of(webhook: Webhook) -> list[str]:
 
 
 def body_of(delivery: WebhookDelivery, listener: Caller) -> bytes:
-    """Return the body, the same bytes at each attempt.
+    """Return the body, the same bytes at each attempt, unless a doubt about a prepared draft came or went.
 
     It names the address of the action, where the reader has to sign in.
     """
