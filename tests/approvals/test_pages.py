@@ -232,6 +232,20 @@ def test_viewer_sees_no_way_to_decide(api: Api, mailbox: Mailbox, charlie: User)
     assert viewer.decide(action_id, "ask_back", note="Mine").status_code == 403
 
 
+def test_approver_withdraws_a_mail_that_leaves_later(
+    api: Api, reviewer: Reviewer, bob: User
+) -> None:
+    """Its program is another person's, and its undo window is over."""
+    action_id = api.propose(send_at=(timezone.now() + timedelta(hours=1)).isoformat())
+    reviewer.decide(action_id, "approve")
+    other = Reviewer.signed_in(bob)
+    assert f"/actions/{action_id}/cancel/" in other.page(action_id).content.decode()
+
+    other.decide(action_id, "cancel")
+
+    assert PendingAction.objects.get(pk=action_id).status == "cancelled"
+
+
 def test_conversation_page_is_folded_bounded_and_never_blocks(
     api: Api, reviewer: Reviewer, mailbox: Mailbox, server: MemoryServer
 ) -> None:
