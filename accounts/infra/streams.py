@@ -70,17 +70,10 @@ def stream(
 
 async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Call a function that may ask the database, then give back its thread and connection."""
-
-    def call() -> T:
-        try:
-            return function(*args, **kwargs)
-        finally:
-            close_old_connections()  # in the same call: another one may run in another thread
-
     try:
-        return await sync_to_async(call)()
+        return await sync_to_async(function)(*args, **kwargs)
     finally:
-        _end_thread()
+        release_thread()
 
 
 def release_before_answer(send: Send) -> Send:
@@ -90,7 +83,7 @@ def release_before_answer(send: Send) -> Send:
 
     async def send_released(message: Any) -> None:
         if message["type"] == "http.response.start":
-            await release_thread()
+            release_thread()
         await send(message)
 
     return send_released
@@ -116,16 +109,14 @@ def add_headers(send: Send, headers_of: Callable[[int], Iterable[tuple[bytes, by
     return send_with_headers
 
 
-async def release_thread() -> None:
-    """End the thread that asgiref keeps for this request, and return its database connection.
+def release_thread() -> None:
+    """End the thread that asgiref keeps for this request, and let it return its database connection.
 
-    The next call of `sync_to_async` begins another one.
+    The next call of `sync_to_async` begins another one. Nothing is awaited here: a reader who hangs up
+    cancels what is awaited, and the pool would never get the connection of an ended thread back.
     """
-    await in_thread(lambda: None)
-
-
-def _end_thread() -> None:
     context = SyncToAsync.thread_sensitive_context.get(None)
     executor = SyncToAsync.context_to_thread_executor.pop(context, None) if context else None
     if executor is not None:
+        executor.submit(close_old_connections)
         executor.shutdown(wait=False)

@@ -1,5 +1,6 @@
-"""Clients that send or read slowly hold no thread and no database connection, over ASGI."""
+"""Clients that send or read slowly, or hang up, hold no thread and no database connection, over ASGI."""
 
+import asyncio
 import socket
 import threading
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from asgiref.sync import SyncToAsync
+from django_structlog.signals import bind_extra_request_finished_metadata as about_to_answer
 
 from mailhub.asgi import application
 from tests.conformance.served import SECONDS, served
@@ -21,6 +23,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 CLIENTS = 6
 COOKIE = f"sessionid={'a' * 32}"  # of a stranger: it is looked up and not found
 ANSWERS = 1000  # more than the buffers of a connection hold
+HANG_UPS = 20  # every third or so was early enough to cancel the return of its connection
 
 
 class Counted:
@@ -89,3 +92,44 @@ def test_unread_answers_hold_no_thread_and_no_connection(url: str, app: Counted)
             threading.Thread(target=send_as_long_as_it_reads, args=(client, asked)).start()
         until(lambda: app.sending == CLIENTS and count_threads() <= threads)
         until(lambda: count_borrowed() <= connections)
+
+
+async def hang_up(turns: int) -> None:
+    """Send a request, and disconnect so many turns of the event loop after its page is made."""
+    loop, made, asked = asyncio.get_running_loop(), asyncio.Event(), False
+
+    def note(**_: Any) -> None:
+        loop.call_soon_threadsafe(made.set)
+
+    async def receive() -> dict[str, Any]:
+        nonlocal asked
+        if not asked:
+            asked = True
+            return {"type": "http.request", "body": b"", "more_body": False}
+        await made.wait()
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        return {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        """Drop the answer."""
+
+    scope = {"type": "http", "http_version": "1.1", "method": "GET", "scheme": "http"}
+    scope |= {"path": "/sign-in/", "query_string": b"", "client": ("127.0.0.1", 1)}
+    headers = [(b"host", b"127.0.0.1"), (b"cookie", COOKIE.encode())]
+    about_to_answer.connect(note)
+    try:
+        await application({**scope, "headers": headers}, receive, send)
+    finally:
+        about_to_answer.disconnect(note)
+
+
+@pytest.mark.postgres_only
+def test_readers_who_hang_up_cost_no_connection() -> None:
+    async def hang_up_again_and_again() -> None:
+        for turns in range(HANG_UPS):
+            await hang_up(turns)
+
+    connections = count_borrowed()
+    asyncio.run(hang_up_again_and_again())
+    until(lambda: count_borrowed() <= connections)

@@ -202,7 +202,7 @@ async def _wait(visit: Visit, action_id: str, seconds: int) -> Visit:
         return visit
     if waiter is None:
         return visit
-    await release_thread()
+    release_thread()
     await waiting.wait(waiter, seconds)
     return Visit(caller=visit.again, again=visit.again, toolsets=visit.toolsets)
 
