@@ -114,7 +114,12 @@ async def hang_up(turns: int) -> None:
     async def send(message: Any) -> None:
         """Drop the answer."""
 
-    scope = {"type": "http", "http_version": "1.1", "method": "GET", "scheme": "http"}
+    scope: dict[str, Any] = {
+        "type": "http",
+        "http_version": "1.1",
+        "method": "GET",
+        "scheme": "http",
+    }
     scope |= {"path": "/sign-in/", "query_string": b"", "client": ("127.0.0.1", 1)}
     headers = [(b"host", b"127.0.0.1"), (b"cookie", COOKIE.encode())]
     about_to_answer.connect(note)
