@@ -4,9 +4,8 @@ import json
 from uuid import uuid4
 
 import structlog
-from asgiref.sync import ThreadSensitiveContext, sync_to_async
+from asgiref.sync import ThreadSensitiveContext
 from django.conf import settings
-from django.db import close_old_connections
 from django.http.request import split_domain_port, validate_host
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.requests import Request
@@ -20,7 +19,7 @@ from accounts.access.rate_limits import rate_limit_headers
 from accounts.infra.foreign_text import load_json, parse_url
 from accounts.infra.json_bodies import READ_BODY, check_json
 from accounts.infra.problems import Problem
-from accounts.infra.streams import add_headers, in_thread
+from accounts.infra.streams import add_headers, in_thread, release_thread
 from tools.catalog.entries import TOOLS
 from tools.surfaces.mcp import Context, Visit, make_server, report_fault, toolsets_of
 
@@ -47,7 +46,7 @@ async def http_app(scope: Scope, receive: Receive, send: Send) -> None:
             with structlog.contextvars.bound_contextvars(request_id=str(uuid4())):
                 await _serve(scope, receive, send)
         finally:
-            await sync_to_async(close_old_connections)()
+            release_thread()
 
 
 async def _serve(scope: Scope, receive: Receive, send: Send) -> None:
