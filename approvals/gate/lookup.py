@@ -9,14 +9,14 @@ from django.db.models import DurationField, ExpressionWrapper, F, Q, QuerySet
 from django.db.models.functions import Now
 
 from accounts.connect.connecting import is_of_account
-from accounts.infra.texts import dump_texts, join, load_texts, translatable
+from accounts.infra.texts import Translatable, dump_texts, join, load_texts, translatable
 from approvals.core.states import Status
 from approvals.core.types import get_kind
 from approvals.gate import preparation
 from approvals.gate.backoff import PROBES, lookup_wait
 from approvals.gate.load import load_approved
 from approvals.gate.outcome import record_outcome
-from approvals.gate.reconcile import is_named_by
+from approvals.gate.reconcile import NOBODY_LOOKS, is_named_by
 from approvals.gate.rules.conditions import is_in_mailbox_that_may_look
 from approvals.models import PendingAction
 
@@ -42,7 +42,8 @@ def look_up(action_id: UUID) -> None:
        crash the lookups go on.
     2. Look it up.
     3. Evidence moves the action; a lookup that found nothing may have been the last. In another
-       account than the one that sent it there is no evidence, so nobody looks there.
+       account than the one that sent it there is no evidence, so nobody looks there. Where nobody may
+       look, no lookup is counted: it would be taken for one that found nothing.
     """
     action = PendingAction.objects.get(pk=action_id)
     if action.status != Status.UNKNOWN:
@@ -65,12 +66,16 @@ def look_up(action_id: UUID) -> None:
             action.pk, keep=partial(preparation.keep, action, held=still_unknown)
         )
         if not is_of_account(approved.mailbox, attempt.account):
-            _stop_looking(still_unknown, action)
+            _stop_looking(still_unknown, action, ANOTHER_ACCOUNT)
+            return
+        kind = get_kind(action.kind)
+        if not kind.can_look(approved):
+            _stop_looking(still_unknown, action, NOBODY_LOOKS)
             return
         # Otherwise it proves nothing about this attempt.
         if not is_named_by(attempt.notes, approved.prepared):
             approved = replace(approved, prepared={})
-        outcome = get_kind(action.kind).reconcile(approved)
+        outcome = kind.reconcile(approved)
     except Exception:  # a failed lookup is no evidence; the next one follows
         log.exception("probe_failed", action=str(action.pk), count=made)
         return
@@ -80,9 +85,9 @@ def look_up(action_id: UUID) -> None:
         PendingAction.objects.filter(still_unknown, pk=action.pk).update(next_probe_at=None)
 
 
-def _stop_looking(still_unknown: Q, action: PendingAction) -> None:
+def _stop_looking(still_unknown: Q, action: PendingAction, why: Translatable) -> None:
     before = load_texts(action.error or {})
-    detail = join(before.get("detail", ""), ANOTHER_ACCOUNT)
+    detail = join(before.get("detail", ""), why)
     PendingAction.objects.filter(still_unknown, pk=action.pk).update(
         next_probe_at=None, probes=action.probes, error={**before, **dump_texts(detail=detail)}
     )

@@ -11,6 +11,7 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Coalesce, Now
 
+from accounts.infra.texts import translatable
 from approvals.audit import chain
 from approvals.core.states import FINAL, Status
 from approvals.core.types import ActionKind, ApprovedAction, NotLookedAt, Outcome
@@ -22,6 +23,7 @@ log = structlog.get_logger(__name__)
 
 DESTROYED = "draft_destroyed"  # code of an attempt whose order names no object any more
 LOOKED_FOR = timedelta(minutes=10)  # after the end: the clean-up has looked twice by then
+NOBODY_LOOKS = translatable("mailhub cannot look whether it happened already.")
 PROOFS = ("outcome_accepted", "outcome_refused", "outcome_not_sent", "proven_unsent")
 
 

@@ -15,7 +15,7 @@ from approvals.core.types import NotLookedAt, Outcome, PreviewWarning, get_kind
 from approvals.gate.load import load_approved
 from approvals.gate.outcome import RESTORED, warn_of_doubt
 from approvals.gate.pauses.restored import Entry, read_journal
-from approvals.gate.reconcile import close_found, find_in_sent
+from approvals.gate.reconcile import NOBODY_LOOKS, close_found, find_in_sent
 from approvals.gate.revisions import add_notice
 from approvals.gate.send_back import return_with_warnings
 from approvals.models import Attempt, PendingAction
@@ -27,7 +27,7 @@ SAYINGS: dict[Found, Translatable] = {
     "in_sent": translatable("It is in Sent, so it was sent already."),
     "not_in_sent": translatable("It is not in Sent, which proves nothing."),
     "not_looked_at": translatable("mailhub could not look in Sent."),
-    "nobody_looks": translatable("mailhub cannot look whether it happened already."),
+    "nobody_looks": NOBODY_LOOKS,
 }
 
 

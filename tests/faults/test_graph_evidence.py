@@ -9,8 +9,10 @@ import pytest
 from django.core.management import call_command
 
 from accounts.models import Mailbox
+from approvals.gate.backoff import PROBES
 from approvals.models import PendingAction
 from approvals.worker import maintenance
+from tests.approvals.lost_answers import text_of
 from tests.approvals.test_restored import home
 from tests.conftest import Api, Reviewer
 from tests.faults.graph_road import approve, created, now_it_is_time, probe, throttled_with_a_draft
@@ -140,6 +142,22 @@ def test_send_only_mailbox_is_never_searched(
     probe()
     assert state(action)[0] == "unknown"
     assert graph.hits == []
+
+
+def test_page_claims_no_search_without_permission(
+    api: Api, reviewer: Reviewer, graph: GraphServer
+) -> None:
+    Mailbox.objects.update(scopes=["Mail.Send"])
+    action = approve(api, reviewer)
+    graph.fault("drop_after_effect")
+    work()
+    for _ in PROBES:
+        probe()
+    assert (state(action)[0], len(graph.ledger)) == ("unknown", 1)
+    shown = text_of(reviewer.page(str(action.pk)))
+    assert "has tried" not in shown
+    assert "mailhub cannot look whether it happened already." in shown
+    assert "ask a recipient" in shown
 
 
 def test_follow_up_needs_the_permission_to_look(api: Api, graph: GraphServer) -> None:

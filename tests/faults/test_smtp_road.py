@@ -16,6 +16,7 @@ from accounts.models import Mailbox
 from approvals.gate.backoff import PROBES
 from approvals.models import Attempt, AuditEvent, PendingAction, Rest
 from approvals.worker import maintenance
+from tests.approvals.lost_answers import text_of
 from tests.conftest import Api, Reviewer
 from tests.faults.conftest import World
 from tests.faults.smtp_road import (
@@ -182,7 +183,7 @@ def test_lost_answer_is_found_in_sent_if_the_server_saves(
     ],
 )
 def test_answer_lost_without_trace_stays_unknown(
-    api: Api, approved: str, world: World, plan: Plan, ledger: int
+    api: Api, approved: str, world: World, reviewer: Reviewer, plan: Plan, ledger: int
 ) -> None:
     plan(world.smtp)
     work()
@@ -200,6 +201,7 @@ def test_answer_lost_without_trace_stays_unknown(
     assert (action.status, action.probes, action.next_probe_at) == ("unknown", len(PROBES), None)
     assert (len(world.smtp.ledger), world.smtp.data_commands) == (ledger, 1)
     assert world.sent() == []
+    assert "That does not mean that it was not sent" in text_of(reviewer.page(approved))
 
 
 def test_copy_that_a_person_orders_leaves_without_a_sent_folder(
