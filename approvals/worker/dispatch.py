@@ -76,9 +76,13 @@ def heads() -> list[Due]:
     Only one of each mailbox: more cannot leave at once, and a long queue must not hide the other
     mailboxes.
     """
+    return _load(find_free(_first_of_each(find_unpaused())).order_by("not_before")[:HEADS])
+
+
+def _first_of_each(actions: QuerySet[PendingAction]) -> QuerySet[PendingAction]:
+    """Return the first one of these actions of each mailbox."""
     place = Window(RowNumber(), partition_by=F("mailbox"), order_by=F("not_before").asc())
-    first = find_unpaused().annotate(place=place).filter(place=1)
-    return _load(find_free(first).order_by("not_before")[:HEADS])
+    return actions.annotate(place=place).filter(place=1)
 
 
 def load_due(action_ids: Sequence[UUID]) -> list[Due]:
@@ -118,7 +122,7 @@ def measure_standstill() -> Standstill:
     """
     patience = timedelta(seconds=settings.MAILHUB_READY_WAIT_SECONDS)
     now = database_now()
-    waiting = list(_find_overdue(now)[:HEADS])
+    waiting = _find_overdue(now)
     late = [each for each in waiting if each.since < now - A_MINUTE]
     slow = PendingAction.objects.filter(
         status=Status.EXECUTING, attempts__verdict=None, attempts__started_at__lt=now - A_SLOW_SEND
@@ -137,23 +141,35 @@ def measure_standstill() -> Standstill:
     )
 
 
-def _find_overdue(now: datetime) -> QuerySet[PendingAction, Any]:
+def _find_overdue(now: datetime) -> list[Any]:
     """Return the mail that could have left, the longest waiting first: mailbox, owner, since, error.
+
+    Of each mailbox these are the first that is due and the first that is tried again later: anybody
+    may ask, and judging a backlog takes seconds.
+    """
+    retried = PendingAction.objects.filter(
+        status=Status.APPROVED,
+        fence__gt=0,
+        not_before__gt=now,
+        not_before__lte=now + timedelta(seconds=LONGEST_RETRY_SECONDS),
+    )
+    due = [*_judge(find_unpaused(), now), *_judge(_leave_out_paused(retried), now)]
+    return sorted(due, key=lambda each: each.since)[:HEADS]
+
+
+def _judge(unpaused: QuerySet[PendingAction], now: datetime) -> QuerySet[PendingAction, Any]:
+    """Return those of the first actions of each mailbox that could have left.
 
     An attempt that failed moves `not_before` on, by a quarter of an hour at most; the undo window and
     the time of the mail do not move.
     """
-    soon = now + timedelta(seconds=LONGEST_RETRY_SECONDS)
-    unpaused = _leave_out_paused(
-        PendingAction.objects.filter(status=Status.APPROVED, not_before__lte=soon)
-    )
     since = Greatest(
         "approved_at", Coalesce("undo_until", "approved_at"), Coalesce("send_at", "approved_at")
     )
     mine = OuterRef("mailbox")
     lately = now - A_MINUTE
     return (
-        find_free(unpaused)
+        find_free(_first_of_each(unpaused))
         .filter(conditions.still_holds())
         .exclude(
             Q(Exists(Rest.objects.filter(mailbox=mine, until__gt=lately)))
@@ -162,7 +178,7 @@ def _find_overdue(now: datetime) -> QuerySet[PendingAction, Any]:
         .annotate(since=Least("not_before", since), owner=_owner())
         .filter(since__lte=now)
         .order_by("since")
-        .values_list("mailbox_id", "owner", "since", "error", named=True)
+        .values_list("mailbox_id", "owner", "since", "error", named=True)[:HEADS]
     )
 
 

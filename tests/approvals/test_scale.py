@@ -18,6 +18,7 @@ from approvals.models import (
     AuditEvent,
     Notification,
     NotificationCursor,
+    Pause,
     PendingAction,
     Reminder,
 )
@@ -29,6 +30,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.postgres_only
 
 MOST_PAGES = 500
 MOST_PAGES_IDLE = 60
+MOST_PAGES_OF_A_BACKLOG = 2_000
 FEW = {"actions": 1_600, "mailboxes": 1_000, "held": 1_200, "scheduled": 300}
 MANY = {"actions": 60_000, "mailboxes": 10_000, "held": 25_000, "scheduled": 24_500}
 
@@ -80,6 +82,21 @@ def test_few_pages_are_read_however_many_mails_are_held(approved: PendingAction)
     for name, its in plans.items():
         for plan in its:
             assert plan.pages <= MOST_PAGES, (name, plan.pages, plan.text)
+
+
+@pytest.mark.goal("N7", "N11")
+def test_health_judges_no_whole_backlog(db: None) -> None:
+    """Anybody may ask for the health, as often as they like."""
+    call_command("seed_load", actions=1_600, mailboxes=20, held=1_500, scheduled=0, verbosity=0)
+    Pause.objects.all().delete()
+    with connection.cursor() as cursor:
+        cursor.execute("VACUUM ANALYZE")
+
+    plans = plans_of(dispatch.measure_standstill)
+
+    assert dispatch.measure_standstill().oldest_seconds > 0
+    pages = sum(plan.pages for plan in plans)
+    assert pages <= MOST_PAGES_OF_A_BACKLOG, [(plan.pages, plan.text) for plan in plans]
 
 
 @pytest.mark.goal("N8", "N11")
