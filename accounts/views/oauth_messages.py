@@ -10,6 +10,7 @@ from django.http import HttpRequest, HttpResponse, QueryDict
 from accounts.infra.foreign_text import parse_url
 
 Asked = tuple[str, str, str, dict[str, str]]
+MOST_RESOURCES = 10  # there are four; each that is asked for is compared with each that was granted
 
 
 def read_request(request: HttpRequest) -> Asked:
@@ -25,9 +26,11 @@ def read_request(request: HttpRequest) -> Asked:
 
 def read_resources(fields: QueryDict) -> list[str]:
     """Return the resources that a program asks for (RFC 8707); raise ValidationError if one is not
-    of this server.
+    of this server, or if there are too many.
     """
     found = fields.getlist("resource")
+    if len(found) > MOST_RESOURCES:
+        raise ValidationError("There are too many resources.")
     try:
         for each in found:
             parse_url(each)  # the library's parser fails over some addresses

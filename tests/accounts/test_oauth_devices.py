@@ -230,3 +230,21 @@ def test_simultaneous_refreshes_give_one_pair_at_most(
     assert len(given) <= 1
     for pair in (tokens, *given):
         assert Api(secret=pair["access_token"]).tool("list_mailboxes").status_code == 401
+
+
+def test_no_program_names_many_resources(
+    program: Program, alice: User, mailbox: Mailbox, settings: Any
+) -> None:
+    """Each one was compared with each that was granted: 900 by 900 took three seconds."""
+    own = settings.MAILHUB_PUBLIC_URL
+    few, many = [f"{own}/mcp", f"{own}/api/v1"] * 5, [f"{own}/mcp"] * 11
+    asked = {"client_id": program.client_id, "resource": many}
+    assert program.http.post("/oauth/device/code", asked).json()["error"] == "invalid_target"
+    code = begun(program, resource=few)
+    decide(alice, code, mailbox)
+    tokens = polled(program, code)
+
+    form = {**asked, "grant_type": "refresh_token", "refresh_token": tokens["refresh_token"]}
+    refused = program.http.post("/oauth/token", form)
+    assert (refused.status_code, refused.json()["error"]) == (400, "invalid_target")
+    assert program.http.post("/oauth/token", {**form, "resource": few}).status_code == 200
