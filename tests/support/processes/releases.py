@@ -18,10 +18,10 @@ class Release:
     newest: Mapping[str, int]
 
 
-# The release whose code must run on the tables of this tree: 0.3.2. After a release, write its commit
+# The release whose code must run on the tables of this tree: 0.3.3. After a release, write its commit
 # and its newest migrations here.
 PREVIOUS = Release(
-    commit="5893bf8e46c7ee38e4b1a24ca496f2bb2a0e8d0f",
+    commit="96f636a217d9245ec0dcfe6ccabcfaaf2fec7312",
     newest={"accounts": 21, "agent": 5, "approvals": 54, "tools": 11},
 )
 
