@@ -32,6 +32,7 @@ from tools.catalog.calls import call_tool
 from tools.catalog.entries import TOOLS
 from tools.providers import provider_for
 from tools.providers.base import MailProvider
+from tools.providers.graph.reading import SEARCHED_PAGES, SPARE
 from tools.reading.own_mail import WithoutOwnMail
 
 __all__ = ["graph", "mailbox", "office"]
@@ -390,6 +391,24 @@ def test_graph_search_reveals_no_word_of_own_mail(
         if sender == SENDER:  # a second request would tell by its time
             assert requests[0] == requests[1] == len(right) - (not right[-1]["emails"])
         assert [len(page["emails"]) for page in right[:-1]] == [limit] * (len(right) - 1)
+
+
+def test_graph_search_for_read_mail_compares_all_rows_at_once(
+    graph: GraphServer, mailbox: Mailbox, alice: User, settings: Any
+) -> None:
+    """Own mail would push the last of fewer rows out, and another request would tell it by its time."""
+    settings.DEFAULT_FROM_EMAIL = SENDER
+    api = make_api(alice, mailbox)
+    mail = letter(to=ADA, subject="Known", sender=OUTSIDE).as_bytes()
+    graph.deliver(ADA, mail).shown["isRead"] = True
+    for _ in range(SEARCHED_PAGES * (1 + SPARE) - 1):
+        graph.deliver(ADA, mail)
+    graph.deliver(ADA, marked(SENDER))
+    for guess in ("ABCD", "QXZV"):
+        graph.hits.clear()
+        query = f"{guess} OR Known"
+        page = api.tool("search_emails", query=query, unread=False, max_results=1).json()
+        assert (len(page["emails"]), len(graph.hits)) == (1, 1), guess
 
 
 @pytest.mark.parametrize("sender", [SENDER, ADA])
