@@ -1,5 +1,7 @@
 """The only ownership check: which mailboxes a caller may use, and in which role."""
 
+from typing import Any
+
 from django.db.models import QuerySet, Value
 from django.db.models.functions import Lower
 
@@ -27,7 +29,12 @@ def connected_of(person: User) -> QuerySet[Mailbox]:
 
 def held_mailboxes(person: User, *, need: Role = Role.VIEWER) -> QuerySet[Mailbox]:
     """Return the mailboxes, connected or not, on which this person has at least this role now."""
-    return Mailbox.objects.filter(pk__in=_held(person, need).values("mailbox"))
+    return Mailbox.objects.filter(pk__in=held_ids(person, need=need))
+
+
+def held_ids(person: User, *, need: Role = Role.VIEWER) -> QuerySet[Membership, Any]:
+    """Return the ids of these mailboxes, for a condition `IN`."""
+    return _held(person, need).values("mailbox")
 
 
 def _visible(

@@ -51,7 +51,7 @@ def has_proposed(person: User, *, by: str) -> bool:
 
 def visible_to(person: User) -> QuerySet[PendingAction]:
     """Return the actions of mailboxes that this person sees."""
-    return PendingAction.objects.filter(mailbox__in=roles.held_mailboxes(person).values("pk"))
+    return PendingAction.objects.filter(mailbox__in=roles.held_ids(person))
 
 
 def of_caller(caller: Caller) -> QuerySet[PendingAction]:

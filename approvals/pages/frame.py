@@ -8,7 +8,7 @@ from uuid import UUID
 from django.http import HttpRequest
 from django.utils import timezone
 
-from accounts.access.roles import held_mailboxes
+from accounts.access.roles import held_ids
 from accounts.models import Mailbox, Role, User
 from approvals.audit import feed
 from approvals.core.states import Status
@@ -78,7 +78,7 @@ def find_leaving(person: User, *, but: PendingAction | None = None) -> Leaving |
         not_before__gt=now,
         undo_until__gt=now,
         # A list of their ids makes a statement of any length.
-        mailbox__in=held_mailboxes(person).values("pk"),
+        mailbox__in=held_ids(person),
     )
     if but is not None:
         held = held.exclude(pk=but.pk)
