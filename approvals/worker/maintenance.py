@@ -7,7 +7,6 @@ from datetime import datetime
 from functools import partial
 from operator import itemgetter
 from typing import Any
-from uuid import UUID
 
 import structlog
 from django.conf import settings
@@ -22,7 +21,6 @@ from approvals.audit import anchors
 from approvals.core.queue import queue
 from approvals.core.states import Status
 from approvals.gate import lookup, overdue, preparation, send_back
-from approvals.gate.rules import conditions
 from approvals.gate.rules.policy import advance_windows, find_closed
 from approvals.gate.settle import find_to_settle, settle_one
 from approvals.models import PendingAction
@@ -140,12 +138,6 @@ def measure_overdue() -> dict[str, float]:
         name: max(((now - at).total_seconds() for (at,) in found[:1] if at), default=0.0)
         for name, found in firsts.items()
     }
-
-
-def due(limit: int = BATCH) -> list[UUID]:
-    """Return the approved actions that may leave now, the longest waiting first; at most BATCH."""
-    found = dispatch.find_free(dispatch.find_unpaused()).filter(conditions.still_holds())
-    return list(found.order_by("not_before").values_list("pk", flat=True)[: min(limit, BATCH)])
 
 
 def next_due() -> datetime | None:

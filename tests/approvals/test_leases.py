@@ -19,10 +19,9 @@ from approvals.gate import overdue, rulings
 from approvals.gate.execute import execute
 from approvals.gate.outcome import record_outcome
 from approvals.models import Attempt, AuditEvent, PendingAction
-from approvals.worker import maintenance
 from tests.approvals.kinds import LOST, NOT_NOW, Script, handed_over
 from tests.support.servers.memory import MemoryServer
-from tests.support.work import work
+from tests.support.work import offered, work
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
@@ -54,7 +53,7 @@ def test_worker_frozen_after_sending_corrects_unknown(
     def frozen(approved: ApprovedAction) -> None:
         lease_ends()
         assert state_of(action) == "unknown"
-        assert maintenance.due() == []
+        assert offered() == []
 
     script.later = frozen
     execute(action.pk, worker="test")

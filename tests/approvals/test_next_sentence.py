@@ -30,6 +30,7 @@ from tests.approvals.kinds import NOT_NOW, Script, handed_over
 from tests.approvals.revisions import ask_back, edit
 from tests.conftest import Api, Reviewer, make_api
 from tests.support.people.browser import set_rules
+from tests.support.work import offered
 from tools.sending.kinds import DRAFT_CHANGED, DRAFT_WAS_SENT
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -51,7 +52,7 @@ class Stage:
 
     def send(self, outcome: Callable[[ApprovedAction], Outcome] | None = None) -> "Stage":
         self.script.instead = outcome
-        for action in maintenance.due():
+        for action in offered():
             execute(action, worker="test")
         return self
 

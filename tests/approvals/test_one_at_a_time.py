@@ -20,7 +20,7 @@ from tests.approvals.kinds import NOT_NOW, Script
 from tests.conftest import Api, make_api
 from tests.support.concurrently import all_at_once
 from tests.support.servers.memory import MemoryServer
-from tests.support.work import work
+from tests.support.work import offered, work
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
@@ -33,7 +33,7 @@ def test_mailbox_has_one_claimed_mail_at_a_time(
 
     def meanwhile(approved: ApprovedAction) -> None:
         script.before = lambda approved: None
-        assert maintenance.due() == []
+        assert offered() == []
         tried.append(execute(second.pk, worker="other"))
 
     script.before = meanwhile
@@ -136,7 +136,7 @@ def test_429_pauses_the_mailbox_for_a_capped_time(
     script.instead = lambda approved: outcome
 
     assert execute(first.pk, worker="test")
-    assert maintenance.due() == []
+    assert offered() == []
     assert not execute(second.pk, worker="test")
 
     left = (Rest.objects.get().until - timezone.now()).total_seconds()
@@ -179,7 +179,7 @@ def test_outcome_about_one_mail_pauses_nothing(
     execute(first.pk, worker="test")
 
     assert not Rest.objects.exists()
-    assert maintenance.due() == [second.pk]
+    assert offered() == [second.pk]
 
 
 @pytest.mark.fault(36)

@@ -68,7 +68,6 @@ def plans_of(call: Callable[[], Any]) -> list[Plan]:
 def test_few_pages_are_read_however_many_mails_are_held(approved: PendingAction) -> None:
     plans = {
         "heads": plans_of(dispatch.heads),
-        "due": plans_of(maintenance.due),
         "health": plans_of(dispatch.measure_standstill),
         "slice": plans_of(send_back.send_back),
         "sweep": plans_of(maintenance.sweep),

@@ -25,7 +25,7 @@ from tests.approvals.kinds import Script, handed_over
 from tests.conftest import HELLO, Api, make_api
 from tests.support.concurrently import all_at_once
 from tests.support.servers.memory import MemoryServer
-from tests.support.work import work
+from tests.support.work import offered, work
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
@@ -90,7 +90,7 @@ def test_delayed_mail_leaves_at_its_time(
     assert server.ledger == []
 
     PendingAction.objects.update(not_before=timezone.now() - timedelta(seconds=1))
-    assert maintenance.due() == [action.pk]
+    assert offered() == [action.pk]
     work()
     assert len(server.ledger) == 1
 
@@ -209,4 +209,4 @@ def test_paused_mailbox_does_not_block_others(
     free = approve(make_api(charlie, foreign_mailbox).propose(), charlie)
     Mailbox.objects.filter(pk=mailbox.pk).update(status="needs_reauth")
 
-    assert maintenance.due(limit=2) == [free.pk]
+    assert offered() == [free.pk]
