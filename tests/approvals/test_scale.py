@@ -47,6 +47,7 @@ def approved(
 ) -> PendingAction:
     """Return an approved mail beside the held mails of a load; its mailbox has a daily limit."""
     call_command("seed_load", **request.param, beside_others=True, verbosity=0)
+    NotificationCursor.objects.create(event=AuditEvent.objects.latest("pk").pk)  # all were read
     ApprovalPolicy.objects.create(mailbox=mailbox, daily_cap=100)
     ids = [api.propose(subject=f"Offer {number}") for number in range(2)]
     for action_id in ids:
