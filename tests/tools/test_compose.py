@@ -1,6 +1,8 @@
 """The message has the requested content, or it is not sent."""
 
+import base64
 import dataclasses
+import re
 from email import message_from_bytes, policy
 
 import pytest
@@ -72,6 +74,34 @@ def test_generated_mail_reads_back_as_requested(changes: dict[str, object]) -> N
     assert max(len(line) for line in message.source.split(b"\r\n")) <= 998
     assert b"\n" not in message.source.replace(b"\r\n", b"")
     message.source.decode("ascii")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Re: commande n°\u00a012345 \u2013 100\u00a0€ confirmée\u00a0: ご請求書の件\u3000様 #4711 Angebot (Zürich)",
+        "1.250,00\u00a0€ ! ! \u2013 Re: votre n°\u00a012345 \u2013 confirmée\u00a0: #4711 Réservation Angebot (Zürich)",
+        "Sales, Northwind GmbH & Co KG (International Department for Very Long Names) Zürich",
+        "Northwind, Sales Department of the very long company name and some more text here",
+    ],
+)
+def test_subject_and_sender_are_written_for_strict_readers(text: str) -> None:
+    """Read the headers by RFC 2047 alone: an encoded word is one only between spaces."""
+    source = new_message(asked(subject=text, from_name=text)).source.decode()
+    head = re.sub(r"\r\n ", " ", source).splitlines()
+    sender, subject = (
+        re.search(rf"(?m)^{name}: (.*)$", "\n".join(head))[1]  # type: ignore[index]
+        for name in ("From", "Subject")
+    )
+    name = sender.removesuffix(" <alice@lovelace.example>")
+    for written in (subject, name):
+        words = [re.fullmatch(r"=\?utf-8\?b\?([^?]+)\?=", each) for each in written.split(" ")]
+        read = (
+            "".join(base64.b64decode(word[1]).decode() for word in words if word)
+            if all(words)
+            else written.removeprefix('"').removesuffix('"')
+        )
+        assert read == text
 
 
 @given(st.text(min_size=1, max_size=255), st.text(min_size=1, max_size=300))

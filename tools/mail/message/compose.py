@@ -15,7 +15,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any, Literal, cast
 
 from tools.mail.message.content import Content, Original
-from tools.mail.text.addresses import header_text
+from tools.mail.text.addresses import WORD_BYTES, header_text
 
 PRIORITY = {"high": "1 (Highest)", "low": "5 (Lowest)"}
 # The ids that References and In-Reply-To may hold: the ids of foreign mail are foreign text.
@@ -38,39 +38,54 @@ REPLY_PREFIX = re.compile(r"^(?:\s*+(?:re|aw|sv|antw)\s*+(?:\[\d++\])?\s*+:\s*+)
 FORWARD_PREFIX = re.compile(r"^(?:\s*+(?:fwd?|wg)\s*+:\s*+)++", re.IGNORECASE)
 MEDIA_TYPE = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,60}/[a-z0-9][a-z0-9!#$&^_.+-]{0,100}")
 SUBJECT_CHARACTERS = 255
+SUBJECT_BYTES = (
+    39  # of an encoded word, so that the first line has at most 76 characters (RFC 2047)
+)
 
 
 class _Wire(policy.EmailPolicy):
     """A policy: lines end in CRLF, 8-bit bodies are encoded for any server, lists of ids and of named
-    recipients fold between their entries.
+    people fold between their entries, and a subject with special characters is written as a whole.
 
     The library would fold a long list of ids into encoded words, which no mail program reads as
-    ids. Of names with special characters it loses the quotes.
+    ids. Of names with special characters it loses the quotes, and it joins encoded words to other
+    text and loses spaces.
     """
 
-    def _fold_list(self, name: str, value: Any) -> str | None:
+    def _fold_own(self, name: str, value: Any) -> str | None:
         if name.lower() in ("references", "in-reply-to", "content-id"):
             return f"{name}: " + "\r\n ".join(str(value).split()) + "\r\n"
-        entries = value.addresses if name.lower() in ("to", "cc") else ()
+        if name.lower() == "subject" and not str(value).isascii():
+            return f"{name}: {_encode_words(str(value), SUBJECT_BYTES)}\r\n"
+        entries = value.addresses if name.lower() in ("from", "to", "cc") else ()
         if not any(each.display_name for each in entries):
             return None
         return f"{name}: " + ",\r\n ".join(map(_write_entry, entries)) + "\r\n"
 
     def fold(self, name: str, value: str) -> str:
-        return self._fold_list(name, value) or super().fold(name, value)
+        return self._fold_own(name, value) or super().fold(name, value)
 
     def fold_binary(self, name: str, value: str) -> bytes:
-        written = self._fold_list(name, value)
+        written = self._fold_own(name, value)
         return written.encode("ascii") if written else super().fold_binary(name, value)
 
 
 def _write_entry(entry: Address) -> str:
-    """Return a recipient as its header has it: the name quoted, or in an encoded word."""
+    """Return a person as a header has them: the name quoted, or in encoded words."""
     name = entry.display_name
     if name.isascii():
         return _with_name(entry.addr_spec, name)
-    word = base64.b64encode(name.encode()).decode()
-    return f"=?utf-8?b?{word}?=\r\n <{entry.addr_spec}>"
+    return f"{_encode_words(name, WORD_BYTES)}\r\n <{entry.addr_spec}>"
+
+
+def _encode_words(text: str, most: int) -> str:
+    """Return the text in encoded words of at most so many bytes, each with whole characters."""
+    words = [b""]
+    for character in text:
+        if len(words[-1]) + len(character.encode()) > most:
+            words.append(b"")
+        words[-1] += character.encode()
+    return "\r\n ".join(f"=?utf-8?b?{base64.b64encode(each).decode()}?=" for each in words)
 
 
 WIRE = _Wire(linesep="\r\n", cte_type="7bit", max_line_length=78)
