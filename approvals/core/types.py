@@ -90,6 +90,8 @@ class Proposal:
     `payload` is JSON and complete: nothing is worked out again after the approval. `blobs` are
     bytes that it names by SHA-256. `message_id` is the marker by which the effect can be found
     again. `send_at` is the earliest time at which the action may leave; a revision may change it.
+    `asked_fingerprint` is one more fingerprint, of what the proposer wrote: a revision has only that of
+    the content.
     """
 
     kind: str
@@ -98,6 +100,12 @@ class Proposal:
     message_id: str
     blobs: tuple[bytes, ...] = ()
     send_at: datetime | None = None
+    asked_fingerprint: str = ""
+
+    @property
+    def fingerprints(self) -> tuple[str, ...]:
+        """Return all its fingerprints: an action with one of them is the same to a person."""
+        return tuple(filter(None, (self.preview.fingerprint, self.asked_fingerprint)))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -168,6 +168,8 @@ def _insert(
     now: datetime,
     replaced: PendingAction | None,
 ) -> PendingAction:
+    present = proposal.preview.fingerprint
+    asked = proposal.asked_fingerprint or present
     return PendingAction.objects.create(
         id=action_id,
         kind=proposal.kind,
@@ -181,7 +183,8 @@ def _insert(
         replaces=replaced,
         digest=digest_of(proposal.payload),
         message_id=proposal.message_id,
-        fingerprint=proposal.preview.fingerprint,
+        fingerprint=asked,
+        edited_fingerprint=None if present == asked else present,
         approvals_needed=policy.approvals_needed,
         risk=rank_risk(proposal.preview.as_json()["warnings"]),
         created_at=now,

@@ -1,9 +1,10 @@
 """Other actions of a mailbox with the fingerprint of a new one: the same mail, proposed before.
 
-An edited action has two: the one of its proposal, and the one of its newest edit. Earlier edits
-cannot leave any more.
+An action has two: of what its proposer wrote, such as HTML, and of its present content, as words. An
+edit knows only the latter. Earlier edits cannot leave any more.
 """
 
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import timedelta
 from uuid import UUID
@@ -30,14 +31,14 @@ TWIN_IN_DOUBT = translatable("An earlier proposal of the same may have been carr
 
 def warn_of_twin(mailbox: Mailbox, proposal: Proposal, *, besides: UUID | None = None) -> Proposal:
     """Return the content with warnings if a twin may have happened; `besides` is its own action."""
-    if not has_doubtful(mailbox, proposal.preview.fingerprint, besides=besides):
+    if not has_doubtful(mailbox, proposal.fingerprints, besides=besides):
         return proposal
     return _warn(_warn(proposal, warn_of_doubt(proposal.kind, TWIN_IN_DOUBT)), RECENT)
 
 
 def warn_of_recent(mailbox: Mailbox, proposal: Proposal) -> Proposal:
     """Return the proposal with a warning if a twin was stored while it was composed."""
-    recent = has_recent(mailbox, proposal.preview.fingerprint)
+    recent = has_recent(mailbox, proposal.fingerprints)
     return _warn(proposal, RECENT) if recent else proposal
 
 
@@ -48,38 +49,44 @@ def _warn(proposal: Proposal, warning: PreviewWarning) -> Proposal:
     return replace(proposal, preview=replace(preview, warnings=(*preview.warnings, warning)))
 
 
-def has_recent(mailbox: Mailbox, fingerprint: str, *, besides: UUID | None = None) -> bool:
+def has_recent(
+    mailbox: Mailbox, fingerprints: Collection[str], *, besides: UUID | None = None
+) -> bool:
     """Return True if one was proposed within the window, or is leaving, or it is not known whether
     it left.
     """
     since = timezone.now() - timedelta(seconds=settings.DUPLICATE_WINDOW_SECONDS)
     under_way = Q(status__in=(Status.EXECUTING, Status.UNKNOWN))
-    twins = _twins(mailbox, fingerprint, besides)
+    twins = _twins(mailbox, fingerprints, besides)
     return twins.filter(Q(created_at__gt=since) | under_way).exists()
 
 
-def has_doubtful(mailbox: Mailbox, fingerprint: str, *, besides: UUID | None = None) -> bool:
+def has_doubtful(
+    mailbox: Mailbox, fingerprints: Collection[str], *, besides: UUID | None = None
+) -> bool:
     """Return True if one may have happened, or did, and its state does not show it, however old it
     is.
     """
-    same = Q(action__fingerprint=fingerprint) | Q(action__edited_fingerprint=fingerprint)
+    same = Q(action__fingerprint__in=fingerprints) | Q(action__edited_fingerprint__in=fingerprints)
     # A join, not a condition of each twin: PostgreSQL might read all attempts for that one.
     unshown = Q(verdict=Attempt.Verdict.ACCEPTED) & ~Q(action__status=Status.SUCCEEDED)
     unproven = Attempt.objects.filter(
         is_unproven() | unshown, same, action__mailbox=mailbox
     ).exclude(action=besides)
     gone = find_gone().filter(same, action__mailbox=mailbox).exclude(action=besides)
-    came_back = _twins(mailbox, fingerprint, besides).filter(restored_at__isnull=False)
+    came_back = _twins(mailbox, fingerprints, besides).filter(restored_at__isnull=False)
     return came_back.exists() or unproven.exists() or gone.exists()
 
 
-def has_open(mailbox: Mailbox, fingerprint: str) -> bool:
+def has_open(mailbox: Mailbox, fingerprints: Collection[str]) -> bool:
     """Return True if one is pending or approved, however old it is."""
     open_ = (Status.PENDING, Status.APPROVED)
-    return _twins(mailbox, fingerprint, None).filter(status__in=open_).exists()
+    return _twins(mailbox, fingerprints, None).filter(status__in=open_).exists()
 
 
-def _twins(mailbox: Mailbox, fingerprint: str, besides: UUID | None) -> QuerySet[PendingAction]:
-    same = Q(fingerprint=fingerprint) | Q(edited_fingerprint=fingerprint)
+def _twins(
+    mailbox: Mailbox, fingerprints: Collection[str], besides: UUID | None
+) -> QuerySet[PendingAction]:
+    same = Q(fingerprint__in=fingerprints) | Q(edited_fingerprint__in=fingerprints)
     found = PendingAction.objects.filter(same, mailbox=mailbox).order_by()
     return found.exclude(pk=besides) if besides else found

@@ -34,8 +34,8 @@ class PendingAction(models.Model):
     counts how often decisions were made void. `returned` is the last reason if it was not a
     person: `{"code", "detail", "warnings"}`. `send_at` is the requested moment; `not_before` is
     the one that holds now, with undo window and back-off. `replaces` is the action whose place
-    this one took. `fingerprint` is the one of the proposal, even after edits, and
-    `edited_fingerprint` the one of the newest edit. `differs_in_sent` names the differences of the
+    this one took. `fingerprint` is of what the proposer wrote, even after edits, and
+    `edited_fingerprint` of the present content. `differs_in_sent` names the differences of the
     copy in Sent from the approved mail. `unsettled_at` is the time at which the work after the
     send, such as the copy in Sent, was given up. `rules_version` is the version of the recipient
     rules under which it was approved. `token_generation` and `mailbox_generation` are those that
@@ -67,7 +67,7 @@ class PendingAction(models.Model):
     digest = models.CharField(max_length=64)
     message_id = models.CharField(max_length=255)
     fingerprint = models.CharField(max_length=64)
-    # Empty is NULL, so that the index has edited actions only.
+    # NULL if it was never another one, so that the index has few actions.
     edited_fingerprint = models.CharField(max_length=64, null=True)
     approval_round = models.PositiveIntegerField(default=1)
     approvals_needed = models.PositiveSmallIntegerField(default=1)

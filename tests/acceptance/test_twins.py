@@ -53,6 +53,42 @@ def test_mail_like_an_edited_one_in_doubt_is_warned(
     assert codes(api.propose(**mail)) >= {"possible_duplicate", "may_have_been_sent"}
 
 
+HTML = OFFER | {"body": "<p>Our <b>offer</b>: 100 EUR.</p>", "body_type": "html"}
+RENAMED = HTML | {"subject": "Offer 2"}
+
+
+def test_mail_like_an_edited_page_in_doubt_is_warned(
+    api: Api, reviewer: Reviewer, gmail: GmailServer, settings: Any
+) -> None:
+    """An edit knows the words of a page, and no longer the HTML that its proposer wrote."""
+    settings.DUPLICATE_WINDOW_SECONDS = 0
+    action_id = api.propose(**HTML)
+    assert reviewer.decide(action_id, "edit", subject=RENAMED["subject"]).status_code == 302
+    assert reviewer.decide(action_id, "approve").status_code == 302
+    gmail.drop("drafts.send", after=True)
+    work()
+
+    for mail in (
+        HTML,
+        RENAMED,
+        RENAMED | {"body": "Our **offer**: 100 EUR.", "body_type": "markdown"},
+    ):
+        assert codes(api.propose(**mail)) >= {"possible_duplicate", "may_have_been_sent"}
+
+
+def test_edit_of_a_page_keeps_the_warning_of_a_duplicate(
+    api: Api, reviewer: Reviewer, settings: Any
+) -> None:
+    api.propose(**HTML)
+    action_id = api.propose(**HTML)
+    assert "possible_duplicate" in codes(action_id)
+    settings.DUPLICATE_WINDOW_SECONDS = 0
+
+    assert reviewer.decide(action_id, "edit", bcc="bob@lovelace.example").status_code == 302
+
+    assert "possible_duplicate" in codes(action_id)
+
+
 def test_edit_into_a_mail_in_doubt_is_warned(api: Api, reviewer: Reviewer, in_doubt: str) -> None:
     second = api.propose(**OFFER | {"body": "Something else."})
     assert not codes(second) & {"possible_duplicate", "may_have_been_sent"}

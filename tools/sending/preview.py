@@ -9,7 +9,7 @@ from accounts.infra.texts import load_texts
 from approvals.core.answers import Warned
 from approvals.core.types import Preview, PreviewWarning, Target
 from tools.answers import MailPreview, PreviewedMail
-from tools.mail.message.compose import OutgoingMessage
+from tools.mail.message.compose import OutgoingMessage, Request
 from tools.mail.message.content import Original
 from tools.mail.message.hidden import HiddenText, as_parts
 from tools.mail.parsers import is_small, run
@@ -32,6 +32,15 @@ def fingerprint(to: tuple[str, ...], subject: str, body: str) -> str:
     """
     same = "\n".join([",".join(sorted(a.lower() for a in to)), subject.lower(), body[:EXCERPT]])
     return hashlib.sha256(same.encode()).hexdigest()
+
+
+def fingerprints(request: Request) -> tuple[str, str]:
+    """Return the fingerprint of the words that leave, and of the body as it was given."""
+    content = request.content
+    words, given = (
+        fingerprint(request.to, request.subject, text) for text in (content.text, content.body)
+    )
+    return words, given
 
 
 def of_message(
@@ -72,7 +81,7 @@ def of_message(
         title=request.subject,
         targets=targets,
         excerpt=request.content.text[:EXCERPT],
-        fingerprint=fingerprint(request.to, request.subject, request.content.body),
+        fingerprint=fingerprints(request)[0],
         parts=parts | dict(around or {}) | ({"hidden": as_parts(hidden)} if hidden else {}),
         warnings=tuple(PreviewWarning(**load_texts(each)) for each in found),
     )

@@ -294,6 +294,7 @@ def _propose(
         message_id=message.message_id,
         blobs=(message.source,),
         send_at=send_at,
+        asked_fingerprint=previews.fingerprints(message.request)[1],
     )
     if not parameters.confirm:
         # as `propose` does
@@ -429,7 +430,7 @@ def _look_around(
     """
     request = composed.request
     asking = not parameters.confirm and parameters.idempotency_key is None
-    fingerprint = previews.fingerprint(request.to, request.subject, request.content.body)
+    fingerprints = previews.fingerprints(request)
     recipients = (*request.to, *request.cc, *request.bcc)
     return replace(
         surroundings(
@@ -441,8 +442,8 @@ def _look_around(
         ),
         # The gate looks again when it stores a proposal.
         recent_duplicate=not parameters.confirm
-        and (twins.has_recent(mailbox, fingerprint) or twins.has_doubtful(mailbox, fingerprint)),
-        open_twin=asking and twins.has_open(mailbox, fingerprint),
+        and (twins.has_recent(mailbox, fingerprints) or twins.has_doubtful(mailbox, fingerprints)),
+        open_twin=asking and twins.has_open(mailbox, fingerprints),
         draft_was_sent=composed.draft is not None
         and may_have_sent_draft(mailbox, composed.draft.id),
         original_is_signed=composed.original is not None and composed.original.is_signed,

@@ -167,13 +167,13 @@ def revise_mail(current: Revisable, changes: Changes) -> Proposal:
     message = encode(request, message_id=payload.message_id)
     quoted = _find_own_quote(payload, message.recipients)
     confirmed = policy_of(mailbox).confirmed_domains
-    fingerprint = previews.fingerprint(request.to, request.subject, request.content.body)
+    fingerprints = previews.fingerprints(request)
     around = replace(
         surroundings(mailbox, message.recipients, confirmed=confirmed),
         quoted=quoted,
         reply_all=payload.reply_all,
-        recent_duplicate=twins.has_recent(mailbox, fingerprint, besides=current.id)
-        or twins.has_doubtful(mailbox, fingerprint, besides=current.id),
+        recent_duplicate=twins.has_recent(mailbox, fingerprints, besides=current.id)
+        or twins.has_doubtful(mailbox, fingerprints, besides=current.id),
     )
     preview = previews.of_message(
         message,
