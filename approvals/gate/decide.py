@@ -38,6 +38,7 @@ from approvals.gate.rules.policy import (
 )
 from approvals.gate.seen import last_seen
 from approvals.gate.send_back import UNDECIDED
+from approvals.gate.twins import find_doubt
 from approvals.models import ApprovalPolicy, Decision, PendingAction
 
 log = structlog.get_logger(__name__)
@@ -94,18 +95,20 @@ def approve(
 
 
 def _recheck(read: Read, person: User) -> None:
-    """Let the kind recheck the action before the approval counts; outside any transaction.
+    """Let the kind recheck the action before the approval counts, and look for a twin that may have
+    happened since the proposal; outside any transaction.
 
     A recheck that fails does not block the approval: the worker rechecks before the mail leaves.
     """
     action = read.action
+    doubt = find_doubt(action)
+    found: Sequence[PreviewWarning] = ()
     try:
         with limit_waiting(person.pk, action.mailbox_id):
             found = get_kind(action.kind).recheck(read.to_approved())
     except Exception:  # a provider's library may raise anything; the worker rechecks later
         log.exception("recheck_failed", action=str(action.pk))
-        return
-    news = filter_new_warnings(action, found) if found else ()
+    news = filter_new_warnings(action, (*doubt, *found)) if doubt or found else ()
     if news and may_approve(person, action) and _add_news(action, news):
         raise Problem("conflict", join(NEWS, *(warning.text for warning in news)))
 

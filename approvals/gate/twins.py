@@ -36,6 +36,17 @@ def warn_of_twin(mailbox: Mailbox, proposal: Proposal, *, besides: UUID | None =
     return _warn(_warn(proposal, warn_of_doubt(proposal.kind, TWIN_IN_DOUBT)), RECENT)
 
 
+def find_doubt(action: PendingAction) -> tuple[PreviewWarning, ...]:
+    """Return warnings if a twin may have happened, maybe since the action was proposed."""
+    current = action.current
+    names = {current.preview.get("fingerprint", "")}
+    if not current.changed:  # an edit has left what was proposed
+        names.add(action.fingerprint)
+    if not has_doubtful(action.mailbox, names, besides=action.pk):
+        return ()
+    return warn_of_doubt(action.kind, TWIN_IN_DOUBT), RECENT
+
+
 def warn_of_recent(mailbox: Mailbox, proposal: Proposal) -> Proposal:
     """Return the proposal with a warning if a twin was stored while it was composed."""
     recent = has_recent(mailbox, proposal.fingerprints)
@@ -75,7 +86,10 @@ def has_doubtful(
     ).exclude(action=besides)
     gone = find_gone().filter(same, action__mailbox=mailbox).exclude(action=besides)
     came_back = _twins(mailbox, fingerprints, besides).filter(restored_at__isnull=False)
-    return came_back.exists() or unproven.exists() or gone.exists()
+    found = came_back.values_list("pk").union(
+        *(each.order_by().values_list("action") for each in (unproven, gone)), all=True
+    )
+    return bool(found[:1])
 
 
 def has_open(mailbox: Mailbox, fingerprints: Collection[str]) -> bool:

@@ -98,6 +98,26 @@ def test_edit_into_a_mail_in_doubt_is_warned(api: Api, reviewer: Reviewer, in_do
     assert codes(second) >= {"possible_duplicate", "may_have_been_sent"}
 
 
+def test_doubt_that_came_after_the_proposal_is_told_before_its_approval(
+    api: Api, reviewer: Reviewer, gmail: GmailServer, settings: Any
+) -> None:
+    """Propose the same twice, and lose the answer to the first only then."""
+    settings.DUPLICATE_WINDOW_SECONDS = 0
+    first, second = api.propose(**HTML), api.propose(**HTML)
+    assert reviewer.decide(first, "approve").status_code == 302
+    gmail.drop("drafts.send", after=True)
+    work()
+    assert PendingAction.objects.get(pk=first).status == "unknown"
+
+    assert reviewer.decide(second, "approve").status_code == 409
+
+    assert "may_have_been_sent" in codes(second)
+    assert "possible_duplicate" in codes(second)
+    assert reviewer.decide(second, "approve").status_code == 302
+    work()
+    assert len(gmail.ledger) == 2
+
+
 def test_mail_like_one_that_was_sent_all_the_same_is_warned(
     api: Api, reviewer: Reviewer, gmail: GmailServer, settings: Any
 ) -> None:
