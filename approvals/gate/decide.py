@@ -101,14 +101,14 @@ def _recheck(read: Read, person: User) -> None:
     A recheck that fails does not block the approval: the worker rechecks before the mail leaves.
     """
     action = read.action
-    doubt = find_doubt(action)
-    found: Sequence[PreviewWarning] = ()
+    news = find_doubt(action)
     try:
         with limit_waiting(person.pk, action.mailbox_id):
             found = get_kind(action.kind).recheck(read.to_approved())
     except Exception:  # a provider's library may raise anything; the worker rechecks later
         log.exception("recheck_failed", action=str(action.pk))
-    news = filter_new_warnings(action, (*doubt, *found)) if doubt or found else ()
+    else:
+        news += filter_new_warnings(action, found) if found else ()
     if news and may_approve(person, action) and _add_news(action, news):
         raise Problem("conflict", join(NEWS, *(warning.text for warning in news)))
 

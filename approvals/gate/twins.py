@@ -17,7 +17,7 @@ from accounts.infra.texts import translatable
 from accounts.models import Mailbox
 from approvals.core.states import Status
 from approvals.core.types import PreviewWarning, Proposal
-from approvals.gate.outcome import warn_of_doubt
+from approvals.gate.outcome import RESTORED, warn_of_doubt
 from approvals.gate.reconcile import find_gone, is_unproven
 from approvals.models import Attempt, PendingAction
 
@@ -37,14 +37,19 @@ def warn_of_twin(mailbox: Mailbox, proposal: Proposal, *, besides: UUID | None =
 
 
 def find_doubt(action: PendingAction) -> tuple[PreviewWarning, ...]:
-    """Return warnings if a twin may have happened, maybe since the action was proposed."""
+    """Return warnings if a twin may have happened since the action was proposed, and no page says so.
+
+    The first one names the event of the audit, in which the code of the second means a restore.
+    """
     current = action.current
+    if any(each["code"] == RESTORED for each in current.preview.get("warnings", ())):
+        return ()
     names = {current.preview.get("fingerprint", "")}
     if not current.changed:  # an edit has left what was proposed
         names.add(action.fingerprint)
     if not has_doubtful(action.mailbox, names, besides=action.pk):
         return ()
-    return warn_of_doubt(action.kind, TWIN_IN_DOUBT), RECENT
+    return RECENT, warn_of_doubt(action.kind, TWIN_IN_DOUBT)
 
 
 def warn_of_recent(mailbox: Mailbox, proposal: Proposal) -> Proposal:

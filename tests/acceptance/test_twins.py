@@ -9,6 +9,7 @@ import pytest
 from accounts.models import User
 from approvals.models import PendingAction
 from approvals.worker import maintenance
+from tests.approvals.webhook_listener import Listener, httpserver, listener, told
 from tests.conftest import Api, Reviewer, make_api
 from tests.faults.gmail_road import now_it_is_time
 from tests.support.people.gmail import connected, gmail
@@ -16,7 +17,7 @@ from tests.support.servers.gmail import GmailServer
 from tests.support.servers.sandbox import ADA, MIRA
 from tests.support.work import work
 
-__all__ = ["gmail"]
+__all__ = ["gmail", "httpserver", "listener"]
 pytestmark = pytest.mark.django_db(transaction=True)
 
 OFFER: dict[str, Any] = {"to": [MIRA], "subject": "Offer", "body": "Our offer: 100 EUR."}
@@ -114,14 +115,19 @@ def two(
 
 
 def test_doubt_after_the_proposal_is_told_before_its_approval(
-    two: tuple[str, str], reviewer: Reviewer, gmail: GmailServer
+    two: tuple[str, str], api: Api, reviewer: Reviewer, gmail: GmailServer, listener: Listener
 ) -> None:
+    """The doubt is about the first, so programs do not learn it of the second."""
     _, second = two
+    listener.added(api, events=["action.approved"])
 
     assert reviewer.decide(second, "approve").status_code == 409
 
     assert codes(second) >= {"may_have_been_sent", "possible_duplicate"}
     assert reviewer.decide(second, "approve").status_code == 302
+    told()
+    assert "may_have_been_sent_at" not in listener.heard[-1]["data"]
+    assert "already" not in listener.heard[-1]["data"]["next"]
     work()
     assert len(gmail.ledger) == 2
 
