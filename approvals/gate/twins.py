@@ -42,7 +42,7 @@ def find_doubt(action: PendingAction) -> tuple[PreviewWarning, ...]:
     The first one names the event of the audit, in which the code of the second means a restore.
     """
     current = action.current
-    if any(each["code"] == RESTORED for each in current.preview.get("warnings", ())):
+    if any(each.get("code") == RESTORED for each in current.preview.get("warnings", ())):
         return ()
     names = {current.preview.get("fingerprint", "")}
     if not current.changed:  # an edit has left what was proposed
