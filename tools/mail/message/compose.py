@@ -38,9 +38,8 @@ REPLY_PREFIX = re.compile(r"^(?:\s*+(?:re|aw|sv|antw)\s*+(?:\[\d++\])?\s*+:\s*+)
 FORWARD_PREFIX = re.compile(r"^(?:\s*+(?:fwd?|wg)\s*+:\s*+)++", re.IGNORECASE)
 MEDIA_TYPE = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,60}/[a-z0-9][a-z0-9!#$&^_.+-]{0,100}")
 SUBJECT_CHARACTERS = 255
-SUBJECT_BYTES = (
-    39  # of an encoded word, so that the first line has at most 76 characters (RFC 2047)
-)
+# Of an encoded word, so that the first line has at most 76 characters (RFC 2047).
+SUBJECT_BYTES = 39
 
 
 class _Wire(policy.EmailPolicy):
