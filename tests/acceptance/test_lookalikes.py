@@ -1,6 +1,7 @@
 """Domains that look like others: no mail to them and no answer from them ends the alarm."""
 
 from email.message import EmailMessage
+from typing import Any
 
 import pytest
 
@@ -8,10 +9,12 @@ from accounts.models import Mailbox, Membership, Role, User
 from approvals.models import AuditEvent, PendingAction
 from tests.approvals.conftest import approve
 from tests.conftest import Api
+from tests.support.growth import is_expensive
 from tests.support.people.browser import browser, post_rules
 from tests.support.servers.memory import MemoryServer
 from tests.support.work import work
 from tools.models import Acquaintance
+from tools.sending.surroundings import digest_of_address
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -141,3 +144,20 @@ def test_only_an_answer_makes_a_domain_known(
     server.deliver(ALICE, letter("eve@contoso.example", ALICE, "answer", **headers))
 
     assert severity_of_reply(api) == severity
+
+
+def test_many_recipients_cost_little_where_many_are_known(api: Api, mailbox: Mailbox) -> None:
+    known = [f"mira@partner-{number:04}.com" for number in range(2_000)]
+    Acquaintance.objects.bulk_create(
+        Acquaintance(mailbox=mailbox, digest=digest_of_address(each), domain=each.partition("@")[2])
+        for each in known
+    )
+    lists: dict[str, Any] = {
+        name: [f"mira@{name}-stranger-{number:03}.com" for number in range(500)]
+        for name in ("to", "cc", "bcc")
+    }
+
+    def preview() -> None:
+        assert api.tool("send_email", **lists, subject="Offer", body="Hello.").status_code == 200
+
+    assert not is_expensive(preview, millions=200)

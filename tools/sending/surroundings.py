@@ -4,7 +4,7 @@ All of it is read outside any transaction, and bounded: each recipient costs at 
 and only once.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from hashlib import sha256
@@ -78,11 +78,8 @@ def surroundings(
                 else:
                     strangers.append(address)
                 unknown = tuple(each for each in unknown if each != address)
-            doubtful = [
-                address
-                for address in everybody
-                if _is_doubtful(replace(context, known_domains=domains), address, elsewhere)
-            ]
+            now_known, apart = replace(context, known_domains=domains), frozenset(_fold(elsewhere))
+            doubtful = [address for address in everybody if _is_doubtful(now_known, address, apart)]
             for address in doubtful[:ASKED]:
                 if _has_answered(provider, address):
                     _remember_answer(mailbox, address)
@@ -95,13 +92,13 @@ def surroundings(
     return replace(context, known_domains=domains, strangers=tuple(strangers), unasked=unknown)
 
 
-def _is_doubtful(context: Context, address: str, elsewhere: Iterable[str]) -> bool:
+def _is_doubtful(context: Context, address: str, elsewhere: Collection[str]) -> bool:
     """Return True if a warning depends on an answer from this domain, and none is known."""
     domain = domain_of(address)
     if domain not in context.known_domains or domain in context.trusted_domains:
         return False
     return (
-        address in _fold(elsewhere)
+        address in elsewhere
         or lookalike.mixes_scripts(domain)
         or lookalike.model_of(domain, context.models_for(domain)) is not None
     )

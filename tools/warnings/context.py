@@ -4,11 +4,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from tools.mail.html.clean import clean_html, split_hidden, text_of
 from tools.mail.message.compose import OutgoingMessage
 from tools.mail.message.content import Content, without_quote
+from tools.warnings import lookalike
 
 HTML_CHARACTERS = 500_000  # of HTML that is parsed
 JUDGED_CHARACTERS = (
@@ -84,23 +85,28 @@ class Context:
     original_is_forged: bool = False
     unconfirmed: Unconfirmed | None = None
 
-    @property
+    @cached_property
     def trusted_domains(self) -> frozenset[str]:
         """Return the domains where somebody has answered, the confirmed and the own ones."""
         answered = (domain for domain, known in self.known_domains.items() if known.answered)
         return self.own_domains | self.confirmed_domains | frozenset(answered)
 
+    @cached_property
+    def _index(self) -> lookalike.Index:
+        return lookalike.Index(self.known_domains)
+
     def models_for(self, domain: str) -> frozenset[str]:
-        """Return the domains that this one may imitate: the own ones, and the ones known as long.
+        """Return the domains that this one may imitate: the own ones, and those near it that are
+        known as long.
 
         A younger one counts too if somebody has answered there, and nobody here.
         """
         here = self.known_domains.get(domain)
+        near = {each: self.known_domains[each] for each in self._index.find_near(domain) - {domain}}
         return self.own_domains | {
             other
-            for other, known in self.known_domains.items()
-            if other != domain
-            and (here is None or known.since <= here.since or known.answered > here.answered)
+            for other, known in near.items()
+            if here is None or known.since <= here.since or known.answered > here.answered
         }
 
 

@@ -7,7 +7,7 @@ another ending, or an added word.
 import re
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache, lru_cache
 from pathlib import Path
 
@@ -92,6 +92,61 @@ def model_of(domain: str, known: frozenset[str]) -> str | None:
     return None
 
 
+class Index:
+    """Domains, found by what one that imitates them shares with them: a mail can have a thousand
+    recipients, and a mailbox know ten thousand domains.
+    """
+
+    def __init__(self, domains: Iterable[str]) -> None:
+        self._found: dict[tuple[str | int, ...], list[str]] = {}
+        for domain in domains:
+            for mark in _marks_of(domain):
+                self._found.setdefault(mark, []).append(domain)
+
+    def find_near(self, domain: str) -> set[str]:
+        """Return few domains, among them all that `model_of` may find for this one, and those of its
+        owner.
+        """
+        return {each for mark in _marks_near(domain) for each in self._found.get(mark, ())}
+
+
+def _marks_of(known: str) -> Iterator[tuple[str | int, ...]]:
+    yield "owner", owned_part_of(known)
+    yield "shape", skeleton(known)
+    yield "start", known
+    yield "start", known.replace(".", "-")
+    read = decode_domain(known)
+    yield "name", _name_and_ending(read)[0]
+    name = read.rpartition(".")[0]
+    yield "slip", name
+    if len(name) >= SHORTEST:
+        yield from _ends_of(name, len(name))
+
+
+def _marks_near(domain: str) -> Iterator[tuple[str | int, ...]]:
+    yield "owner", owned_part_of(domain)
+    yield "shape", skeleton(domain)
+    yield from (("start", domain[:end]) for end in range(1, len(domain) + 1))
+    read = decode_domain(domain)
+    own = _name_and_ending(read)[0]
+    for begin in range(len(own) - OWN_NAME + 1):
+        yield from (("name", own[begin:end]) for end in range(begin + OWN_NAME, len(own) + 1))
+    name = read.rpartition(".")[0]
+    yield "slip", name
+    for length in (len(name) - 1, len(name), len(name) + 1):
+        if min(length, len(name)) >= SHORTEST:
+            yield from _ends_of(name, length)
+
+
+def _ends_of(name: str, length: int) -> Iterator[tuple[str | int, ...]]:
+    """Yield both ends of a name. Of two that differ in one letter, or in two that are swapped, one
+    end is the same; `length` is that of the known one.
+    """
+    part = (length - 2) // 2
+    yield "begin", length, name[:part]
+    yield "end", length, name[-part:]
+
+
 def decode_domain(domain: str) -> str:
     """Return the domain as people read it: in its own letters, not in punycode."""
     try:
@@ -106,7 +161,7 @@ def spell_domain(domain: str) -> str:
     return domain if read == domain else f"{read} ({domain})"
 
 
-@lru_cache(maxsize=10_000)
+@lru_cache(maxsize=50_000)
 def skeleton(domain: str) -> str:
     """Return a form that is equal for domains that look the same."""
     read = unicodedata.normalize("NFD", ".".join(_letters_of(domain)))

@@ -1,5 +1,6 @@
 """Recipients: outside, for the first time, many, hidden, or at a domain that looks like another."""
 
+import random
 from typing import Any
 
 import pytest
@@ -61,6 +62,47 @@ def test_domain_that_looks_like_a_known_one_is_a_risk(domain: str, like: str) ->
     )
     assert found.severity == "risk"
     assert like in found.text
+
+
+def imitations(domain: str, chance: random.Random) -> list[str]:
+    """Return domains that resemble this one, and some that do not quite."""
+    name, _, ending = domain.partition(".")
+    at = chance.randrange(len(name) + 1)
+    letter, word = chance.choice("abeilmorn01v-ü"), chance.choice([*sorted(lookalike.BAIT), "x"])
+    other = chance.choice("co com cm net example co.uk github.io de zendesk.com".split())
+    names = [
+        name[:at] + letter + name[at:],
+        name[:at] + letter + name[at + 1 :],
+        name[:at] + name[at + 1 :],
+        name[:at] + name[at : at + 2][::-1] + name[at + 2 :],
+        name.replace("m", "rn").replace("w", "vv"),
+        f"{name}-{word}",
+        f"{word}{name}24",
+    ]
+    found = [f"{each}.{ending}" for each in names if each.strip("-")]
+    found += [
+        f"{name}.{other}",
+        f"mail.{name}.{other}",
+        f"{domain}.{other}",
+        f"{domain}-{word}.com",
+    ]
+    found += [f"{domain.replace('.', '-')}{word}.{other}", f"mail.{domain}"]
+    return [ascii_of(each) for each in found]
+
+
+def test_few_near_domains_tell_as_much_as_all() -> None:
+    chance = random.Random(4471)  # the same domains in each run
+    syllables = "nor wind pay pal con toso lo ve lace ac me mül ler 24 rn vv".split()
+    for _ in range(20):
+        names = ["".join(chance.choices(syllables, k=chance.randint(1, 4))) for _ in range(12)]
+        endings = chance.choices("com example co.uk de github.io co".split(), k=12)
+        known = [f"{name}.{end}" for name, end in zip(names, endings, strict=True)]
+        known += [f"mail{each}" for each in known]
+        every = frozenset(map(ascii_of, known))
+        index = lookalike.Index(every)
+        for domain in (each for model in known for each in imitations(model, chance)):
+            near = frozenset(index.find_near(domain))
+            assert lookalike.model_of(domain, near) == lookalike.model_of(domain, every), domain
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ ALSO_OPEN = frozenset(
 )
 
 
-@lru_cache(maxsize=10_000)
+@lru_cache(maxsize=50_000)
 def ending_of(domain: str) -> str:
     """Return the longest ending of an ASCII domain below which everybody can get a name.
 
