@@ -29,11 +29,14 @@ MessageId = Annotated[str, Field(min_length=1, max_length=1000)]
 DraftId = Annotated[str, Field(min_length=1, max_length=1000)]
 AttachmentId = Annotated[str, Field(min_length=1, max_length=500)]
 _ONE = ["mira@northwind.example"]
-_Recipients = Annotated[list[Address], Field(min_length=1, max_length=500, examples=[_ONE])]
-_CopyRecipients = Annotated[list[Address], Field(max_length=500, examples=[_ONE])]
+MOST_RECIPIENTS = 500  # of one list
+_Recipients = Annotated[
+    list[Address], Field(min_length=1, max_length=MOST_RECIPIENTS, examples=[_ONE])
+]
+_CopyRecipients = Annotated[list[Address], Field(max_length=MOST_RECIPIENTS, examples=[_ONE])]
 # In the form of a reviewer, which has no names.
-EditedRecipients = Annotated[list[BareAddress], Field(min_length=1, max_length=500)]
-EditedCopies = Annotated[list[BareAddress], Field(max_length=500)]
+EditedRecipients = Annotated[list[BareAddress], Field(min_length=1, max_length=MOST_RECIPIENTS)]
+EditedCopies = Annotated[list[BareAddress], Field(max_length=MOST_RECIPIENTS)]
 Subject = Annotated[str, Field(min_length=1, max_length=255), AfterValidator(header_text)]
 Body = Annotated[str, Field(min_length=1, max_length=100_000), AfterValidator(body_text)]
 # The body that a reviewer edits includes the quoted original.

@@ -80,6 +80,18 @@ def test_addresses_beyond_the_limit_are_marked_not_answered(office: Office) -> N
     )
 
 
+def test_mail_that_asks_for_too_many_answers_gets_none(office: Office) -> None:
+    many = [f"somebody{number}@company.example" for number in range(1_001)]
+    raw(office, f"Reply-To: {', '.join(many[:500])}", f"Cc: {', '.join(many[500:])}")
+    message_id = message_of(office)["id"]
+
+    for tool, words in (("reply_email", "comment"), ("draft_reply", "body")):
+        asked = {"message_id": message_id, words: "Hi"}
+        assert office.refused(tool, **asked, reply_all=True)["code"] == "invalid_input"
+    asked = {"message_id": message_id, "comment": "Hi"}
+    assert office.tool("reply_email", **asked)["preview"]["to"] == many[:500]
+
+
 def test_text_in_a_codec_that_is_no_charset_is_readable(office: Office) -> None:
     raw(office, "Content-Type: text/plain; charset=punycode", body=b"plain words " * 20_000)
     assert message_of(office)["body"].startswith("plain words")

@@ -9,6 +9,7 @@ from tools.mail.message.content import Original
 from tools.mail.message.markup import original_content
 from tools.mail.text.addresses import bare_address, display_name, file_name
 from tools.providers.base import MailProvider, Message
+from tools.schemas import MOST_RECIPIENTS
 
 
 def as_original(message: Message) -> Original:
@@ -37,7 +38,8 @@ def answer_recipients(
 
     The mailbox itself is never a recipient. An answer to its own mail goes on to the recipients of
     that mail. Raises Problem if nobody is left. The addresses come from foreign headers: if one is
-    unusable, the whole answer is refused, so that nobody is left out silently.
+    unusable, or if they are more than a caller may name, the whole answer is refused, so that
+    nobody is left out silently.
     """
     to: tuple[str, ...] = ()
     for header in (original.reply_to, (original.from_address,), original.to, original.cc):
@@ -49,9 +51,14 @@ def answer_recipients(
             "invalid_input",
             "The original names nobody except this mailbox. Use send_email with the right recipients.",
         )
-    if not reply_all:
-        return to, ()
-    return to, _filter_usable((*original.to, *original.cc), without=(*to, own))
+    everybody = (*original.to, *original.cc) if reply_all else ()
+    cc = _filter_usable(everybody, without=(*to, own))
+    if max(len(to), len(cc)) > MOST_RECIPIENTS:
+        raise Problem(
+            "invalid_input",
+            "The answer would go to too many addresses. Use send_email with the right recipients.",
+        )
+    return to, cc
 
 
 def answer_names(original: Original, recipients: Iterable[str]) -> dict[str, str]:

@@ -62,12 +62,11 @@ def understand(
     for header, given in (("to", to), ("cc", cc), ("bcc", bcc)):
         lists[header] = []
         for name, address in map(split_named, given):
-            first = place.setdefault(address.lower(), header)
-            if address.lower() not in {each.lower() for each in lists[first]}:
-                lists[header].append(address)
-            else:
+            if first := place.get(address.lower()):
                 notes.append(f"{address} was given more than once. It stays in {first} only.")
                 continue
+            place[address.lower()] = header
+            lists[header].append(address)
             if name and header == "bcc":
                 notes.append(f"The name of {address} is not sent, because it is in bcc.")
             elif name and not display_name(name):
