@@ -398,8 +398,9 @@ def _matches(
         and all(word.casefold() in said for word in what.warnings)
     ):
         return False
-    open_text = (str(preview.get("title", "")), *targets, proposer[0])
-    left = [word for word in what.words if not _is_in(word, *open_text)]
+    # One text, because a mail can have a thousand recipients. No word has a NUL.
+    open_text = "\0".join((str(preview.get("title", "")), *targets, proposer[0])).casefold()
+    left = [word for word in what.words if word.casefold() not in open_text]
     excerpt = str(whole().get("excerpt", "")) if left else ""
     return all(_is_in(word, excerpt) for word in left)
 

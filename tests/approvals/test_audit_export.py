@@ -115,7 +115,7 @@ def test_export_has_a_deadline_and_a_place(
 
 def test_no_cell_of_the_export_is_a_formula(alice: User, server: MemoryServer) -> None:
     mailbox = make_mailbox("+sum@lovelace.example", server, alice)
-    for name in ("=1+1", "-1", "@sum", "+1", "\t=1"):
+    for name in ("=1+1", "-1", "@sum", "+1", "\t=1", "\uff1d1+1"):
         make_api(alice, mailbox, name=name)
         chain.record(
             mailbox=mailbox, event="paused", actor=f"token:{ApiToken.objects.get(name=name).pk}"
@@ -124,10 +124,13 @@ def test_no_cell_of_the_export_is_a_formula(alice: User, server: MemoryServer) -
     answer = browser(alice).get("/audit/export/")
     rows = list(csv.DictReader(StringIO(b"".join(answer).decode())))
 
-    assert len(rows) == 5
+    assert len(rows) == 6
     assert {row["mailbox"] for row in rows} == {"'+sum@lovelace.example"}
     assert not [
-        cell for row in rows for cell in row.values() if cell.startswith(("=", "+", "-", "@", "\t"))
+        cell
+        for row in rows
+        for cell in row.values()
+        if cell.startswith(("=", "+", "-", "@", "\t", "\uff1d"))
     ]
 
 
