@@ -1,8 +1,11 @@
 """Messages of a megabyte that are built to be expensive are read in two seconds, in little memory."""
 
+from collections.abc import Callable
+
 import pytest
 
 from tests.fuzz import targets
+from tests.support.growth import check_growth
 
 MEGABYTE = 1_000_000
 PIECES = {
@@ -48,3 +51,22 @@ def test_expensive_mail_is_read_within_its_limits(name: str) -> None:
     cost = targets.measure(targets.read_mail, source)
 
     assert not cost.is_too_high, cost
+
+
+def soft_lines(size: int) -> tuple[str, bytes]:
+    return "Content-Type: text/plain; format=flowed", b"a \n" * (size // 3)
+
+
+def returned_mail(size: int) -> tuple[str, bytes]:
+    failed = ",\r\n ".join(f"a{number}@b" for number in range(size // 200))
+    return f"X-Failed-Recipients: {failed}", b"hello world\r\n" * (size // 13)
+
+
+@pytest.mark.parametrize("make", [soft_lines, returned_mail])
+def test_mail_costs_in_proportion(make: Callable[[int], tuple[str, bytes]]) -> None:
+    def read(size: int) -> None:
+        line, body = make(size)
+        head = f"From: m@x.example\r\nTo: {targets.ADDRESS}\r\n{line}\r\n\r\n"
+        targets.read_mail(head.encode() + body)
+
+    check_growth(read, MEGABYTE)

@@ -70,8 +70,10 @@ def find_in_text(block: Message, text: str | None) -> list[dict[str, str]]:
     """Return the recipients of a report without parts: Exim names them in a header, qmail in its
     text.
     """
-    named = lenient.addresses(block, "X-Failed-Recipients")
-    found = [_describe(address, text or "") for _, address in named if "@" in address]
+    named = [each for _, each in lenient.addresses(block, "X-Failed-Recipients") if "@" in each]
+    # Nobody reads the reasons of the others, and each is looked for in the whole text.
+    found = [_describe(each, text or "") for each in named[:MOST_RECIPIENTS]]
+    found += [_describe(each, "") for each in named[MOST_RECIPIENTS:]]
     if found or not text or not QMAIL.match(text):
         return found
     for paragraph in text[:MOST_BYTES].split("\n\n"):

@@ -9,7 +9,7 @@ def join_lines(text: str, *, deletes_blank: bool) -> str:
     A line that ends in a blank goes on in the next one with the same quote marks. With
     `deletes_blank` (DelSp=yes) that blank is not part of the text.
     """
-    joined: list[str] = []
+    pieces: list[str] = []
     open_depth = -1  # of a line that goes on
     for line in text.split("\n"):
         depth = len(line) - len(line.lstrip(">"))
@@ -18,8 +18,8 @@ def join_lines(text: str, *, deletes_blank: bool) -> str:
         if goes_on and deletes_blank:
             content = content[:-1]
         if depth == open_depth and content != SIGNATURE:
-            joined[-1] += content
+            pieces.append(content)
         else:
-            joined.append(f"{'>' * depth} {content}" if depth else content)
+            pieces.append(f"\n{'>' * depth} {content}" if depth else f"\n{content}")
         open_depth = depth if goes_on else -1
-    return "\n".join(joined)
+    return "".join(pieces)[1:]
