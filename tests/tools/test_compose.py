@@ -86,7 +86,7 @@ def test_generated_mail_reads_back_as_requested(changes: dict[str, object]) -> N
     ],
 )
 def test_subject_and_sender_are_written_for_strict_readers(text: str) -> None:
-    """Read the headers as RFC 2047 has it: an encoded word stands between spaces."""
+    """Read the headers as RFC 2047 has it: an encoded word has a blank, or an end, on both sides."""
     source = new_message(asked(subject=text, from_name=text)).source.decode()
     head = re.sub(r"\r\n ", " ", source).splitlines()
     sender, subject = (
