@@ -20,10 +20,9 @@ from approvals.audit import chain
 from approvals.core.queue import queue
 from approvals.core.signatures import sign_decision
 from approvals.core.states import FINAL, SENTENCES, Status
-from approvals.core.types import PreviewWarning, get_kind
+from approvals.core.types import PreviewWarning
 from approvals.gate.load import Read, lock_action, read_action, refuse_unseen
 from approvals.gate.news import DECIDED_BEFORE, add_news, tell_news
-from approvals.gate.revisions import filter_new_warnings
 from approvals.gate.rules.conditions import approvals_of, approving_people
 from approvals.gate.rules.policy import (
     check_approver,
@@ -38,7 +37,7 @@ from approvals.gate.rules.policy import (
 )
 from approvals.gate.seen import last_seen
 from approvals.gate.send_back import UNDECIDED
-from approvals.gate.twins import find_doubt
+from approvals.gate.twins import find_news
 from approvals.models import ApprovalPolicy, Decision, PendingAction
 
 log = structlog.get_logger(__name__)
@@ -95,20 +94,17 @@ def approve(
 
 
 def _recheck(read: Read, person: User) -> None:
-    """Let the kind recheck the action before the approval counts, and look for a twin that may have
-    happened since the proposal; outside any transaction.
+    """Recheck the action before the approval counts; outside any transaction.
 
     A recheck that fails does not block the approval: the worker rechecks before the mail leaves.
     """
     action = read.action
-    news = find_doubt(action)
     try:
         with limit_waiting(person.pk, action.mailbox_id):
-            found = get_kind(action.kind).recheck(read.to_approved())
+            news = find_news(read)
     except Exception:  # a provider's library may raise anything; the worker rechecks later
         log.exception("recheck_failed", action=str(action.pk))
-    else:
-        news += filter_new_warnings(action, found) if found else ()
+        return
     if news and may_approve(person, action) and _add_news(action, news):
         raise Problem("conflict", join(NEWS, *(warning.text for warning in news)))
 

@@ -57,7 +57,6 @@ from approvals.gate.reconcile import (
     may_have_left,
     settle_doubts,
 )
-from approvals.gate.revisions import filter_new_warnings
 from approvals.gate.rules.conditions import approvals_of, due, may_execute_now
 from approvals.gate.send_back import (
     return_if_void,
@@ -65,6 +64,7 @@ from approvals.gate.send_back import (
     return_with_warnings,
     withdraw_answered,
 )
+from approvals.gate.twins import find_news
 from approvals.models import Attempt, PendingAction
 
 log = structlog.get_logger(__name__)
@@ -194,11 +194,10 @@ def _notify_next(left: PendingAction) -> None:
 
 
 def _is_still_right(read: Read) -> bool:
-    """Let the kind recheck the action; any warning sends it back, or withdraws it."""
+    """Recheck the action; any warning sends it back, or withdraws it."""
     action = read.action
     try:
-        warnings = get_kind(action.kind).recheck(read.to_approved())
-        warnings = filter_new_warnings(action, warnings) if warnings else ()
+        warnings = find_news(read)
     except Exception:  # without an answer nothing leaves; the recheck is repeated later
         log.exception("recheck_failed", action=str(action.pk))
         _look_later(action, NOT_LOOKED_AT["detail"])

@@ -16,9 +16,11 @@ from django.utils import timezone
 from accounts.infra.texts import translatable
 from accounts.models import Mailbox
 from approvals.core.states import Status
-from approvals.core.types import PreviewWarning, Proposal
+from approvals.core.types import PreviewWarning, Proposal, get_kind
+from approvals.gate.load import Read
 from approvals.gate.outcome import RESTORED, warn_of_doubt
 from approvals.gate.reconcile import find_gone, is_unproven
+from approvals.gate.revisions import filter_new_warnings
 from approvals.models import Attempt, PendingAction
 
 RECENT = PreviewWarning(
@@ -34,6 +36,15 @@ def warn_of_twin(mailbox: Mailbox, proposal: Proposal, *, besides: UUID | None =
     if not has_doubtful(mailbox, proposal.fingerprints, besides=besides):
         return proposal
     return _warn(_warn(proposal, warn_of_doubt(proposal.kind, TWIN_IN_DOUBT)), RECENT)
+
+
+def find_news(read: Read) -> tuple[PreviewWarning, ...]:
+    """Return what has come up since the present revision: about the content, as its kind finds by a
+    recheck, and about its twins. Raises what the recheck raises.
+    """
+    action = read.action
+    found = get_kind(action.kind).recheck(read.to_approved())
+    return (*(filter_new_warnings(action, found) if found else ()), *find_doubt(action))
 
 
 def find_doubt(action: PendingAction) -> tuple[PreviewWarning, ...]:

@@ -132,6 +132,25 @@ def test_doubt_after_the_proposal_is_told_before_its_approval(
     assert len(gmail.ledger) == 2
 
 
+def test_doubt_after_the_approval_returns_the_other_mail(
+    api: Api, reviewer: Reviewer, gmail: GmailServer, settings: Any
+) -> None:
+    settings.DUPLICATE_WINDOW_SECONDS = 0
+    first, second = api.propose(**OFFER), api.propose(**OFFER)
+    for action_id in (first, second):
+        assert reviewer.decide(action_id, "approve").status_code == 302
+    gmail.drop("drafts.send", after=True)
+    work()
+
+    assert PendingAction.objects.get(pk=first).status == "unknown"
+    assert PendingAction.objects.get(pk=second).status == "pending"
+    assert codes(second) >= {"may_have_been_sent", "possible_duplicate"}
+    assert len(gmail.ledger) == 1
+    assert reviewer.decide(second, "approve").status_code == 302
+    work()
+    assert len(gmail.ledger) == 2
+
+
 def test_mail_that_was_edited_into_another_one_is_not_warned(
     two: tuple[str, str], reviewer: Reviewer
 ) -> None:

@@ -59,7 +59,7 @@ def warning_of(action: PendingAction) -> str:
 
 def test_page_from_before_the_warning_approves_nothing(api: Api, reviewer: Reviewer) -> None:
     """Check a decision that a person makes before, and one while the lookup in Sent still runs."""
-    first, waiting = api.propose(), api.propose()
+    first, waiting = api.propose(subject="First"), api.propose()
     action = PendingAction.objects.get(pk=waiting)
     shown = {"digest": action.digest, "revision": action.revision}
     restored.begin_generation()

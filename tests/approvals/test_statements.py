@@ -41,7 +41,7 @@ def test_few_statements_run_from_approval_to_the_end(api: Api, alice: User) -> N
     settle.settle_one(first.pk)
 
     assert asked(approve(second)) <= 23
-    assert asked(lambda: execute(second.pk, worker="test")) <= 24
+    assert asked(lambda: execute(second.pk, worker="test")) <= 26
     assert asked(lambda: settle.settle_one(second.pk)) <= 12
     second.refresh_from_db()
     assert (second.status, second.settle_at) == ("succeeded", None)

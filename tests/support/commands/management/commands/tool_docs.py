@@ -22,7 +22,7 @@ OF_ACTIONS = {
     "may_have_been_sent": "an earlier attempt was handed over and its answer was lost, and a person said that it "
     "was not sent; or mailhub was restored from an older copy; or one of these holds for an earlier proposal of the "
     "same, however old it is. "
-    "mailhub checks the latter when a mail is proposed, edited and approved",
+    "mailhub checks the latter when a mail is proposed, edited and approved, and before it leaves",
     "m365_write": "a command changes something in Microsoft 365; only staff of the server may approve it",
     "mcp_write": "the chat proposes to call a tool of another server, with the rights that the installation has there",
 }
