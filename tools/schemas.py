@@ -13,6 +13,7 @@ from pydantic import (
     Field,
     model_validator,
 )
+from pydantic_core import PydanticKnownError
 
 from approvals.core.states import Status
 from tools.mail.text.addresses import (
@@ -30,6 +31,7 @@ DraftId = Annotated[str, Field(min_length=1, max_length=1000)]
 AttachmentId = Annotated[str, Field(min_length=1, max_length=500)]
 _ONE = ["mira@northwind.example"]
 MOST_RECIPIENTS = 500  # of one list
+MOST_NAMES, MOST_PAIRS = 100, 16  # of an object of parameters, and of metadata
 _Recipients = Annotated[
     list[Address], Field(min_length=1, max_length=MOST_RECIPIENTS, examples=[_ONE])
 ]
@@ -79,8 +81,23 @@ def _is_missing(value: object) -> bool:
     return value is None
 
 
+def _refuse_more(value: Any, most: int) -> Any:
+    """Return the value unless it is an object with more members: each wrong one makes an error of its
+    own, and a body can have 150,000.
+    """
+    if isinstance(value, dict) and len(value) > most:
+        about = {"field_type": "Dictionary", "max_length": most, "actual_length": len(value)}
+        raise PydanticKnownError("too_long", about)
+    return value
+
+
 class Parameters(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_crowd(cls, values: Any) -> Any:
+        return _refuse_more(values, MOST_NAMES)
 
 
 class MailboxParameters(Parameters):
@@ -267,7 +284,11 @@ def _plain_reason(value: str) -> str:
 
 MetadataName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,39}$")]
 MetadataValue = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(header_text)]
-Metadata = Annotated[dict[MetadataName, MetadataValue], Field(max_length=16)]
+Metadata = Annotated[
+    dict[MetadataName, MetadataValue],
+    Field(max_length=MOST_PAIRS),
+    BeforeValidator(lambda value: _refuse_more(value, MOST_PAIRS)),
+]
 
 
 class RemarkParameters(MailboxParameters):

@@ -14,6 +14,9 @@ from tests.conformance.served import Door
 from tests.conftest import HELLO, Api, problem_of
 from tests.tools.mcp_door import call, url
 from tools.catalog.calls import call_tool
+from tools.catalog.entries import TOOLS
+from tools.catalog.tool_schema import plain_members
+from tools.schemas import Parameters
 
 __all__ = ["url"]
 pytestmark = pytest.mark.django_db
@@ -128,6 +131,28 @@ def test_call_without_a_good_token_says_how_to_send_one(
 def test_many_mistakes_get_a_short_answer(api: Api) -> None:
     answer = api.post("/tools/list_mailboxes", {f"field_{n}": n for n in range(100)})
     assert len(problem_of(answer)["errors"]) == 20
+
+
+def find_objects() -> list[tuple[str, str]]:
+    """Return each parameter that may be an object, with its tool."""
+    found = []
+    for tool in TOOLS.values():
+        wanted: type[Parameters] = tool.parameters
+        for name, member in plain_members(wanted).items():
+            if "object" in member["types"] and tool.scope != "m365:run":  # only staff may call that
+                found.append((tool.name, name))
+    return found
+
+
+@pytest.mark.parametrize(("tool", "name"), find_objects())
+def test_object_with_many_members_is_one_mistake(api: Api, tool: str, name: str) -> None:
+    answer = api.post(f"/tools/{tool}", {name: {f"{number}": 1 for number in range(150)}})
+
+    errors = [each for each in problem_of(answer)["errors"] if each["field"].startswith(name)]
+    assert [each["message"].rpartition(" ")[0] for each in errors] in (
+        ["must have at most 16"],
+        ["must have at most 100"],
+    )
 
 
 def test_long_name_of_a_tool_is_compared_with_nothing(api: Api) -> None:

@@ -102,8 +102,9 @@ def test_unknown_field_is_an_error_that_names_it(door: Door) -> None:
     assert [error["field"] for error in json.loads(text)["errors"]] == ["colour"]
 
 
-def test_broken_text_in_an_argument_is_named(door: Door) -> None:
-    text, is_error = call(door, "list_folders", {"mailbox": "a\0b"})
+@pytest.mark.parametrize("given", [{"mailbox": "a\0b"}, {"arguments": '{"mailbox": "a\\u0000b"}'}])
+def test_broken_text_in_an_argument_is_named(door: Door, given: dict[str, str]) -> None:
+    text, is_error = call(door, "list_folders", given)
 
     assert (json.loads(text)["code"], is_error) == ("invalid_input", True)
     assert [error["field"] for error in json.loads(text)["errors"]] == ["mailbox"]

@@ -16,15 +16,15 @@ from typing import Any
 from accounts.infra.foreign_text import load_json
 from tools.catalog.synonyms import ANYWAY, INVERSE, NAMES, PAGES, WORDS, WRAPPERS
 from tools.catalog.tool_schema import plain_members
-from tools.schemas import AttachmentGiven, Parameters, UpdateDraft
+from tools.schemas import MOST_NAMES, AttachmentGiven, Parameters, UpdateDraft
 
 HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 NO_WORD = re.compile(r"[^a-z0-9]+")
 ADDRESS_LENGTH = 100_000
 LONGEST_WORD = 200
 WORDS_INSIDE = re.compile(r"^text/|json|xml|yaml|toml|script|csv|sql|^message/")
-# More names in one object, or more members of one list, are not read but refused as they are.
-MOST_NAMES, MOST_MEMBERS = 100, 1000
+# More members of one list, as more names in one object, are not read but refused as they are.
+MOST_MEMBERS = 1000
 NUMBER = re.compile(r"-?[0-9]{1,9}")
 SPAN = re.compile(r"([0-9]{1,4}) ?d(?:ays?)?")
 GERMAN_DAY = re.compile(r"([0-9]{1,2})\.([0-9]{1,2})\.([0-9]{4})\b.{0,20}", re.DOTALL)

@@ -20,7 +20,7 @@ from accounts.infra.nearest import find_nearest
 from accounts.infra.problems import Problem, invalid
 from accounts.infra.texts import join, translatable
 from accounts.models import Mailbox, Role
-from tools.catalog.arguments import MOST_NAMES, fold_name, names_given, rename, understand
+from tools.catalog.arguments import fold_name, names_given, rename, understand
 from tools.catalog.entries import TOOLS, AnyTool, MailboxTool, Result, Tool
 from tools.catalog.servers import ServerTool, find_tool, server_tools
 from tools.catalog.synonyms import (
@@ -31,7 +31,7 @@ from tools.catalog.synonyms import (
     NOT_TAKEN_OF_ANSWERS,
 )
 from tools.catalog.tool_schema import plain_members
-from tools.schemas import MailParameters, Parameters, SendingParameters
+from tools.schemas import MOST_NAMES, MailParameters, Parameters, SendingParameters
 from tools.sending.answers import Proposed, find_proposed, shows_mail
 
 log = structlog.get_logger(__name__)
@@ -171,8 +171,11 @@ def _read(caller: Caller, tool: Tool, arguments: Mapping[str, Any]) -> dict[str,
     """Return the arguments in our own names and forms."""
     if isinstance(tool, ServerTool):
         return tool.wrap(arguments)
-    read = understand if caller.surface in MODELS else rename
-    return read(tool.parameters, arguments)
+    if caller.surface not in MODELS:
+        return rename(tool.parameters, arguments)
+    given = understand(tool.parameters, arguments)
+    check_texts(given)  # a text that was JSON had others inside
+    return given
 
 
 def _tool(caller: Caller, name: str) -> AnyTool:

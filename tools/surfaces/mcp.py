@@ -29,10 +29,11 @@ from accounts.infra.foreign_text import load_json
 from accounts.infra.problems import Problem, fault
 from accounts.infra.streams import release_thread
 from accounts.infra.texts import translatable
-from tools.catalog.arguments import MOST_NAMES, understand
+from tools.catalog.arguments import understand
 from tools.catalog.calls import call_tool, tools_for
 from tools.catalog.entries import DEFAULT_TOOLSETS, TOOLS, Tool
 from tools.catalog.tool_schema import published_hints, published_parameters
+from tools.schemas import MOST_NAMES
 from tools.sending.answers import Proposed
 from tools.surfaces import mcp_card, mcp_tasks, waiting
 
