@@ -147,6 +147,7 @@ def _ends_of(name: str, length: int) -> Iterator[tuple[str | int, ...]]:
     yield "end", length, name[-part:]
 
 
+@lru_cache(maxsize=50_000)
 def decode_domain(domain: str) -> str:
     """Return the domain as people read it: in its own letters, not in punycode."""
     try:
@@ -178,6 +179,7 @@ def _letters_of(domain: str) -> list[str]:
     return [_decode_label(label) for label in domain.lower().split(".")]
 
 
+@lru_cache(maxsize=50_000)
 def _decode_label(label: str) -> str:
     """Return the label in its letters, also if they are newer than this Python."""
     if not label.startswith("xn--"):
