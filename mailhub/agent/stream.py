@@ -47,10 +47,12 @@ def _event(data: str) -> str:
 
 
 def _split_start(piece: str) -> Iterator[str]:
-    start = len(piece) - len(piece.lstrip())
-    if piece[start : start + 1] in ("{", "["):
-        yield piece[: start + 1]
-        piece = piece[start + 1 :]
-        yield from _split_start(piece)
-    elif piece:
-        yield piece
+    begins = 0
+    for place, letter in enumerate(piece):
+        if letter in "{[":
+            yield piece[begins : place + 1]
+            begins = place + 1
+        elif not letter.isspace():
+            break
+    if piece[begins:]:
+        yield piece[begins:]

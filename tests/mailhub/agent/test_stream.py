@@ -28,6 +28,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(90)]
         ('  {"a":1}', 'data:   {\n\ndata: "a":1}\n\n'),
         ("[DONE]", "data: [\n\ndata: DONE]\n\n"),
         ("{{[x", "data: {\n\ndata: {\n\ndata: [\n\ndata: x\n\n"),
+        pytest.param("[" * 2_000, "data: [\n\n" * 2_000, id="many"),
     ],
 )
 def test_text_is_never_taken_for_an_event_or_the_end(piece: str, written: str) -> None:
