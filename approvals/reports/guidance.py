@@ -59,7 +59,10 @@ SENTENCES = {
 }
 IN_DOUBT = "An earlier attempt may have done it already: ask the user to look before anything is proposed again."
 # nobody knows that in doubt
-NOT_DONE = re.compile(r"It was not %\(done\)s yet, and |,? and (it )?(is|was) not %\(done\)s")
+NOT_DONE = re.compile(
+    r"It was not %\(done\)s yet, and |,? and (it )?(is|was) not %\(done\)s|, so mailhub did not send it(?! again)"
+    r"|, but could not be %\(done\)s in time"
+)
 FAILED_COMMAND = (
     "It was refused, or ended with an error, and may have changed something. Read error, and ask the"
     " user before you propose it again."

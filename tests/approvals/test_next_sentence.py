@@ -1,5 +1,6 @@
 """A program learns why, and what it does next: in every state, and after every transition."""
 
+import re
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -23,7 +24,7 @@ from approvals.gate.execute import execute
 from approvals.gate.outcome import record_outcome
 from approvals.models import PendingAction, Watch
 from approvals.reports import guidance
-from approvals.reports.steps import EVENTS
+from approvals.reports.steps import EVENTS, ORDERED_AGAIN
 from approvals.worker import maintenance
 from tests.approvals.conftest import approve
 from tests.approvals.kinds import NOT_NOW, Script, handed_over
@@ -313,6 +314,16 @@ def test_every_sentence_and_every_transition_has_a_row() -> None:
     reached = set(EVENTS.values())
     assert all(targets <= reached for targets in TRANSITIONS.values())
     assert set(guidance.FIRST_OF_STATE) == set(Status)
+
+
+@pytest.mark.static
+@pytest.mark.parametrize("situation", sorted(guidance.SENTENCES))
+def test_no_sentence_calls_a_mail_in_doubt_unsent(situation: str) -> None:
+    name, _, code = situation.partition(", ")
+    if EVENTS[f"action.{name}"] in guidance.CERTAIN or code == ORDERED_AGAIN:
+        return  # it says what is known, or what a person said
+    told = guidance.NOT_DONE.sub("", guidance.SENTENCES[situation])
+    assert not re.search(r"not (%\(done\)s|be |send it(?! again))", told)
 
 
 def test_action_that_leaves_says_so(stage: Stage) -> None:
