@@ -27,6 +27,7 @@ from approvals.gate.rules.policy import (
     refusal_to_decide,
 )
 from approvals.gate.send_back import UNDECIDED
+from approvals.gate.twins import find_doubt
 from approvals.models import ApprovalPolicy, Attempt, PendingAction
 
 Ruling = Literal["sent", "not_sent", "withdrawn"]
@@ -146,7 +147,7 @@ def _order_again(action: PendingAction, person: User, policy: ApprovalPolicy, me
         code="",
         evidence="person",
     )
-    told = add_news(action, [_may_have_left(action, attempt)])
+    told = add_news(action, [*find_doubt(action)[:1], _may_have_left(action, attempt)])
     # The round has just begun, so nobody has approved it. Other news was on no page yet.
     if len(told) == 1:
         count_approval(action, person, policy, given=1, method=method)

@@ -151,6 +151,24 @@ def test_doubt_after_the_approval_returns_the_other_mail(
     assert len(gmail.ledger) == 2
 
 
+def test_copy_is_ordered_with_the_doubt_about_a_twin_in_view(
+    two: tuple[str, str], reviewer: Reviewer, gmail: GmailServer
+) -> None:
+    """The answer to the second mail is lost too, and a person says that the first was not sent."""
+    first, second = two
+    assert reviewer.decide(second, "approve").status_code == 409
+    assert reviewer.decide(second, "approve").status_code == 302
+    gmail.drop("drafts.send", after=True)
+    work()
+    assert PendingAction.objects.get(pk=second).status == "unknown"
+
+    assert reviewer.decide(first, "resolve", ruling="not_sent", fence="1").status_code == 302
+
+    assert PendingAction.objects.get(pk=first).status == "pending"
+    assert codes(first) >= {"may_have_been_sent", "possible_duplicate"}
+    assert reviewer.decide(first, "approve").status_code == 302
+
+
 def test_mail_that_was_edited_into_another_one_is_not_warned(
     two: tuple[str, str], reviewer: Reviewer
 ) -> None:
