@@ -145,5 +145,9 @@ def test_draft_leaves_not_again_if_its_prepared_one_is_gone(
     assert state(action)[0] == "pending"
 
     work()
+    assert (state(second)[0], len(gmail.ledger)) == ("pending", 1), "a person learns of the doubt"
+
+    assert reviewer.decide(str(second.pk), "approve").status_code == 302
+    work()
 
     assert (state(second), len(gmail.ledger)) == (("failed", "draft_was_sent"), 1)
