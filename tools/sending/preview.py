@@ -24,23 +24,20 @@ HIDDEN = (
 )
 
 
-def fingerprint(to: tuple[str, ...], subject: str, body: str) -> str:
-    """Return a hash that is equal for two mails that a person would call the same.
-
-    It covers the recipients in any order, the subject in any case, and the first 200 characters of
-    the body.
-    """
-    same = "\n".join([",".join(sorted(a.lower() for a in to)), subject.lower(), body[:EXCERPT]])
-    return hashlib.sha256(same.encode()).hexdigest()
-
-
 def fingerprints(request: Request) -> tuple[str, str]:
-    """Return the fingerprint of the words that leave, and of the body as it was given."""
+    """Return two hashes, of the words that leave and of the body as it was given. One is equal for
+    two mails that a person would call the same.
+
+    They cover the recipients in any order, the subject in any case, and the first 200 characters.
+    """
     content = request.content
-    words, given = (
-        fingerprint(request.to, request.subject, text) for text in (content.text, content.body)
-    )
-    return words, given
+    return _fingerprint(request, content.text), _fingerprint(request, content.body)
+
+
+def _fingerprint(request: Request, text: str) -> str:
+    to = ",".join(sorted(address.lower() for address in request.to))
+    same = "\n".join([to, request.subject.lower(), text[:EXCERPT]])
+    return hashlib.sha256(same.encode()).hexdigest()
 
 
 def of_message(

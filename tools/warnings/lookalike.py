@@ -179,7 +179,6 @@ def _letters_of(domain: str) -> list[str]:
     return [_decode_label(label) for label in domain.lower().split(".")]
 
 
-@lru_cache(maxsize=50_000)
 def _decode_label(label: str) -> str:
     """Return the label in its letters, also if they are newer than this Python."""
     if not label.startswith("xn--"):
