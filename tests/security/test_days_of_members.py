@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from accounts.access.caller import Caller
 from accounts.access.roles import mailboxes
-from accounts.models import Mailbox, Membership, Role, User
+from accounts.models import Invitation, Mailbox, Membership, Role, User
 from approvals.gate.rules.approvers import find_approvers, find_with_role
 from approvals.models import AuditEvent, PendingAction
 from approvals.outbound.notifications.messages import count_waiting
@@ -152,17 +152,36 @@ def test_manager_sets_and_clears_the_days(alice: User, bob: User, mailbox: Mailb
 
 def test_last_manager_has_no_last_day(alice: User, bob: User, mailbox: Mailbox) -> None:
     last = str(timezone.localdate() + 3 * DAY)
-    where = f"/mailboxes/{mailbox.pk}/members"
     assert set_days(alice, alice, mailbox, last_day=last).status_code == 409
     assert set_days(alice, alice, mailbox, first_day=last).status_code == 409
     Membership.objects.filter(user=bob).update(role="manager", ends_at=timezone.now() + DAY)
 
     assert set_days(alice, alice, mailbox, last_day=last).status_code == 409
-    assert browser(bob).post(f"{where}/{alice.pk}/remove/").status_code == 409
-    assert browser(bob).post(f"{where}/{alice.pk}/role/", {"role": "viewer"}).status_code == 409
     assert not Membership.objects.filter(user=alice).exclude(ends_at=None).exists()
     assert set_days(alice, bob, mailbox).status_code == 302
     assert set_days(alice, alice, mailbox, last_day=last).status_code == 302
+
+
+def test_manager_with_a_last_day_changes_no_member(
+    alice: User, bob: User, mailbox: Mailbox
+) -> None:
+    secret = members.invite(mailbox=mailbox, person=alice, email="new@x.example", role=Role.VIEWER)
+    limit(bob, ends=DAY)
+    Membership.objects.filter(user=bob).update(role=Role.MANAGER)
+    where, by_bob = f"/mailboxes/{mailbox.pk}", browser(bob)
+
+    assert set_days(bob, bob, mailbox).status_code == 403
+    assert set_days(bob, alice, mailbox, role="viewer").status_code == 403
+    invitation = Invitation.objects.get()
+    for path in (f"members/{alice.pk}/remove/", f"invitations/{invitation.pk}/withdraw/"):
+        assert by_bob.post(f"{where}/{path}").status_code == 403, path
+    form = {"email": "bob2@x.example", "role": "manager"}
+    assert by_bob.post(f"{where}/invite/", form).status_code == 403
+    page = by_bob.get(f"{where}/").content.decode()
+    assert "/role/" not in page
+    assert "Change the rules" in page
+    assert members.invitation_behind(secret) is not None
+    assert by_bob.post(f"{where}/members/{bob.pk}/remove/").status_code == 302  # leaves
 
 
 def test_former_member_is_invited_again(alice: User, bob: User, mailbox: Mailbox) -> None:

@@ -41,11 +41,13 @@ def shows_mail(caller: Caller, tool: str) -> bool:
 
 def without_mail(caller: Caller, action: A) -> A:
     """Return the action without addresses of a mail or draft, if the caller may not see them: a mail
-    server names the recipients that it refused.
+    server names the recipients that it refused. The answer to a command needs the right to run it.
     """
     named = "error" in action and "@" in action["error"]["detail"]
     if named and not shows_mail(caller, action["tool"]):
         action["error"]["detail"] = ""
+    if action["tool"] == "m365_run_command" and not caller.may("m365:run") and "result" in action:
+        del action["result"]
     return action
 
 

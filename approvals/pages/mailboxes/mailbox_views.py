@@ -69,10 +69,12 @@ def render_mailbox(
     members = (
         Membership.on_any_day.filter(mailbox=mailbox).select_related("user").order_by("user__email")
     )
+    mine = [each for each in members if each.user_id == person.pk and each.role == Role.MANAGER]
     context = {
         "mailbox": mailbox,
         "problem": problem,
-        "manages": any(each.user_id == person.pk and each.role == Role.MANAGER for each in members),
+        "manages": bool(mine),
+        "changes_members": any(each.ends_at is None for each in mine),
         "members": members,
         "roles": Role.choices,
         "invitations": Invitation.open().filter(mailbox=mailbox),

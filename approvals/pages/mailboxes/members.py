@@ -307,6 +307,14 @@ def _end_invitations(mailbox: Mailbox, person: User) -> None:
     Invitation.open().filter(theirs, mailbox=mailbox).update(expires_at=timezone.now())
 
 
+def manages_lastingly(person: User, mailbox: Mailbox) -> bool:
+    """Return True if this person manages the mailbox, and no last day ends that: a manager with one
+    could remove it, or invite another account of their own.
+    """
+    held = Membership.objects.filter(mailbox=mailbox, user=person)
+    return held.filter(role=Role.MANAGER, ends_at=None).exists()
+
+
 def _lock_mailbox(mailbox: Mailbox, person: User | None) -> None:
     Mailbox.objects.select_for_update(no_key=True).get(pk=mailbox.pk)
     if person is not None:
@@ -314,8 +322,8 @@ def _lock_mailbox(mailbox: Mailbox, person: User | None) -> None:
 
 
 def _refuse_others(mailbox: Mailbox, person: User) -> None:
-    if not has_role(person, mailbox, Role.MANAGER):
-        raise Problem("forbidden", "Only managers of the mailbox can change its members.")
+    if not manages_lastingly(person, mailbox):
+        raise Problem("forbidden", "Only managers without a last day can change the members.")
 
 
 def _member(mailbox: Mailbox, user_id: int) -> Membership:

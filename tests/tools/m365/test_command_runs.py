@@ -60,6 +60,8 @@ def test_agent_gets_the_answer_to_its_approved_command(
     assert "AAMk1" in page(reviewer.user)
     stored = CommandRun.objects.filter(action_id=action_id).values_list("outcome", "surface").get()
     assert stored == ("ok", "approved")
+    User.objects.filter(pk=alice.pk).update(is_staff=False)
+    assert "result" not in runner.get(f"/actions/{action_id}").json()
 
 
 def test_reads_are_recorded_and_shown_to_their_person(
