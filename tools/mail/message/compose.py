@@ -5,7 +5,7 @@ import hashlib
 import re
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from email import policy
 from email.headerregistry import Address
@@ -233,12 +233,13 @@ def check(outgoing: OutgoingMessage) -> None:
     request = outgoing.request
     parsed = parse(outgoing.source)
     content = request.content
+    to, cc = _mailboxes(parsed, "To"), _mailboxes(parsed, "Cc")
     comparisons = {
         "headers": (_header_names(parsed), _expected_headers(request)),
         "from": (addresses_in(parsed, "From"), (request.from_address,)),
-        "to": (addresses_in(parsed, "To"), request.to),
-        "cc": (addresses_in(parsed, "Cc"), request.cc),
-        "names": (_names(parsed), _expected_names(request)),
+        "to": (_bare(to), request.to),
+        "cc": (_bare(cc), request.cc),
+        "names": (_names(*to, *cc), _expected_names(request)),
         "subject": (str(parsed["Subject"]), request.subject),
         "message-id": (str(parsed["Message-ID"]), outgoing.message_id),
         "in-reply-to": (str(parsed["In-Reply-To"] or ""), request.in_reply_to),
@@ -261,7 +262,8 @@ def check(outgoing: OutgoingMessage) -> None:
 
 def names_in(source: bytes) -> dict[str, str]:
     """Return the names of recipients in a message that mailhub composed."""
-    return _names(parse(source))
+    parsed = parse(source)
+    return _names(*_mailboxes(parsed, "To"), *_mailboxes(parsed, "Cc"))
 
 
 def parse(source: bytes) -> EmailMessage:
@@ -293,9 +295,17 @@ def read_attachments(parsed: EmailMessage) -> Iterator[Attachment]:
 
 def addresses_in(parsed: EmailMessage, header: str) -> tuple[str, ...]:
     """Return the bare addresses of a header."""
-    return (
-        tuple(address.addr_spec for address in parsed[header].addresses) if parsed[header] else ()
-    )
+    return _bare(_mailboxes(parsed, header))
+
+
+def _mailboxes(parsed: EmailMessage, header: str) -> tuple[Address, ...]:
+    """Return the addresses of a header with their names. Each look at a header parses it anew."""
+    found = parsed[header]
+    return found.addresses if found else ()
+
+
+def _bare(mailboxes: Iterable[Address]) -> tuple[str, ...]:
+    return tuple(each.addr_spec for each in mailboxes)
 
 
 def add_date(source: bytes, *, date: str, bcc: tuple[str, ...] = ()) -> bytes:
@@ -398,15 +408,9 @@ def _find_odd_headers(parsed: EmailMessage) -> Iterator[str]:
                 yield name
 
 
-def _names(parsed: EmailMessage) -> dict[str, str]:
-    """Return the names of the recipients in To and Cc, by address in lower case."""
-    return {
-        each.addr_spec.lower(): each.display_name
-        for header in ("To", "Cc")
-        if parsed[header]
-        for each in parsed[header].addresses
-        if each.display_name
-    }
+def _names(*mailboxes: Address) -> dict[str, str]:
+    """Return the names of recipients, by address in lower case."""
+    return {each.addr_spec.lower(): each.display_name for each in mailboxes if each.display_name}
 
 
 def _expected_names(request: Request) -> dict[str, str]:

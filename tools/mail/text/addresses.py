@@ -10,6 +10,7 @@ from accounts.infra.idn import BadValue, check_local_part
 ENCODED_WORD = re.compile(r"=\?[^?\s]*\?[bBqQ]\?[^?]*\?=")
 WORD_BYTES = 45  # of UTF-8 that fit into one encoded word (RFC 2047)
 NAME_CHARACTERS = 100
+MOST_DOTS = 20  # of an address: each one takes the parsers time, and no real one has as many
 # An address in a name deceives, and the others end a name or an address in a header.
 NOT_IN_NAMES = re.compile(r'[@<>"\\:;\[\]\n\ufffd]')
 # Bidirectional controls make an address or a file name look like another one.
@@ -23,7 +24,7 @@ def bare_address(value: str) -> str:
     Groups, comments, display names, quoted local parts, literals, routes, pipes and options are
     refused. They can make an address look like another one, which deceives a person.
     """
-    if BIDI.search(value):
+    if BIDI.search(value) or value.count(".") > MOST_DOTS:
         raise BadValue("is not a plain e-mail address")
     if value.endswith(">"):
         raise BadValue(
