@@ -22,11 +22,23 @@ PIECES = {
     ),
     "unknown-charset": ("text/plain; charset=x", b"\xe9\xe8 caf\xe9 \xcf\xf0\r\n"),
     "nested-messages": ("message/rfc822", b"Content-Type: message/rfc822\r\n\r\n"),
+    "nested-pieces": (
+        "message/partial; number=1",
+        b"Content-Type: message/partial; number=1\r\n\r\n",
+    ),
     "nested-signatures": ("application/pkcs7-mime; smime-type=signed-data", b"0\x80"),
     "recipients-of-a-report": (
         "multipart/report; report-type=delivery-status; boundary=a",
         b"--a\r\nContent-Type: message/delivery-status\r\n\r\nReporting-MTA: dns; x\r\n\r\n"
         b"Final-Recipient: rfc822; a@b.example\r\nAction: failed\r\nStatus: 5.1.1\r\n\r\n",
+    ),
+    "blocks-of-a-report": (
+        "multipart/report; report-type=delivery-status; boundary=a",
+        b"--a\r\nContent-Type: message/delivery-status\r\n\r\n" + b"a:\xe9\xe8\n\n" * 30_000,
+    ),
+    "originals-of-a-report": (
+        "multipart/report; report-type=delivery-status; boundary=a",
+        b"--a\r\nContent-Type: text/rfc822-headers\r\n\r\n" + b"a:\xe9\xe8\n" * 20,
     ),
     "events-of-a-calendar": (
         "text/calendar; method=REQUEST",

@@ -128,3 +128,17 @@ def test_rest_of_a_thread_is_bare_text_when_its_time_is_over(
     assert read() == {f"mail {n}" for n in range(3)}
     monkeypatch.setattr(reads, "THREAD_SECONDS", 0)
     assert read() == {f"{TOO_COMPLEX} mail {n}" for n in range(3)}
+
+
+PARTS = b"".join(
+    b"Content-Type: multipart/mixed; boundary=b%d\r\n\r\n--b%d\r\n" % (place, place)
+    for place in range(40)
+)
+
+
+@pytest.mark.parametrize("kind", ["message/partial; number=1", "message/rfc822"])
+def test_mail_inside_mail_without_end_can_be_read(office: Office, kind: str) -> None:
+    inside = f"Content-Type: {kind}\r\n\r\n".encode()
+    raw(office, f"Content-Type: {kind}", body=(PARTS + inside) * 30 + PARTS + b"\r\nHello\r\n")
+
+    assert any("nested deeper than" in note for note in message_of(office)["notes"])

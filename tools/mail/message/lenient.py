@@ -45,14 +45,15 @@ CUT = "[…]"
 MORE_ADDRESSES = "[more addresses]"
 
 
-def headers(block: bytes, charset: str = "") -> Message:
+def headers(block: bytes, charset: str = "", left: Iterator[int] | None = None) -> Message:
     """Return the headers at the beginning, parsed leniently; values are raw, for the functions
     below.
 
-    Letters outside ASCII that are not encoded are UTF-8, else in the charset, usually the body's.
+    Letters outside ASCII that are not encoded are UTF-8, else in the charset, usually the body's,
+    else in one that is detected while numbers are `left`.
     """
     found = Message()
-    left = iter(range(MOST_DETECTED))
+    left = iter(range(MOST_DETECTED)) if left is None else left
     parsed = BytesHeaderParser(policy=policy.compat32).parsebytes(mend_head(block[:BLOCK_BYTES]))
     for name, value in parsed.raw_items():
         found[name] = decode_raw(str(value).encode("utf-8", "surrogateescape"), left, charset)

@@ -40,10 +40,13 @@ class Tree:
 
 
 def parse(source: bytes, *, inside: str = "") -> Tree:
-    """Return the message in these bytes; `inside` is the number of the part that holds it."""
+    """Return the message in these bytes; `inside` is the number of the part that holds it, whose depth
+    counts.
+    """
     source = mend_head(source)
     splitter = _Splitter(source)
-    root = splitter.part(1, len(source) + 1, inside, 0, "text/plain")
+    depth = inside.count(".") + 1 if inside else 0
+    root = splitter.part(1, len(source) + 1, inside, depth, "text/plain")
     if inside and not root.is_multipart:
         root = replace(root, number=f"{inside}.1")
     return Tree(

@@ -23,6 +23,7 @@ READ_LIMIT = 1024 * 1024  # bytes of the plain texts together, and of the HTML
 EXPANDED_BYTES = 8 * 1024**2  # of a part that holds other parts
 INNER_DEPTH = 4  # of a message in a message in a message
 MOST_INNER = 20
+MOST_OPENED = 20  # signatures and pieces, of which each is read as a whole message
 TNEF = ("application/ms-tnef", "application/vnd.ms-tnef")
 MAILS = ("message/rfc822", "message/global")
 PLAIN = ("text/plain", "text/markdown", "text/x-markdown", "text/x-patch", "text/x-diff")
@@ -131,7 +132,8 @@ class _Reader:
         self._with_inner = with_facts or depth > 0
         self._expands = expands
         self._depth = depth
-        self._left = {"plain": READ_LIMIT, "html": READ_LIMIT}
+        self._left = {"plain": READ_LIMIT, "html": READ_LIMIT, "opened": MOST_OPENED}
+        self._blocks_of_reports = iter(range(reports.MOST_BLOCKS))
         self.kind = ""
         self.facts: dict[str, Any] = {}
         self.notes: list[str] = []
@@ -295,14 +297,15 @@ class _Reader:
             return []
         claimed = part.parameters.get("smime-type", "")
         sort = sealed.sort_of(part.load(sealed.HEAD_BYTES), claimed)
-        inside = sealed.unwrap(part.load(EXPANDED_BYTES)) if sort == "signed-data" else None
+        opens = sort == "signed-data" and self._may_open()
+        inside = sealed.unwrap(part.load(EXPANDED_BYTES)) if opens else None
         if inside is None:
             self.files.append(part)
             self.note(sealed.SIGNED if sort == "signed-data" else sealed.note_of(sort))
             return []
         self.hidden.append(part)
         self.note(sealed.SIGNED)
-        return self.blocks(mime.parse(inside, inside=part.number).root)
+        return self.blocks(self._open(part, inside).root)
 
     def _report(self, parts: Sequence[Part]) -> list[Block]:
         found: list[Block] = []
@@ -317,8 +320,7 @@ class _Reader:
                 self.kind = "receipt"
                 self.facts = self._loaded(part, reports.read_disposition, {})
             elif place and part.type in reports.ORIGINAL:
-                block = lenient.headers(part.load(reports.MOST_BYTES) if self._with_facts else b"")
-                original = reports.describe_original(block)
+                original = self._loaded(part, reports.read_original, {})
             elif part.type not in reports.OTHER_PARTS:
                 found += self.blocks(part)
                 continue
@@ -328,7 +330,9 @@ class _Reader:
         return found
 
     def _loaded(self, part: Part, interpret: Any, nothing: Any) -> Any:
-        return interpret(part.load(reports.MOST_BYTES)) if self._with_facts else nothing
+        if not self._with_facts:
+            return nothing
+        return interpret(part.load(reports.MOST_BYTES), self._blocks_of_reports)
 
     def _calendar(self, part: Part) -> list[Block]:
         method = part.parameters.get("method", "")
@@ -351,20 +355,30 @@ class _Reader:
         if not self._expands:
             return []
         content = part.load(EXPANDED_BYTES)
-        if number == "1":
+        if number == "1" and self._may_open():
             self.hidden.append(part)
-            return self.blocks(mime.parse(content, inside=part.number).root)
+            return self.blocks(self._open(part, content).root)
         if LINES_OF_DATA.search(content):
             self.files.append(part)
             return []
         self.hidden.append(part)
         return self._text(replace(part, type="text/plain"))
 
+    def _may_open(self) -> bool:
+        """Count a part that is opened as a message; return False beyond the limit."""
+        self._left["opened"] -= 1
+        return self._left["opened"] >= 0
+
+    def _open(self, part: Part, content: bytes) -> Tree:
+        tree = mime.parse(content, inside=part.number)
+        self.note(LEFT_OUT if tree.left_out else "")
+        return tree
+
     def _read_inner(self, part: Part) -> None:
         """Read a message inside this one, and those inside it."""
         if not self._with_inner or self._depth >= INNER_DEPTH or len(self.inner) >= MOST_INNER:
             return
-        tree = mime.parse(part.load(EXPANDED_BYTES))
+        tree = self._open(part, part.load(EXPANDED_BYTES))
         nested = _Reader(with_text=True, with_facts=False, depth=self._depth + 1)
         nested._left = self._left  # all of them together have the limits of one message
         text, html = join(nested.blocks(tree.root))

@@ -9,6 +9,7 @@ from typing import Any
 from tools.mail.message import lenient
 
 MOST_BYTES = 256 * 1024
+MOST_BLOCKS = 1_000  # of all reports in a mail, and of charsets that are detected in them
 MOST_RECIPIENTS = 20  # that are named; the others are counted
 REASON_CHARACTERS = 200
 EMPTY_LINES = re.compile(rb"\n(?:[ \t]*\r?\n)+")
@@ -23,10 +24,13 @@ OTHER_PARTS = ("message/feedback-report",)
 UNDELIVERED = ("failed", "delayed")
 
 
-def read_delivery(content: bytes) -> list[dict[str, str]]:
-    """Return the recipients that a delivery report names: address, action, status and reason."""
+def read_delivery(content: bytes, left: Iterator[int]) -> list[dict[str, str]]:
+    """Return the recipients that a delivery report names: address, action, status and reason.
+
+    A block is read while numbers are `left`.
+    """
     found = []
-    for block in _blocks(content):
+    for block in _blocks(content, left):
         address = _typed(block, "Final-Recipient") or _typed(block, "Original-Recipient")
         if not address:
             continue
@@ -41,11 +45,11 @@ def read_delivery(content: bytes) -> list[dict[str, str]]:
     return found
 
 
-def read_disposition(content: bytes) -> dict[str, str]:
+def read_disposition(content: bytes, left: Iterator[int]) -> dict[str, str]:
     """Return the facts of a read receipt: the Message-ID it is about, the reader, and what
     happened.
     """
-    block = next(_blocks(content), Message())
+    block = next(_blocks(content, left), Message())
     disposition = lenient.decode_text(block["Disposition"])
     facts = {
         "of": lenient.decode_text(block["Original-Message-ID"]),
@@ -55,8 +59,9 @@ def read_disposition(content: bytes) -> dict[str, str]:
     return {name: value for name, value in facts.items() if value}
 
 
-def describe_original(block: Message) -> dict[str, str]:
+def read_original(content: bytes, left: Iterator[int]) -> dict[str, str]:
     """Return the Message-ID and the subject of the returned mail; nothing of mailhub's own mail."""
+    block = lenient.headers(content, left=left)
     if lenient.own_mark(block):
         return {}
     facts = {
@@ -111,10 +116,10 @@ def classify(
     return "bounce", facts | ({"more_recipients": more} if more > 0 else {})
 
 
-def _blocks(content: bytes) -> Iterator[Message]:
+def _blocks(content: bytes, left: Iterator[int]) -> Iterator[Message]:
     for block in EMPTY_LINES.split(content[:MOST_BYTES].lstrip()):
-        if block.strip():
-            yield lenient.headers(block + b"\n\n")
+        if block.strip() and next(left, None) is not None:
+            yield lenient.headers(block + b"\n\n", left=left)
 
 
 def _typed(block: Message, name: str) -> str:
