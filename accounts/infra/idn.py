@@ -6,9 +6,9 @@ import re
 
 import idna
 
-# Old mail servers read these characters as a route, a quotation, a pipe or a file, and command
-# lines read a hyphen as an option.
-_ROUTED = re.compile(r'^[-/|:.]|[!%|`"\\()<>\[\]:;,@\s\x00-\x1f\x7f]')
+# Old mail servers read these characters as a route, a quotation, a pipe or a file, command lines read
+# a hyphen as an option, and some programs decode encoded words (=?…?=) in an address too.
+_ROUTED = re.compile(r'^[-/|:.]|=\?|[!%|`"\\()<>\[\]:;,@\s\x00-\x1f\x7f]')
 
 
 class BadValue(ValueError):
@@ -41,7 +41,7 @@ def plain_address(address: str) -> str:
 
 def check_local_part(local: str) -> None:
     """Raise ValueError for a local part that is a route (`b.example!a`, `a%b`), quotation, pipe,
-    file or option.
+    file, option or encoded word.
     """
     if _ROUTED.search(local) or local.endswith(".") or ".." in local:
         raise BadValue("is not a plain e-mail address")

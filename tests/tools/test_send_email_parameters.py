@@ -58,6 +58,7 @@ def test_invalid_mail_is_refused_with_the_field(
         pytest.param("a(comment)@x.example", id="comment"),
         pytest.param('"a b"@x.example', id="quoted-local-part"),
         pytest.param("a%b.example@x.example", id="percent-hack"),
+        pytest.param("a=?utf-8?q?=40evil.example=3e?=b@x.example", id="encoded-word"),
         pytest.param("a@[127.0.0.1]", id="literal"),
         pytest.param(f"a@{'b.' * 20}x.example", id="many-dots"),
         pytest.param("a\u202eb@x.example", id="right-to-left-override"),
