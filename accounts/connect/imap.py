@@ -14,7 +14,8 @@ import ssl
 import time
 from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO, Self, cast
+from io import BufferedReader
+from typing import Any, Self, cast
 
 from django.conf import settings
 from imapclient import IMAPClient
@@ -227,6 +228,17 @@ class PinnedSmtp(smtplib.SMTP):
             cast(_Replies, self.file).begin()
         return super().getreply()
 
+    def has_answered(self) -> bool:
+        """Return True if there is an answer that nobody has read yet; do not wait for one."""
+        if self.sock is None or self.file is None:
+            return False
+        seconds = self.sock.gettimeout()
+        self.sock.settimeout(0)
+        try:
+            return cast(_Replies, self.file).is_there()
+        finally:
+            self.sock.settimeout(seconds)
+
     def close(self) -> None:
         self._deadline.stop()
         super().close()
@@ -238,12 +250,18 @@ class PinnedSmtp(smtplib.SMTP):
 class _Replies:
     """The answers of an SMTP server, line by line; one reply may have REPLY_BYTES in all."""
 
-    def __init__(self, stream: BinaryIO) -> None:
+    def __init__(self, stream: BufferedReader) -> None:
         self._stream = stream
         self._left = 0
 
     def begin(self) -> None:
         self._left = REPLY_BYTES
+
+    def is_there(self) -> bool:
+        try:
+            return bool(self._stream.peek(1))
+        except ssl.SSLWantReadError:
+            return False
 
     def readline(self, limit: int) -> bytes:
         line = self._stream.readline(limit)

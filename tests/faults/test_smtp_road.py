@@ -54,6 +54,22 @@ def test_approved_mail_leaves_once_and_is_copied_to_sent(
 # Nothing was sent
 
 
+@pytest.mark.parametrize(
+    ("early", "then"),
+    [("451 4.3.0 Busy", "approved"), ("554 5.7.1 No", "failed"), ("250 OK", "approved")],
+)
+def test_answer_before_the_dot_is_none_to_it(
+    api: Api, approved: str, world: World, early: str, then: str
+) -> None:
+    """The server would accept the mail after the dot, which it does not get."""
+    world.smtp.reply(f"354 go ahead\r\n{early}", at="data")
+    work()
+    assert (state(api, approved)[0], world.smtp.ledger) == (then, [])
+    now_it_is_time("not_before")
+    work()
+    assert len(world.smtp.ledger) == (then == "approved")
+
+
 @pytest.mark.fault(40, 42, 43)
 @pytest.mark.parametrize(
     "plan",

@@ -206,11 +206,11 @@ class FaultySmtp(Listening):
     def _answer(
         self, sock: socket.socket, point: Point, usual: bytes, *, recipient: str | None = None
     ) -> bool:
-        """Give the usual answer unless a fault replaces it; return True if it was given."""
-        if self._meet(sock, point, recipient=recipient) is not None:
-            return False
-        sock.sendall(usual)
-        return True
+        """Give the usual answer unless a fault replaces it; return True if one with its code was given."""
+        given = self._meet(sock, point, recipient=recipient)
+        if given is None:
+            sock.sendall(usual)
+        return given is None or given.startswith(usual[:3])
 
     def _meet(
         self, sock: socket.socket, point: Point, *, recipient: str | None = None

@@ -42,7 +42,8 @@ def hand_over(
 
     1. MAIL and RCPT. If one recipient is refused, RSET: nobody gets the mail, because the whole
        list was approved.
-    2. DATA and the content, all but the final dot: without the dot no server accepts it.
+    2. DATA and the content, all but the final dot: without the dot no server accepts it. A server
+       that answers before the dot does not get it.
     3. `wire_started`: from here on the message may have been sent.
     4. The dot, and the answer: 2xx is accepted, 4xx and 5xx mean that nothing was sent. No answer,
        or any other, is unknown.
@@ -73,6 +74,8 @@ def _transmit(smtp: PinnedSmtp, envelope: Envelope, answer_seconds: float) -> No
         content = memoryview(_stuff_dots(envelope.source))
         for start in range(0, len(content), BLOCK_BYTES):
             smtp.send(content[start : start + BLOCK_BYTES])
+        if smtp.has_answered():  # it would be taken for the answer to the dot
+            raise _refusal(*smtp.getreply())
         if not smtp.extend(answer_seconds):
             raise smtplib.SMTPServerDisconnected("the dialogue took too long")
     except (smtplib.SMTPServerDisconnected, OSError):
