@@ -19,7 +19,8 @@ from tools.providers.imap.smtp_sessions import MAX_KEPT, MAX_MAILS, SESSIONS, Sm
 
 @pytest.fixture
 def mailbox(smtp: FaultySmtp) -> Iterator[ImapProvider]:
-    """Yield a mailbox whose mails go to the faulty server."""
+    """Yield a mailbox whose mails go to the faulty server; other tests may have filled the room."""
+    SESSIONS.close_all()
     yield ImapProvider(ImapMailbox(access(smtp), mailbox_id=uuid.uuid4(), key=uuid.uuid4()))
     SESSIONS.close_all()
 
