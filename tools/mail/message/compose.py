@@ -299,7 +299,7 @@ def addresses_in(parsed: EmailMessage, header: str) -> tuple[str, ...]:
 
 
 def _mailboxes(parsed: EmailMessage, header: str) -> tuple[Address, ...]:
-    """Return the addresses of a header with their names. Each look at a header parses it anew."""
+    """Return the addresses of a header with their names. Each look at a header parses it again."""
     found = parsed[header]
     return found.addresses if found else ()
 
