@@ -168,7 +168,14 @@ def test_draft_of_another_program_is_held(office: Office, other_program: Api) ->
     assert only_draft(office).get_content() == NOTE["body"]
 
 
-@pytest.mark.parametrize("header", ["Reply-To: desk@lovelace.example", SEALED])
+@pytest.mark.parametrize(
+    "header",
+    [
+        "Reply-To: desk@lovelace.example",
+        "Disposition-Notification-To: ada@lovelace.example",
+        SEALED,
+    ],
+)
 def test_draft_that_would_lose_something_is_not_changed(office: Office, header: str) -> None:
     lines = [header, "From: ada@lovelace.example", "To: mira@northwind.example", "", "Words"]
     source = "\r\n".join(lines).encode()

@@ -32,6 +32,7 @@ SEALED = (
     "application/pkcs7-mime",
     "application/x-pkcs7-mime",
 )
+RECEIPTS = ("Disposition-Notification-To", "Return-Receipt-To", "X-Confirm-Reading-To")
 
 
 def read_draft(source: bytes, address: str, name: str) -> Request | str:
@@ -94,6 +95,8 @@ def _refuse_what_is_lost(draft: EmailMessage) -> None:
             "invalid_input",
             "The draft has a Reply-To address, which mailhub cannot keep.",
         )
+    if any(name in draft for name in RECEIPTS):
+        raise Problem("invalid_input", "The draft asks for a receipt, which mailhub cannot keep.")
 
 
 def _request(source: bytes, address: str, name: str) -> Request:
