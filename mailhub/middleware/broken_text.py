@@ -15,6 +15,9 @@ from accounts.infra.problems import Problem
 
 PROGRAMS = ("/api/", "/ai/")  # their bodies are JSON, whatever type a program declares
 FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
+# Django reads a form by any codec of Python that it names: `punycode` takes minutes for a megabyte,
+# and some are for no text.
+CHARSETS = ("utf-8", "utf8", "us-ascii", "iso-8859-1")
 # Fields that the library parses without a guard: a passkey's JSON, and the address to return to.
 CREDENTIAL, BACK = "credential", "next"
 
@@ -40,7 +43,11 @@ def has_form(request: HttpRequest) -> bool:
 
 
 def check_head(request: HttpRequest) -> None:
-    """Raise BadRequest if the address, the query or a cookie has a broken text."""
+    """Raise BadRequest if the address, the query or a cookie has a broken text, or if a form names
+    an unusual charset.
+    """
+    if request.content_type in FORMS and (request.encoding or "utf-8").lower() not in CHARSETS:
+        raise BadRequest("The charset of a form must be UTF-8.")
     _check([request.path_info, *request.COOKIES.values()])
     _check_fields(request.GET)
 

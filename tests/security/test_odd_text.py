@@ -164,3 +164,15 @@ def test_chat_takes_no_thread_with_a_line_break(api: Api) -> None:
     asked = {"prompt": "Hello", "threadId": "a\nX-Other: 1"}
     answer = Client(headers=headers).post("/ai/agent/stream", asked, content_type=JSON)
     assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, "threadId")
+
+
+@pytest.mark.parametrize("charset", ["punycode", "base64", "zlib"])
+@pytest.mark.parametrize("path", ["/compose/", "/api/v1/attachments"])
+def test_form_in_an_odd_charset_is_refused_unread(api: Api, path: str, charset: str) -> None:
+    head = b'--b\r\nContent-Disposition: form-data; name="%s"\r\n\r\n'
+    body = head % b"x" + b"9" * 60_000 + b"\r\n" + head % b'file"; filename="a' + b"a\r\n--b--\r\n"
+    headers = {"Authorization": f"Bearer {api.secret}"}
+    for named, status in ((charset, 400), ("UTF-8", 302 if path == "/compose/" else 201)):
+        kind = f"multipart/form-data; boundary=b; charset={named}"
+        answer = Client().generic("POST", path, body, content_type=kind, headers=headers)
+        assert answer.status_code == status
