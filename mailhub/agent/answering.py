@@ -50,6 +50,7 @@ async def agent_answer(
         return
     said: list[str] = []
     try:
+        await in_thread(threads.forget_lost, caller, thread)
         await in_thread(threads.store_prompt, thread, prompt)
         async with asyncio.timeout(threads.RUN_SECONDS):
             async with aclosing(

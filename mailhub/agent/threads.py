@@ -8,7 +8,9 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from accounts.access.caller import Caller
-from mailhub.agent.models import TITLE_CHARS, Message, Thread, ToolCall
+from accounts.access.roles import mailboxes
+from mailhub.agent.models import TITLE_CHARS, Checkpoint, Message, Thread, ToolCall
+from tools.catalog.servers import find_tool
 
 RUN_SECONDS = 300
 TURNS_A_MINUTE = 20
@@ -47,6 +49,21 @@ def claim(thread: Thread) -> str:
     if not free.update(busy_until=now + timedelta(seconds=RUN_SECONDS), updated_at=now):
         return "This thread is still answering. Wait for it, or stop it."
     return ""
+
+
+def forget_lost(caller: Caller, thread: Thread) -> None:
+    """Delete the model's memory of a thread if a call in it read what the caller may not read now.
+
+    The calls outlive that conversation.
+    """
+    calls = ToolCall.objects.filter(thread=thread, status="ok").order_by()
+    visible = {None, *mailboxes(caller).values_list("pk", flat=True)}
+    for name, mailbox in calls.values_list("tool", "mailbox").distinct():
+        tool = find_tool(caller, name)
+        if mailbox not in visible or (tool is not None and not caller.may(tool.scope)):
+            Checkpoint.objects.filter(thread=thread).delete()
+            calls.update(thread=None)
+            return
 
 
 def release(thread: Thread) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import logging
+from collections.abc import Callable
 from datetime import timedelta
 from email.message import EmailMessage
 from typing import Any
@@ -10,7 +11,8 @@ import pytest
 from django.utils import timezone
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
-from accounts.models import Mailbox, User
+from accounts.models import SCOPES, ApiToken, Mailbox, Membership, User
+from accounts.oauth.grants import narrow
 from approvals.worker.maintenance import purge_others
 from mailhub.agent.checkpoints import keep, messages_of
 from mailhub.agent.history import BUDGET, KEPT_TURNS, compact, fit, size
@@ -61,6 +63,54 @@ def test_thread_belongs_to_its_first_caller(
     person.ask("What is the word?", threadId="t")
     assert "xylophone" in str(model.shown())
     assert Thread.objects.filter(name="t").count() == 3
+
+
+def _take_scope() -> None:
+    narrow(ApiToken.objects.get(), scopes=["agent:chat"], mailboxes=Mailbox.objects.all())
+
+
+def _take_mailbox() -> None:
+    narrow(ApiToken.objects.get(), scopes=SCOPES, mailboxes=[])
+
+
+def _end_membership() -> None:
+    Membership.objects.update(ends_at=timezone.now())
+
+
+@pytest.mark.parametrize(
+    ("who", "take"),
+    [
+        ("chat", _take_scope),
+        ("chat", _take_mailbox),
+        ("chat", _end_membership),
+        ("person", _end_membership),
+    ],
+)
+def test_model_forgets_what_its_caller_may_no_longer_read(
+    request: pytest.FixtureRequest,
+    model: ModelServer,
+    server: MemoryServer,
+    mailbox: Mailbox,
+    who: str,
+    take: Callable[[], None],
+) -> None:
+    chat: Chat = request.getfixturevalue(who)
+    message = EmailMessage()
+    message["From"], message["Subject"] = "Mira <mira@northwind.example>", "xylophone"
+    message.set_content("Until Thursday.")
+    server.deliver(mailbox.address, message.as_bytes())
+    model.says(Says(calls=(("list_emails", {}),)), Says(text="One mail."))
+    chat.ask("What is new?", threadId="t")
+    chat.ask("Who wrote?", threadId="t")
+    assert "xylophone" in str(model.shown())
+
+    take()
+
+    chat.ask("My name is Ada. What was the subject?", threadId="t")
+    assert "xylophone" not in str(model.shown())
+    chat.ask("Who am I?", threadId="t")
+    assert "Ada" in str(model.shown())
+    assert (ToolCall.objects.get().mailbox, ToolCall.objects.get().thread) == (mailbox, None)
 
 
 def test_huge_results_and_long_threads_fit_the_window(
