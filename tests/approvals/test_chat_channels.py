@@ -177,6 +177,8 @@ REFUSED = [
     "discord://123/discordsecret?href=https://evil.example",
     "discord://123/discordsecret?template=file:///etc/passwd",
     "tgram://123:telegramsecret/",
+    "tgram://123:",
+    "tgram://123:/?to=,",
     "tgram://123:telegramsecret/1/2",
     "ntfys://ntfy.example/topic?actions=http,Approve,https://hub.example/",
     "ntfys://ntfy.example/topic?attach=file:///etc/passwd",

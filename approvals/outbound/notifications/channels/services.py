@@ -86,8 +86,8 @@ def read_address(text: str) -> tuple[Service, Any]:
 
 def _parse(text: str) -> tuple[Service, dict[str, Any]]:
     for service in SERVICES:
-        # The parsers raise ValueError for a host such as "[".
-        with suppress(ValueError):
+        # The parsers raise ValueError for a host such as "[", and others for half an address.
+        with suppress(ValueError, LookupError, TypeError):
             schema, found = text.partition(":")[0].lower(), None
             if schema in service.schemas:
                 found = _load(service.plugin).parse_url(text)
