@@ -10,6 +10,7 @@ from django.contrib.admin.models import LogEntry
 from django.db import transaction
 
 from accounts.audit_hook import record_event
+from accounts.infra.idn import comparable
 from accounts.models import (
     AddressCode,
     ApiToken,
@@ -57,6 +58,7 @@ def export(address: str) -> dict[str, Any]:
     """Return all that mailhub keeps of an address, as values of JSON."""
     address = address.strip().lower()
     person = User.objects.filter(email=address).first()
+    address = comparable(address)  # as mails are stored
     return {
         "address": address,
         "account": _export_account(person) if person else None,
@@ -80,6 +82,7 @@ def erase(address: str) -> list[str]:
     """
     address = address.strip().lower()
     person = User.objects.filter(email=address).first()
+    address = comparable(address)  # as mails are stored
     said = _erase_account(person) if person else ["There is no account with this address."]
     erased, left = personal_data.erase_correspondent(address)
     said.append(f"The content of {erased} mails to it was deleted.")

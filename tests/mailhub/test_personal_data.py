@@ -75,6 +75,14 @@ def test_correspondent_is_exported_and_erased(api: Api, reviewer: Reviewer, alic
     assert proof.verify() == []
 
 
+def test_address_in_other_letters_is_exported_and_erased(api: Api) -> None:
+    sent = api.propose(to=["Kim@Bücher.example"], subject="Offer 4471")
+    api.post(f"/actions/{sent}/cancel")
+    (told,) = json.loads(person("export", "kim@bücher.example"))["mails_to_it"]
+    assert told["subject"] == "Offer 4471"
+    assert "content of 1 mails" in person("erase", "kim@bücher.example")
+
+
 def test_address_that_only_answered_is_exported_and_erased(
     api: Api, alice: User, server: MemoryServer
 ) -> None:
