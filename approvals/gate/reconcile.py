@@ -93,10 +93,11 @@ def find_gone() -> QuerySet[Preparation]:
 def may_have_left_by(action_id: UUID, at: datetime) -> datetime | None:
     """Return the result of `may_have_left` at that time.
 
-    It is computed from the audit, so the answer stays the same later on. Only a prepared draft is not in
-    the audit: it counts as it is now, if it was not found gone later.
+    It is computed from the audit, so the answer stays the same later on. Only the last restore and a prepared
+    draft are not in the audit of each action: they count as they are now, if they are not later than that.
     """
     in_doubt: set[int] = set()
+    came_back = PendingAction.objects.filter(pk=action_id, restored_at__lte=at)
     restored_at: datetime | None = None
     for link in AuditEvent.objects.filter(action_id=action_id, at__lte=at).order_by(
         "chain", "sequence"
@@ -113,6 +114,7 @@ def may_have_left_by(action_id: UUID, at: datetime) -> datetime | None:
         .order_by("fence")
         .values_list("wire_started_at", flat=True)
         .first()
+        or came_back.values_list("restored_at", flat=True).first()
         or restored_at
         or _when_gone(find_gone().filter(action=action_id).exclude(gone_at__gt=at))
     )

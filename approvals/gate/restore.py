@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal
 from uuid import UUID
 
@@ -56,6 +57,13 @@ def reconcile_after_restore() -> Iterator[Reconciled]:
         yield Reconciled(
             action_id=action.pk, found=_reconcile(action, lines), handed_over=bool(lines)
         )
+
+
+def find_lost_mails() -> list[datetime]:
+    """Return when the actions were last handed over that only the send journal knows."""
+    lost = {entry.subject: entry.at for entry in read_journal() if entry.fence}
+    known = set(PendingAction.objects.values_list("pk", flat=True))
+    return [at for subject, at in lost.items() if subject not in known]
 
 
 def _find_lost_lines() -> dict[UUID, list[Entry]]:

@@ -247,7 +247,7 @@ def _annotate_rows(actions: QuerySet[PendingAction]) -> QuerySet[PendingAction]:
     note = ProposerNote.objects.filter(action=OuterRef("pk")).values("reason")[:1]
     return with_preview(actions).annotate(
         needed=needed,
-        doubtful=unproven | gone,
+        doubtful=unproven | gone | Q(restored_at__isnull=False),
         bounced=Exists(AuditEvent.objects.filter(action_id=OuterRef("pk"), event="bounced")),
         reason=Subquery(note),
         assigned=Subquery(assigned.values_list(name)[:1]),

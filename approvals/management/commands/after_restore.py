@@ -62,6 +62,11 @@ class Command(BaseCommand):
             "\n".join(f"{count} {words}" for words, count in sorted(tally.items()))
             or "Nothing to do."
         )
+        if lost := restore.find_lost_mails():
+            self.stdout.write(
+                f"{len(lost)} handed over that this copy does not know, the last at {max(lost):%Y-%m-%d %H:%M} UTC."
+                " Programs may propose them again, and no page will warn of that."
+            )
         if not yes and input("Let mail leave again? [y/N] ").strip().lower() != "y":
             self.stdout.write("Everything stays paused. Run this again when you are ready.")
             return

@@ -1,0 +1,75 @@
+"""After a restore: a doubt is told by pushes and lists too, and the operator learns what is lost."""
+
+from collections.abc import Callable
+from uuid import uuid4
+
+import pytest
+from django.db import transaction
+
+from approvals.gate import overdue, reconcile, rulings
+from approvals.gate.execute import execute
+from approvals.models import PendingAction
+from tests.approvals.kinds import Script, handed_over
+from tests.approvals.test_restored import home, lose
+from tests.approvals.test_restoring import after_restore, put_in_sent
+from tests.approvals.webhook_listener import Listener, httpserver, listener, told
+from tests.conftest import Api, Reviewer
+from tests.support.servers.memory import MemoryServer
+from tools.sending.kinds import SendMail
+
+__all__ = ["home", "httpserver", "listener"]
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def test_operator_learns_of_sends_that_the_copy_does_not_know(
+    approved: Callable[..., PendingAction],
+) -> None:
+    lose(approved().pk)
+    assert "this copy does not know" not in after_restore()
+    lose(uuid4())
+    lose(uuid4())
+
+    assert "2 handed over that this copy does not know, the last at" in after_restore()
+
+
+@pytest.mark.parametrize("found", [True, False])
+def test_push_after_a_restore_knows_the_doubt(
+    api: Api,
+    reviewer: Reviewer,
+    script: Script,
+    server: MemoryServer,
+    listener: Listener,
+    found: bool,
+) -> None:
+    """Restore a copy in which it is unknown, although a later attempt may have sent it once more."""
+    listener.added(api)
+    action = PendingAction.objects.get(pk=api.propose())
+    reviewer.decide(str(action.pk), "approve")
+    script.instead, script.look = handed_over, SendMail().reconcile
+    execute(action.pk, worker="test")
+    if found:
+        put_in_sent(server, action)
+    lose(action.pk, 2)
+    after_restore()
+    action.refresh_from_db()
+    if not found:
+        now = {"ruling": "not_sent", "fence": "1", "restored": rulings.mark_of_restore(action)}
+        reviewer.decide(str(action.pk), "resolve", **now)
+        assert reconcile.record_destroyed(action.pk, 1)
+        reviewer.decide(str(action.pk), "cancel")
+    told()
+
+    knows, pushed = api.get(f"/actions/{action.pk}").json(), listener.heard[-1]["data"]
+    assert pushed["state"] == ("succeeded" if found else "cancelled")
+    for name in ("may_have_been_sent_at", "next"):
+        assert pushed[name] == knows[name]
+
+
+def test_list_keeps_the_doubt_when_the_content_is_deleted(api: Api, reviewer: Reviewer) -> None:
+    waiting = PendingAction.objects.get(pk=api.propose())
+    after_restore()
+    reviewer.decide(str(waiting.pk), "reject")
+    with transaction.atomic():
+        overdue.purge_one(waiting.pk)
+
+    assert "May have been sent" in reviewer.client.get("/?tab=rejected").content.decode()
