@@ -19,7 +19,7 @@ from approvals.gate import decide, find, notes, reconcile, revise, rulings, seen
 from approvals.gate.differences import FieldChange
 from approvals.gate.load import UNSEEN, ContentUnavailable, render_content
 from approvals.gate.pauses import switch
-from approvals.gate.rules.conditions import approvals_of, approving_people
+from approvals.gate.rules.conditions import MAY_LOOK, approvals_of, approving_people
 from approvals.gate.rules.policy import (
     DECIDES,
     count_needed,
@@ -206,6 +206,7 @@ def _about(
         "attempts": list(action.attempts.all()),
         "may_have_left": reconcile.may_have_left(action),
         "also_left": reconcile.find_unshown_send(action),
+        "looks_again_at": action.next_probe_at if action.mailbox.status in MAY_LOOK else None,
         "restored": rulings.mark_of_restore(action),
         "not_again": rulings.may_order_again(action, person)
         if action.status == Status.UNKNOWN

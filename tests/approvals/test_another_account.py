@@ -77,6 +77,16 @@ def test_nobody_looks_in_another_account(
     assert "has tried" not in shown
 
 
+@pytest.mark.parametrize("status", ["disconnected", "needs_reauth"])
+def test_page_promises_no_look_that_needs_a_person(
+    unknown: PendingAction, reviewer: Reviewer, status: str
+) -> None:
+    assert "Next look" in text_of(reviewer.page(str(unknown.pk)))
+    Mailbox.objects.update(status=status)
+    look_up(unknown)
+    assert "Next look" not in text_of(reviewer.page(str(unknown.pk)))
+
+
 def test_the_same_account_connected_again_is_looked_in(
     unknown: PendingAction, alice: User, server: MemoryServer
 ) -> None:
