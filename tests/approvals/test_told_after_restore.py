@@ -1,4 +1,4 @@
-"""After a restore: a doubt is told by pushes and lists too, and the operator learns what is lost."""
+"""After a restore, pushes and lists tell a doubt too, and the operator learns what is lost."""
 
 from collections.abc import Callable
 from uuid import uuid4
