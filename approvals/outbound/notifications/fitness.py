@@ -21,7 +21,7 @@ from approvals.outbound.notifications.outbox import ASKING, URGENT, Stage
 
 HERE_WAIT = timedelta(minutes=1)  # a person who is reviewing now sees the queue themselves
 BY_A_PERSON = (Stage.MENTIONED, Stage.ASSIGNED)
-NEEDED = {Stage.UNKNOWN: Status.UNKNOWN, Stage.FAILED: Status.FAILED}
+NEEDED = {Stage.UNKNOWN: (Status.UNKNOWN,), Stage.FAILED: (Status.FAILED, Status.EXPIRED)}
 DIGEST_AT = time(8)
 MONDAY = 1
 WEEK = 7
@@ -90,8 +90,8 @@ def _refuse(row: Notification, roles: dict[UUID, str], now: datetime) -> str:
     if row.stage in BY_A_PERSON:
         over = row.stage == Stage.ASSIGNED and action.status in FINAL
         return "decided" if over or _decided_since(action, row.created_at) else ""
-    needed = Status.PENDING if row.stage in ASKING else NEEDED.get(Stage(row.stage))
-    return "decided" if needed and action.status != needed else ""
+    needed = (Status.PENDING,) if row.stage in ASKING else NEEDED.get(Stage(row.stage))
+    return "decided" if needed and action.status not in needed else ""
 
 
 def _decided_since(action: PendingAction, at: datetime) -> bool:

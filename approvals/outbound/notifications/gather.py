@@ -112,6 +112,8 @@ def _notify(links: Links, now: datetime) -> None:
         *_of_new(by_name.get("action.proposed", ()), actions),
         *_of_returned(by_name.get("action.returned", ()), actions),
         *_of_approved(by_name.get("action.failed", ()), Stage.FAILED),
+        # It was approved, and nothing left: a closed send window, a pause, a server that was away.
+        *_of_approved(by_name.get("action.expired", ()), Stage.FAILED),
         *_of_approved(by_name.get("action.bounced", ()), Stage.BOUNCED),
         *_of_refused([link for link in links if link.event == "mailbox_refused"]),
     ]
@@ -185,7 +187,7 @@ def _of_unknown(links: Links, actions: dict[UUID, PendingAction]) -> list[Event]
 
 
 def _of_approved(links: Links, stage: Stage) -> list[Event]:
-    """Return the events of failed or returned mail: the people who approved it get them."""
+    """Return the events of failed, expired or returned mail: the people who approved it get them."""
     approved = Decision.objects.filter(
         action__in={link.action_id for link in links},
         verdict=Decision.Verdict.APPROVED,

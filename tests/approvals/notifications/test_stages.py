@@ -11,6 +11,7 @@ from accounts.connect.mailbox_status import mark_login_refused
 from accounts.models import Mailbox, User
 from approvals.core.types import BEFORE_WIRE, Outcome
 from approvals.gate import send_back
+from approvals.gate.pauses import switch
 from approvals.models import (
     ApprovalPolicy,
     Notification,
@@ -119,6 +120,23 @@ def test_failed_mail_is_reported_to_its_approver(
     work()
     post.sweep()
     assert (stages(alice), stages(bob)) == (["failed"], [])
+
+
+def test_approved_mail_that_expires_is_reported_to_its_approver(
+    post: Post, approved: Callable[..., PendingAction], mailbox: Mailbox, alice: User, bob: User
+) -> None:
+    """It was approved while nothing may leave, so nobody would look for it."""
+    prove(alice, bob)
+    switch.pause(mailbox=mailbox, actor=f"user:{alice.pk}")
+    action = approved()
+    post.sweep()
+    PendingAction.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
+    maintenance.sweep()
+    post.sweep()
+    action.refresh_from_db()
+    assert (action.status, stages(alice), stages(bob)) == ("expired", ["failed"], [])
+    (mail,) = post.to(alice)
+    assert f"/actions/{action.pk}/" in mail.get_content()
 
 
 def test_refused_mailbox_is_reported_to_its_managers(
