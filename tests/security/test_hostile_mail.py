@@ -142,3 +142,29 @@ def test_mail_inside_mail_without_end_can_be_read(office: Office, kind: str) -> 
     raw(office, f"Content-Type: {kind}", body=(PARTS + inside) * 30 + PARTS + b"\r\nHello\r\n")
 
     assert any("nested deeper than" in note for note in message_of(office)["notes"])
+
+
+FILE = b'--b\r\nContent-Type: application/pdf\r\nContent-Disposition: attachment; filename="a.pdf"\r\n\r\na\r\n'
+TEXT = b"--b\r\nContent-Type: text/plain\r\n\r\nHello\r\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        pytest.param(TEXT + FILE * 100, 200, id="100 files"),
+        pytest.param(FILE * 101, 413, id="101 files"),
+        pytest.param(TEXT * 1_001 + FILE, 413, id="a file that is not listed"),
+    ],
+)
+def test_mail_with_too_many_files_is_not_forwarded(
+    office: Office, body: bytes, status: int
+) -> None:
+    """Each file is read by itself, so a thousand took minutes; those beyond were lost silently."""
+    raw(office, 'Content-Type: multipart/mixed; boundary="b"', body=body + b"--b--\r\n")
+    original = message_of(office)["id"]
+
+    answer = office.api.tool("forward_email", message_id=original, to=["mira@northwind.example"])
+
+    assert answer.status_code == status
+    if status == 200:
+        assert len(answer.json()["preview"]["attachments"]) == 100

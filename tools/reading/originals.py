@@ -3,13 +3,17 @@
 from collections.abc import Iterable
 
 from accounts.infra.problems import Problem
+from accounts.infra.texts import translatable
 from tools.mail.message import sealed
 from tools.mail.message.compose import MAX_TOTAL_BYTES, Attachment, media_type
 from tools.mail.message.content import Original
 from tools.mail.message.markup import original_content
+from tools.mail.message.reading import LEFT_OUT
 from tools.mail.text.addresses import bare_address, display_name, file_name
 from tools.providers.base import MailProvider, Message
 from tools.schemas import MOST_RECIPIENTS
+
+MOST_FILES = 100  # of a mail that is forwarded
 
 
 def as_original(message: Message) -> Original:
@@ -85,7 +89,19 @@ def _filter_usable(addresses: tuple[str, ...], *, without: tuple[str, ...]) -> t
 
 
 def forwarded_attachments(provider: MailProvider, message: Message) -> tuple[Attachment, ...]:
-    """Return the attachments of a message that is forwarded, including pictures inside its HTML."""
+    """Return the attachments of a message that is forwarded, including pictures inside its HTML.
+
+    Each is read by itself, with the structure of the whole message. Raises Problem if they are too
+    many for that, or if some are not even listed.
+    """
+    if len(message.attachments) > MOST_FILES or LEFT_OUT in message.notes:
+        raise Problem(
+            "too_large",
+            translatable(
+                "The mail has more than %(most)s files, or too many parts, so it cannot be forwarded as a whole.",
+                most=MOST_FILES,
+            ),
+        )
     found = []
     left = MAX_TOTAL_BYTES
     for info in message.attachments:
