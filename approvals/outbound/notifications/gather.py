@@ -123,6 +123,8 @@ def _notify(links: Links, now: datetime) -> None:
     reminders.plan(
         [actions[link.action_id] for link in by_name.get("action.proposed", ()) if link.action_id]
     )
+    renewed = [*by_name.get("action.edited", ()), *by_name.get("action.returned", ())]
+    reminders.renew(_pending(renewed, actions))
     outbox.close_decided([(action.pk, action.status) for action in actions.values()], now=now)
 
 

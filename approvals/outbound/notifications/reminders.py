@@ -45,6 +45,21 @@ def plan(actions: Iterable[PendingAction]) -> None:
     )
 
 
+def renew(actions: Iterable[PendingAction]) -> None:
+    """Move the reminder of the last hour of actions that have got a new time to be decided."""
+    last = Notification.Stage.LAST_HOUR.value
+    Reminder.objects.bulk_create(
+        (
+            Reminder(action=action, stage=last, due_at=times[last])
+            for action in actions
+            if last in (times := dict(times_of(action, None)))
+        ),
+        update_conflicts=True,
+        unique_fields=["action", "stage"],
+        update_fields=["due_at"],
+    )
+
+
 def times_of(action: PendingAction, escalation: int | None) -> list[tuple[str, datetime]]:
     """Return the stages of an action's reminders and their times.
 
@@ -102,7 +117,15 @@ def _events_of(due: Sequence[Reminder], still: Mapping[UUID, PendingAction]) -> 
         ids = {reminder.action_id for reminder in due if reminder.stage == stage}
         people = find_people([still[pk] for pk in ids if pk in still])
         events += [
-            Event(stage=stage, action_id=action_id, people=those)
+            Event(
+                stage=stage,
+                action_id=action_id,
+                people=those,
+                # Each renewed time has a last hour; the others come once.
+                occasion=f"{still[action_id].expires_at:%Y%m%d%H%M}"
+                if stage == Notification.Stage.LAST_HOUR
+                else "",
+            )
             for action_id, those in people.items()
         ]
     return events

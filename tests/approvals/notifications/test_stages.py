@@ -29,7 +29,7 @@ from tests.approvals.kinds import Script, handed_over
 from tests.approvals.notifications.conftest import Post, prove
 from tests.approvals.notifications.test_scale import add_actions
 from tests.approvals.revisions import ask_back
-from tests.conftest import Api
+from tests.conftest import Api, Reviewer
 from tests.support.work import work
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -57,6 +57,23 @@ def test_forgotten_proposal_is_recalled_twice(post: Post, api: Api, bob: User) -
         "A proposal expires within an hour. Hello",
     ]
     assert not Reminder.objects.exists()
+
+
+def test_edited_proposal_is_recalled_before_its_new_end(
+    post: Post, api: Api, reviewer: Reviewer, bob: User
+) -> None:
+    prove(bob)
+    action_id = api.propose()
+    post.sweep()
+    old = PendingAction.objects.get().expires_at
+    for days in (2, 4):
+        send_at = (timezone.now() + timedelta(days=days)).isoformat()
+        assert reviewer.decide(action_id, "edit", send_at=send_at).status_code == 302
+        post.sweep(after=old - timedelta(minutes=30) - timezone.now())
+        assert stages(bob).count("last_hour") == days / 2 - 1
+        new = PendingAction.objects.get().expires_at
+        post.sweep(after=new - timedelta(minutes=30) - timezone.now())
+        assert stages(bob).count("last_hour") == days / 2
 
 
 def test_decided_proposal_is_not_recalled(post: Post, api: Api, alice: User, bob: User) -> None:
