@@ -100,7 +100,12 @@ def summarize(person: NotificationSettings, now: datetime, *, content: Content) 
     lines = []
     for address, tally in tallies.items():
         values = {**tally, "mailbox": address or _("Mailboxes")}
-        line = _("%(mailbox)s: %(waiting)s waiting, %(sent)s sent, %(refused)s not sent") % values
+        line = (
+            _(
+                "%(mailbox)s: %(waiting)s waiting, %(sent)s sent, %(refused)s rejected, failed or expired"
+            )
+            % values
+        )
         if tally["unknown"]:
             line += ", " + _("%(unknown)s of unknown outcome") % values
         lines.append(line)

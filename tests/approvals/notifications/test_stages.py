@@ -10,10 +10,11 @@ from django.utils import timezone
 from accounts.connect.mailbox_status import mark_login_refused
 from accounts.models import Mailbox, User
 from approvals.core.types import BEFORE_WIRE, Outcome
-from approvals.gate import send_back
+from approvals.gate import rulings, send_back
 from approvals.gate.pauses import switch
 from approvals.models import (
     ApprovalPolicy,
+    Content,
     Notification,
     NotificationChannel,
     NotificationCursor,
@@ -206,10 +207,34 @@ def test_digest_counts_each_mailbox_once_a_day(
     assert digest.add_due(now) == 0
     post.sweep()
     mail = next(each for each in post.to(bob) if each["Subject"] == "Your digest")
-    assert f"{mailbox.address}: 1 waiting, 1 sent, 0 not sent" in mail.get_content()
+    assert (
+        f"{mailbox.address}: 1 waiting, 1 sent, 0 rejected, failed or expired" in mail.get_content()
+    )
     following = NotificationSettings.objects.get().digest_due_at
     assert following is not None
     assert timedelta() < following - now <= timedelta(days=1)
+
+
+def test_digest_calls_no_mail_in_doubt_unsent(
+    post: Post,
+    approved: Callable[..., PendingAction],
+    script: Script,
+    alice: User,
+    mailbox: Mailbox,
+) -> None:
+    """The answer was lost, a person said that it was not sent, and the copy expired."""
+    script.instead = handed_over
+    action = approved()
+    work()
+    switch.pause(mailbox=mailbox, actor=f"user:{alice.pk}")
+    rulings.resolve(action_id=action.pk, person=alice, ruling="not_sent", fence=1)
+    PendingAction.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
+    maintenance.sweep()
+
+    settings = NotificationSettings(user=alice, digest="daily")
+    (line,) = digest.summarize(settings, timezone.now(), content=Content.SUBJECT)
+
+    assert line.endswith("0 sent, 1 rejected, failed or expired")
 
 
 @pytest.mark.parametrize("limit", ["channel", "rules"])
@@ -230,7 +255,7 @@ def test_digest_that_shows_only_a_link_names_no_mailbox(
     digest.add_due(now)
     post.sweep()
     mail = next(each for each in post.to(bob) if each["Subject"] == "Your digest")
-    assert "Mailboxes: 1 waiting, 0 sent, 0 not sent" in mail.get_content()
+    assert "Mailboxes: 1 waiting, 0 sent, 0 rejected, failed or expired" in mail.get_content()
     assert mailbox.address not in mail.get_content()
 
 
