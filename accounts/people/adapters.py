@@ -182,6 +182,10 @@ class SingleSignOn(DefaultSocialAccountAdapter):
     def can_authenticate_by_email(self, login: Any, email: str) -> bool:
         if not super().can_authenticate_by_email(login, email):
             return False
+        # Some providers write a text, and the library takes each text for true, "false" too.
+        said = [each.verified for each in login.email_addresses if each.email == email]
+        if not any(str(each).lower() == "true" for each in said):
+            return False
         person = User.objects.filter(email=email.strip().lower()).first()
         if person is None or person.address_proven_at:
             return person is not None

@@ -65,8 +65,11 @@ def test_page_has_a_button_that_leads_to_the_provider(provider: HTTPServer) -> N
     )
 
 
-def test_person_with_a_verified_address_signs_in(provider: HTTPServer, alice: User) -> None:
-    assert signed_in(come_in(provider, email=alice.email, email_verified=True))
+@pytest.mark.parametrize("said", [True, "true"])
+def test_person_with_a_verified_address_signs_in(
+    provider: HTTPServer, alice: User, said: object
+) -> None:
+    assert signed_in(come_in(provider, email=alice.email, email_verified=said))
     assert User.objects.count() == 1
 
 
@@ -96,6 +99,7 @@ def test_sign_ins_of_a_network_are_counted_before_they_ask(
     "claims",
     [
         {"email": "alice@lovelace.example", "email_verified": False},
+        {"email": "alice@lovelace.example", "email_verified": "false"},
         {"email": "alice@lovelace.example"},
         {"email": "nobody@lovelace.example", "email_verified": True},
         {},
