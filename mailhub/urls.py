@@ -3,6 +3,7 @@
 from allauth.account.decorators import secure_admin_login
 from django.contrib import admin
 from django.urls import include, path
+from django.views.decorators.http import require_safe
 from django.views.generic import RedirectView
 
 from mailhub import shell
@@ -12,9 +13,9 @@ from mailhub.operations import health, metrics
 from tools.surfaces.rest import download, make_api, reference
 
 admin.autodiscover()
-# The admin uses the same sign-in as all pages, second factor included.
-admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-assign,no-untyped-call]
-# Its own form counts no wrong passwords, records and mails nothing, and loses the session.
+# The admin uses the same sign-in as all pages, second factor included. Its own forms count no wrong
+# passwords, and record and mail nothing: that for a sign-in is never read, not even of staff.
+admin.site.login = require_safe(secure_admin_login(admin.site.login))  # type: ignore[method-assign,no-untyped-call]
 admin.site.password_change = RedirectView.as_view(pattern_name="account_change_password")  # type: ignore[method-assign,assignment]
 
 handler500 = "mailhub.faults.answer_fault"

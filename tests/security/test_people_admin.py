@@ -16,6 +16,7 @@ from allauth.mfa.models import Authenticator
 from allauth.socialaccount.models import SocialAccount
 from allauth.usersessions.models import UserSession
 from django.contrib import admin
+from django.contrib.auth import SESSION_KEY
 from django.core.management import call_command
 from django.http import HttpRequest
 from django.test import Client
@@ -171,6 +172,15 @@ def test_superuser_with_an_old_sign_in_grants_nothing(alice: User, carol: User) 
         )
     carol.refresh_from_db()
     assert not carol.is_superuser
+
+
+def test_form_of_the_admin_signs_nobody_in(operator: Client, carol: User) -> None:
+    """It asks for no second factor, counts no wrong passwords, and leaves no event."""
+    User.objects.filter(pk=carol.pk).update(is_staff=True, is_superuser=True)
+    form = {"username": carol.email, "password": PASSWORD}
+    assert operator.post("/admin/login/?next=/admin/", form).status_code == 405
+    assert operator.session[SESSION_KEY] != str(carol.pk)
+    assert operator.get("/admin/login/").status_code == 302
 
 
 def test_tokens_of_a_closed_account_stay_revoked(operator: Client, carol: User) -> None:
