@@ -62,6 +62,8 @@ class User(AbstractUser):
 
     generation = models.PositiveIntegerField(default=0, db_default=0, editable=False)
 
+    _read: dict[str, Any] | None = None  # the fields as they were read
+
     USERNAME_FIELD = "email"
     REQUIRED_FIELDS: ClassVar[list[str]] = []
     objects: ClassVar[UserManager] = UserManager()  # type: ignore[assignment]
@@ -72,7 +74,26 @@ class User(AbstractUser):
     def __str__(self) -> str:
         return self.get_full_name() or self.email
 
+    @classmethod
+    def from_db(cls, *args: Any, **kwargs: Any) -> User:
+        user = super().from_db(*args, **kwargs)
+        user._read = user._fields()
+        return user
+
+    def _fields(self) -> dict[str, Any]:
+        held = self.__dict__
+        fields = self._meta.concrete_fields
+        return {each.name: held[each.attname] for each in fields if each.attname in held}
+
     def save(self, *args: Any, **kwargs: Any) -> None:
+        """Store the account; of one that was read, only what has changed since.
+
+        The library stores it whole, long after it has read it. That must not open an account again
+        that was closed meanwhile.
+        """
+        if self._read is not None:
+            changed = [each for each, now in self._fields().items() if now != self._read.get(each)]
+            kwargs.setdefault("update_fields", changed)
         fields = kwargs.get("update_fields")
         judged = {name: getattr(self, name) for name in JUDGED if fields is None or name in fields}
         if self.pk and judged:
@@ -80,6 +101,8 @@ class User(AbstractUser):
             if others.update(**judged):
                 self.refresh_from_db(fields=["generation"])
         super().save(*args, **kwargs)
+        if self._read is not None:
+            self._read = self._fields()
 
     @cached_property
     def sees_audit(self) -> bool:

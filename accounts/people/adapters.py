@@ -12,7 +12,7 @@ from allauth.core.exceptions import ImmediateHttpResponse, ReauthenticationRequi
 from allauth.mfa.adapter import DefaultMFAAdapter
 from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
 from django.conf import settings
-from django.core.exceptions import ValidationError
+from django.core.exceptions import PermissionDenied, ValidationError
 from django.http import HttpRequest
 from django.shortcuts import render
 from django.urls import reverse
@@ -55,6 +55,15 @@ class AccountAdapter(DefaultAccountAdapter):
         """
         if settings.SENDS_MAIL:
             send_later(partial(super().send_mail, template_prefix, email, context))
+
+    def set_password(self, user: Any, password: str) -> None:
+        """Store a new password, unless the account was closed or recovered since it was read: the
+        hash takes a moment.
+        """
+        user.set_password(password)
+        same = User.objects.filter(pk=user.pk, generation=user.generation)
+        if not same.update(password=user.password):
+            raise PermissionDenied
 
     def get_password_change_redirect_url(self, request: HttpRequest) -> str:
         return take_landing(request)

@@ -7,6 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from django.test import Client
 from pytest_httpserver import HTTPServer
+from werkzeug import Request, Response
 
 from accounts.access import provider_calls
 from accounts.models import User
@@ -14,6 +15,7 @@ from accounts.people import adapters
 from accounts.people.address_proof import prove_account
 from approvals.models import AuditEvent
 from tests.accounts.test_sign_in import signed_in
+from tests.support.people.browser import browser
 
 pytestmark = pytest.mark.django_db
 DOOR = "/sign-in/sso/oidc/sso/login/"
@@ -110,6 +112,21 @@ def test_unknown_person_stays_outside(
 ) -> None:
     assert not signed_in(come_in(provider, **claims))
     assert User.objects.count() == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_linked_account_opens_none_that_was_closed_meanwhile(
+    provider: HTTPServer, alice: User
+) -> None:
+    def tell(request: Request) -> Response:
+        User.objects.filter(pk=alice.pk).update(is_active=False)
+        return Response('{"sub": "7"}', content_type="application/json")
+
+    provider.expect_request("/userinfo").respond_with_handler(tell)
+    window = browser(alice)
+    asked = parse_qs(urlsplit(window.post(f"{DOOR}?process=connect")["Location"]).query)
+    window.get(f"{DOOR}callback/", {"code": "c", "state": asked["state"][0]})
+    assert not User.objects.get(pk=alice.pk).is_active
 
 
 def test_answer_with_another_state_is_refused(provider: HTTPServer, alice: User) -> None:

@@ -2,6 +2,7 @@
 change leaves a trace.
 """
 
+from collections.abc import Callable
 from datetime import timedelta
 from email import message_from_bytes, policy
 from email.message import EmailMessage
@@ -18,10 +19,12 @@ from allauth.usersessions.models import UserSession
 from django.contrib import admin
 from django.contrib.auth import SESSION_KEY
 from django.core.management import call_command
+from django.db import connection
 from django.http import HttpRequest
 from django.test import Client
 
 from accounts.models import ApiToken, Mailbox, Membership, Role, SignInLink, User
+from accounts.people import recovery
 from approvals.models import AuditEvent
 from approvals.pages.mailboxes import members
 from tests.accounts.test_own_mail import smtp as own_mail
@@ -33,6 +36,7 @@ from tests.support.servers.smtp import FaultySmtp
 
 pytestmark = pytest.mark.django_db(transaction=True)
 smtp = own_mail
+OTHER = "another long and quiet word"
 
 
 @pytest.fixture
@@ -181,6 +185,32 @@ def test_form_of_the_admin_signs_nobody_in(operator: Client, carol: User) -> Non
     assert operator.post("/admin/login/?next=/admin/", form).status_code == 405
     assert operator.session[SESSION_KEY] != str(carol.pk)
     assert operator.get("/admin/login/").status_code == 302
+
+
+def close(person: User) -> None:
+    person.is_active = person.is_staff = False
+    person.save()
+
+
+@pytest.mark.parametrize("end", [close, recovery.recover])
+def test_new_password_opens_no_account_that_ended_meanwhile(
+    carol: User, end: Callable[[User], object]
+) -> None:
+    window, ends = browser(carol), [end]
+
+    def meanwhile(execute: Any, sql: str, *rest: Any) -> Any:
+        if "password" in sql and sql.startswith("UPDATE") and ends:
+            ends.pop()(User.objects.get(pk=carol.pk))
+        return execute(sql, *rest)
+
+    new = {"oldpassword": PASSWORD, "password1": OTHER, "password2": OTHER}
+    with connection.execute_wrapper(meanwhile):
+        window.post("/account/password/", new)
+
+    now = User.objects.get(pk=carol.pk)
+    assert now.is_active is (end is not close)
+    assert not now.check_password(OTHER)
+    assert window.get("/").status_code == 302
 
 
 def test_tokens_of_a_closed_account_stay_revoked(operator: Client, carol: User) -> None:
