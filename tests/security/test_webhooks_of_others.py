@@ -6,11 +6,11 @@ import pytest
 from django.urls import reverse
 from django.utils import timezone
 
-from accounts.models import User
+from accounts.models import Mailbox, Membership, User
 from approvals.models import Webhook, WebhookDelivery
 from approvals.outbound.webhooks import outbox
 from tests.approvals.webhook_listener import Listener, httpserver, listener, told
-from tests.conftest import Api
+from tests.conftest import Api, make_api
 from tests.support.people.browser import browser
 
 __all__ = ["httpserver", "listener"]
@@ -32,6 +32,19 @@ def test_delivery_is_repeated_under_its_own_webhook_only(
             window.post(reverse("deliver_again", args=[webhook, delivery.pk])).status_code == status
         )
         assert (WebhookDelivery.objects.get().delivered_at is None) == (status == 302)
+
+
+def test_page_shows_a_former_member_nothing_new(
+    api: Api, bob: User, mailbox: Mailbox, listener: Listener
+) -> None:
+    webhook = listener.added(make_api(bob, mailbox))
+    page = reverse("webhook", args=[webhook])
+    for member in (True, False):
+        action = api.propose(subject=f"{member}")
+        told()
+        shown = browser(bob).get(page).content.decode()
+        assert (action in shown) is member
+        Membership.objects.filter(user=bob).delete()
 
 
 @pytest.mark.parametrize("person", ["user@", "user:secret@", "@"])
