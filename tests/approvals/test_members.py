@@ -311,3 +311,11 @@ def test_disconnecting_says_what_happens_to_waiting_mail(
     assert server.ledger == []
     assert set(PendingAction.objects.values_list("status", flat=True)) == {"pending"}
     assert reviewer.decide(waiting, "approve").status_code == 409
+
+
+@pytest.mark.parametrize("step", ["role", "remove"])
+def test_number_that_no_member_can_have_is_unknown(
+    alice: User, mailbox: Mailbox, step: str
+) -> None:
+    path = f"/mailboxes/{mailbox.pk}/members/{10**25}/{step}/"
+    assert browser(alice).post(path, {"role": "viewer"}).status_code == 404

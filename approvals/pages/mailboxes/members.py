@@ -327,7 +327,7 @@ def _refuse_others(mailbox: Mailbox, person: User) -> None:
 
 
 def _member(mailbox: Mailbox, user_id: int) -> Membership:
-    member = Membership.on_any_day.filter(mailbox=mailbox, user=user_id).first()
+    member = Membership.on_any_day.filter(mailbox=mailbox, user__pk=user_id).first()
     if member is None:
         raise not_found("The member does not exist, or you may not see it.")
     return member
