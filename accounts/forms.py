@@ -8,7 +8,10 @@ from allauth.account.forms import (
     ResetPasswordKeyForm,
     SetPasswordForm,
 )
-from allauth.mfa.webauthn.forms import AddWebAuthnForm
+from allauth.mfa.adapter import get_adapter
+from allauth.mfa.models import Authenticator
+from allauth.mfa.webauthn.forms import AddWebAuthnForm, LoginWebAuthnForm
+from allauth.mfa.webauthn.internal.auth import get_state
 from django import forms
 from django.conf import settings
 from django.db.models import QuerySet
@@ -78,6 +81,18 @@ class PasskeyForm(AddWebAuthnForm):
         self.fields["passwordless"].help_text = _(
             "It then asks for your fingerprint, face or PIN. If this is off, it is a second step after a password."
         )
+
+
+class PasskeySignInForm(LoginWebAuthnForm):
+    """A passkey that signs in by itself: the challenge asked for a fingerprint, face or PIN.
+
+    The library keeps one challenge for all its pages, and that of a second step does not ask.
+    """
+
+    def clean_credential(self) -> Authenticator:
+        if (get_state() or {}).get("user_verification") != "required":
+            raise get_adapter().validation_error("incorrect_code")
+        return super().clean_credential()
 
 
 class LanguageForm(forms.Form):

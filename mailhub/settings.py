@@ -284,7 +284,10 @@ MFA_PASSKEY_LOGIN_ENABLED = True
 MFA_ALLOW_UNVERIFIED_EMAIL = True
 MFA_TOTP_ISSUER = "mailhub"
 MFA_WEBAUTHN_ALLOW_INSECURE_ORIGIN = _public.scheme == "http"  # browsers let only localhost do that
-MFA_FORMS = {"add_webauthn": "accounts.forms.PasskeyForm"}
+MFA_FORMS = {
+    "add_webauthn": "accounts.forms.PasskeyForm",
+    "login_webauthn": "accounts.forms.PasskeySignInForm",
+}
 SOCIALACCOUNT_ADAPTER = "accounts.people.adapters.SingleSignOn"
 SOCIALACCOUNT_EMAIL_AUTHENTICATION = SOCIALACCOUNT_EMAIL_AUTHENTICATION_AUTO_CONNECT = True
 SOCIALACCOUNT_PROVIDERS = {"openid_connect": {"OAUTH_PKCE_ENABLED": True, "APPS": []}}

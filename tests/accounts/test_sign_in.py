@@ -8,16 +8,19 @@ from typing import Any
 
 import pytest
 from allauth.mfa.models import Authenticator
+from allauth.mfa.webauthn.internal.auth import STATE_SESSION_KEY
 from allauth.usersessions.models import UserSession
 from django.core.cache import cache
 from django.core.management import call_command
 from django.test import Client
 from django.utils import timezone
+from fido2.webauthn import AuthenticatorData
 
 from accounts.infra.credentials import CannotDecrypt, encrypt_text
 from accounts.models import SignInLink, User
 from tests.support.people.authenticator import code_of
 from tests.support.people.browser import browser
+from tests.support.people.passkey import Passkey
 
 pytestmark = pytest.mark.django_db
 PASSWORD = "a long and quiet password"
@@ -246,3 +249,25 @@ def test_one_time_key_of_an_earlier_version_works(alice: User) -> None:
     assert found.data["secret"].startswith("mhseal1:")
     cache.clear()
     assert found.wrap().validate_code(code_of(key))
+
+
+def test_passkey_alone_answers_no_challenge_of_a_second_step(
+    alice: User, charlie: User, settings: Any
+) -> None:
+    """A stolen key without a PIN would otherwise sign in as its owner."""
+    door, stolen = "/account/factors/webauthn/login/", Passkey(alice)
+    charlie.set_password(PASSWORD)
+    charlie.save()
+    Passkey(charlie)
+    window = Client()
+    window.post("/sign-in/", {"login": charlie.email, "password": PASSWORD})
+    window.get("/account/factors/authenticate/")
+    challenge = window.session[STATE_SESSION_KEY]["challenge"]
+    settings.ACCOUNT_LOGIN_TIMEOUT = -1  # the second step is over, and its challenge stays
+    window.post(door, {"credential": stolen.sign(challenge, AuthenticatorData.FLAG.UP)})
+    assert not signed_in(window)
+
+    asked = window.get(door, headers={"X-Requested-With": "XMLHttpRequest"}).json()
+    challenge = asked["request_options"]["publicKey"]["challenge"]
+    window.post(door, {"credential": stolen.sign(challenge)})
+    assert signed_in(window)

@@ -6,6 +6,7 @@ import os
 from datetime import timedelta
 from typing import Any
 
+from allauth.account.utils import user_pk_to_url_str
 from allauth.mfa.models import Authenticator
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -46,14 +47,17 @@ class Passkey:
 
     def answer(self, window: Client) -> str:
         """Ask the server for a challenge in this window, and return the answer as a form holds it."""
-        options = window.get("/sign-in/challenge/").json()["publicKey"]
-        client_data = _client_data("webauthn.get", options["challenge"])
-        data = self._data(PRESENT)
+        return self.sign(window.get("/sign-in/challenge/").json()["publicKey"]["challenge"])
+
+    def sign(self, challenge: str, flags: Any = PRESENT) -> str:
+        client_data = _client_data("webauthn.get", challenge)
+        data = self._data(flags)
         signed = data + hashlib.sha256(client_data).digest()
         made = {
             "clientDataJSON": client_data,
             "authenticatorData": data,
             "signature": self._key.sign(signed, ec.ECDSA(hashes.SHA256())),
+            "userHandle": user_pk_to_url_str(self.row.user).encode(),
         }
         return json.dumps(self._as_json(made))
 
