@@ -10,7 +10,12 @@ from allauth.account.forms import (
 )
 from allauth.mfa.adapter import get_adapter
 from allauth.mfa.models import Authenticator
-from allauth.mfa.webauthn.forms import AddWebAuthnForm, LoginWebAuthnForm
+from allauth.mfa.webauthn.forms import (
+    AddWebAuthnForm,
+    AuthenticateWebAuthnForm,
+    LoginWebAuthnForm,
+    ReauthenticateWebAuthnForm,
+)
 from allauth.mfa.webauthn.internal.auth import get_state
 from django import forms
 from django.conf import settings
@@ -69,7 +74,25 @@ class ResetForm(_WordedPasswords, ResetPasswordKeyForm):
     """A new password for a person who has a link to reset it."""
 
 
-class PasskeyForm(AddWebAuthnForm):
+class GuardedForm(forms.Form):
+    """A form with the answer of a passkey. The library fails over one of another shape."""
+
+    def full_clean(self) -> None:
+        try:
+            super().full_clean()
+        except (AttributeError, LookupError, TypeError, ValueError):
+            self.add_error("credential", get_adapter().validation_error("incorrect_code"))
+
+
+class SecondStepForm(GuardedForm, AuthenticateWebAuthnForm):
+    """A passkey after the password."""
+
+
+class SignInAgainForm(GuardedForm, ReauthenticateWebAuthnForm):
+    """A passkey of a person who is signed in."""
+
+
+class PasskeyForm(GuardedForm, AddWebAuthnForm):
     """A passkey that signs in by itself, unless the person deselects that."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -83,7 +106,7 @@ class PasskeyForm(AddWebAuthnForm):
         )
 
 
-class PasskeySignInForm(LoginWebAuthnForm):
+class PasskeySignInForm(GuardedForm, LoginWebAuthnForm):
     """A passkey that signs in by itself: the challenge asked for a fingerprint, face or PIN.
 
     The library keeps one challenge for all its pages, and that of a second step does not ask.

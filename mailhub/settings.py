@@ -286,7 +286,9 @@ MFA_TOTP_ISSUER = "mailhub"
 MFA_WEBAUTHN_ALLOW_INSECURE_ORIGIN = _public.scheme == "http"  # browsers let only localhost do that
 MFA_FORMS = {
     "add_webauthn": "accounts.forms.PasskeyForm",
+    "authenticate_webauthn": "accounts.forms.SecondStepForm",
     "login_webauthn": "accounts.forms.PasskeySignInForm",
+    "reauthenticate_webauthn": "accounts.forms.SignInAgainForm",
 }
 SOCIALACCOUNT_ADAPTER = "accounts.people.adapters.SingleSignOn"
 SOCIALACCOUNT_EMAIL_AUTHENTICATION = SOCIALACCOUNT_EMAIL_AUTHENTICATION_AUTO_CONNECT = True

@@ -1,6 +1,7 @@
 """Sign-in by password, or by a one-time link that a GET request does not use up."""
 
 import base64
+import json
 import re
 from datetime import timedelta
 from io import StringIO
@@ -249,6 +250,24 @@ def test_one_time_key_of_an_earlier_version_works(alice: User) -> None:
     assert found.data["secret"].startswith("mhseal1:")
     cache.clear()
     assert found.wrap().validate_code(code_of(key))
+
+
+@pytest.mark.parametrize(
+    "door", ["webauthn/login/", "authenticate/", "webauthn/reauthenticate/", "webauthn/add/"]
+)
+def test_answer_of_another_shape_is_refused(alice: User, door: str) -> None:
+    passkey, begins = Passkey(alice), {"webauthn/login/": Client(), "authenticate/": Client()}
+    alice.set_password(PASSWORD)
+    alice.save()
+    window = begins.get(door) or browser(alice)
+    if door == "authenticate/":
+        window.post("/sign-in/", {"login": alice.email, "password": PASSWORD})
+    odd_members: list[dict[str, Any]] = [{"clientExtensionResults": 1}, {"response": {}}]
+    for odd in odd_members:
+        window.get(f"/account/factors/{door}", headers={"X-Requested-With": "XMLHttpRequest"})
+        answer = json.loads(passkey.sign("AAAA")) | odd
+        form = {"credential": json.dumps(answer)}
+        assert window.post(f"/account/factors/{door}", form).status_code in (200, 302)
 
 
 def test_passkey_alone_answers_no_challenge_of_a_second_step(
