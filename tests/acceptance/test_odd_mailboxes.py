@@ -246,15 +246,28 @@ def test_missing_folders_are_made_at_the_first_need(bare_office: Office) -> None
     assert client.fetch([1], ["INTERNALDATE"])[1][b"INTERNALDATE"] == date
 
 
-def test_forward_says_that_a_signature_is_lost(office: Office) -> None:
-    signed = (
-        letter(to=office.ada).as_bytes().replace(b"text/plain", b"multipart/signed; boundary=b")
-    )
-    head = signed.partition(b"\r\n\r\n")[0].replace(b"Content-Transfer-Encoding: 7bit\r\n", b"")
-    parts = (
-        b"\r\n\r\n--b\r\nContent-Type: text/plain\r\n\r\nSigned text.\r\n"
-        b"--b\r\nContent-Type: application/pgp-signature; name=signature.asc\r\n\r\nx\r\n--b--\r\n"
-    )
-    for source, lost in ((head + parts, True), (letter(to=office.ada).as_bytes(), False)):
+def test_forward_says_what_does_not_go_along(office: Office) -> None:
+    plain = letter(to=office.ada).as_bytes()
+    head = plain.partition(b"\r\n\r\n")[0].replace(b"Content-Transfer-Encoding: 7bit\r\n", b"")
+
+    def mail_of(whole: bytes, second: bytes) -> bytes:
+        kind = head.replace(b"text/plain", b"multipart/" + whole + b"; boundary=b")
+        first = b"--b\r\nContent-Type: text/plain\r\n\r\nThe text.\r\n"
+        return kind + b"\r\n\r\n" + first + b"--b\r\nContent-Type: " + second + b"\r\n--b--\r\n"
+
+    entry = b"\r\n\r\nBEGIN:VCALENDAR\r\nMETHOD:REQUEST\r\nEND:VCALENDAR"
+    status = b"message/delivery-status\r\n\r\nReporting-MTA: dns; mx.example\r\n\r\nAction: failed"
+    sources = {
+        mail_of(b"signed", b"application/pgp-signature; name=signature.asc\r\n\r\nx"): [
+            "signature_lost"
+        ],
+        mail_of(b"alternative", b"text/calendar; method=REQUEST" + entry): ["original_shortened"],
+        mail_of(b"mixed", b"text/calendar; name=invite.ics" + entry): [],
+        mail_of(b"report", status): ["original_shortened"],
+        plain + b"A line of a long text.\r\n" * 50_000: ["original_shortened"],
+        plain: [],
+    }
+    for source, lost in sources.items():
         preview = office.tool("forward_email", message_id=office.receive(source), to=[office.mira])
-        assert ("signature_lost" in {each["code"] for each in preview["warnings"]}) is lost
+        codes = [each["code"] for each in preview["warnings"]]
+        assert [code for code in codes if code in ("signature_lost", "original_shortened")] == lost

@@ -4,11 +4,11 @@ from collections.abc import Iterable
 
 from accounts.infra.problems import Problem
 from accounts.infra.texts import translatable
-from tools.mail.message import sealed
+from tools.mail.message import calendar, sealed
 from tools.mail.message.compose import MAX_TOTAL_BYTES, Attachment, media_type
 from tools.mail.message.content import Original
 from tools.mail.message.markup import original_content
-from tools.mail.message.reading import LEFT_OUT
+from tools.mail.message.reading import CUT_NOTE, LEFT_OUT
 from tools.mail.text.addresses import bare_address, display_name, file_name
 from tools.providers.base import MailProvider, Message
 from tools.schemas import MOST_RECIPIENTS
@@ -31,8 +31,21 @@ def as_original(message: Message) -> Original:
         text=text,
         html=html,
         is_signed=sealed.SIGNED in message.notes,
+        left_behind=_name_left_behind(message),
         names=message.names,
     )
+
+
+def _name_left_behind(message: Message) -> str:
+    """Return what a forward of the message does not have, in words, or an empty text."""
+    has_entry = any(file.type in calendar.TYPES for file in message.attachments)
+    if message.kind == "invitation" and not has_entry:
+        return translatable("Its calendar entry does not go along, only its text.")
+    if message.kind in ("bounce", "receipt"):
+        return translatable("The parts of the report for programs do not go along, only its text.")
+    if CUT_NOTE in message.notes:
+        return translatable("Its text is too long. The end does not go along.")
+    return ""
 
 
 def answer_recipients(

@@ -447,6 +447,7 @@ def _look_around(
         draft_was_sent=composed.draft is not None
         and may_have_sent_draft(mailbox, composed.draft.id),
         original_is_signed=composed.original is not None and composed.original.is_signed,
+        left_behind=composed.original.left_behind if composed.original else "",
         reply_all=composed.reply_all,
         prompted_by=all_text(composed.original) if composed.original else "",
         asked_by=composed.original.from_address

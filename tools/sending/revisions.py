@@ -57,6 +57,7 @@ CARRIED_OVER = (
     "draft_was_sent",
     "may_have_been_sent",
     "signature_lost",
+    "original_shortened",
     "injection",
     "thread_moved",
     "thread_unread",

@@ -63,6 +63,7 @@ class Context:
     are recipients without a mail in Sent. `unasked` were not looked up, because they are too many
     or Sent could not be read. `prompted_by` is the text of the mail that is answered or forwarded,
     hidden text included. If it is answered, `asked_by` is its From and `answers_to` its Reply-To.
+    `left_behind` says in words what a forward of it does not have.
     `original_is_forged`: it claims to be from the mailbox, but is not in Sent.
     `quoted` is the quote of the original that mailhub itself wrote into the text of an answer.
     """
@@ -76,6 +77,7 @@ class Context:
     open_twin: bool = False
     draft_was_sent: bool = False
     original_is_signed: bool = False
+    left_behind: str = ""
     reply_all: bool = False
     prompted_by: str = ""
     quoted: str = ""

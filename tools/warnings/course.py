@@ -59,6 +59,14 @@ def signature_lost(message: OutgoingMessage, context: Context) -> str | None:
     )
 
 
+@check(translatable("The forward is not the whole mail."), translatable("forward is not whole"))
+def original_shortened(message: OutgoingMessage, context: Context) -> str | None:
+    """Warn if something of a forwarded mail does not go along: the calendar entry of an invitation,
+    the parts of a delivery report or receipt for programs, or the end of a very long text.
+    """
+    return context.left_behind if message.request.kind == "forward" and context.left_behind else None
+
+
 @check(
     translatable("The conversation has moved on."), translatable("newer mail in the conversation")
 )

@@ -47,6 +47,7 @@ class Original:
     text: str
     html: str | None
     is_signed: bool = False
+    left_behind: str = ""  # what a forward of it does not have
     names: Mapping[str, str] = field(default_factory=dict)  # by address in lower case
 
 
