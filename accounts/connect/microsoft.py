@@ -80,11 +80,10 @@ def finish_sign_in(flow: dict[str, Any], answer: Mapping[str, str]) -> Granted:
 
     Raises CannotConnect, also if the answer belongs to another flow.
     """
+    if answer.get("state") != flow["state"]:
+        raise CannotConnect("This sign-in was not begun here. Begin again.")
     with _application() as app:
-        try:
-            result = app.acquire_token_by_auth_code_flow(flow, dict(answer))
-        except ValueError:  # msal raises it for a state that does not match
-            raise CannotConnect("This sign-in was not begun here. Begin again.") from None
+        result = app.acquire_token_by_auth_code_flow(flow, dict(answer))
     granted = _with_identity(_build_granted(result, default_permissions()), result)
     refuse_tenant(granted.tenant)
     return granted
@@ -235,9 +234,13 @@ def _application(*, confidential: bool = False, public: bool = False) -> Iterato
                 yield msal.ConfidentialClientApplication(client_credential=secret, **options)
             else:
                 yield msal.PublicClientApplication(**options)
+        except CannotConnect:
+            raise
         except httpx2.HTTPError:
             raise CannotConnect("The sign-in service of Microsoft cannot be reached.") from None
-        except ValueError:  # no OpenID configuration at the address, or an invalid one
+        except (
+            Exception
+        ):  # msal raises an error of its own for a status 5xx, and any for odd answers
             raise CannotConnect("The sign-in service of Microsoft gave no usable answer.") from None
 
 

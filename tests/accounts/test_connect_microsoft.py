@@ -16,6 +16,7 @@ from accounts.connect import microsoft
 from accounts.connect.refreshing import CannotConnect, GrantEnded, NoToken, access_token
 from accounts.infra import credentials
 from accounts.models import Mailbox, TokenRefresh, User
+from tests.conftest import make_api
 from tests.support.servers.graph import GraphServer
 from tests.support.servers.microsoft_sign_in import TENANT, SignInService
 from tests.support.servers.sandbox import ADA
@@ -263,3 +264,21 @@ def test_only_errors_a_person_must_fix_end_the_grant(
     mailbox.refresh_from_db()
     assert mailbox.status == ("needs_reauth" if raised is GrantEnded else "active")
     assert TokenRefresh.objects.get().lease_until is None
+
+
+@pytest.mark.parametrize("status", [500, 503])
+def test_outage_of_the_sign_in_service_is_asked_once_a_minute(
+    alice: User, service: SignInService, status: int
+) -> None:
+    connect()
+    mailbox = Mailbox.objects.get()
+    old = {**secrets_of(mailbox), "expires_at": 0}
+    Mailbox.objects.update(credentials=credentials.encrypt(old, mailbox_id=mailbox.pk))
+    service.refuses, service.refuses_with = "temporarily_unavailable", status
+    asked, api = len(service.grants), make_api(alice, mailbox)
+    for _ in range(2):
+        answer = api.tool("list_emails")
+        assert (answer.status_code, answer["Retry-After"]) == (503, "60")
+    assert len(service.grants) == asked + 1
+    with pytest.raises(CommandError, match="gave no usable answer"):
+        connect()

@@ -164,6 +164,7 @@ def test_dead_grant_disconnects_the_mailbox_and_mail_waits(
         assert secrets_of(mailbox)["refresh_token"] == "refresh 2"
 
 
+@pytest.mark.parametrize("outage", [False, True])
 def test_token_refused_at_the_send_is_renewed_for_a_retry(
     approved: PendingAction,
     graph: GraphServer,
@@ -171,13 +172,17 @@ def test_token_refused_at_the_send_is_renewed_for_a_retry(
     tmp_path: Path,
     settings: Any,
     monkeypatch: Any,
+    outage: bool,
 ) -> None:
     with SignInService(tmp_path, lambda given: graph.token(ADA)) as service:
         settings.MICROSOFT_CLIENT_ID, settings.MICROSOFT_AUTHORITY = "client", service.url
         monkeypatch.setenv("SSL_CERT_FILE", str(service.authority.file))
         graph.fault("answer", status=401, code="InvalidAuthenticationToken")
+        service.refuses, service.refuses_with = "temporarily_unavailable" if outage else "", 503
         work()
-        assert state(approved) == ("approved", "token_refused")
+        assert state(approved) == ("approved", "no_token" if outage else "token_refused")
+        service.refuses = ""
+        TokenRefresh.objects.update(try_again_at=timezone.now() - timedelta(seconds=1))
         now_it_is_time()
         work()
         assert state(approved) == ("succeeded", None)

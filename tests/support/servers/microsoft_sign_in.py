@@ -24,7 +24,7 @@ OPENID = {"openid", "profile", "offline_access"}
 
 class SignInService:
     """The service: `issue(grant)` makes the access token; `errors` are answered first, each once,
-    `refuses` as long as it is set.
+    `refuses` as long as it is set, with the status `refuses_with`.
 
     `scope` is the consented set. As at Microsoft, a request with one permission outside of it is
     refused as a whole. `.default` means the whole set, and an answer names all of it. An
@@ -36,7 +36,7 @@ class SignInService:
         self.grants: list[dict[str, str]] = []
         self.scope = "Mail.ReadWrite Mail.Send User.Read openid profile offline_access"
         self.errors: deque[str] = deque()
-        self.refuses = ""
+        self.refuses, self.refuses_with = "", 400
         self.asked_by_device = ""
         # The account that signs in, as the id token names it; if empty, Microsoft sends no id
         # token.
@@ -114,7 +114,7 @@ class _Handler(BaseHTTPRequestHandler):
         error = service.errors.popleft() if service.errors else service.refuses
         if error:
             self._say(
-                400,
+                service.refuses_with,
                 {
                     "error": error,
                     "error_description": "AADSTS700082: SIGN-IN TEXT",
