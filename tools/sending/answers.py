@@ -41,12 +41,14 @@ def shows_mail(caller: Caller, tool: str) -> bool:
 
 def without_mail(caller: Caller, action: A) -> A:
     """Return the action without addresses of a mail or draft, if the caller may not see them: a mail
-    server names the recipients that it refused. The answer to a command needs the right to run it.
+    server names the recipients that it refused. The answer to a command, or of a tool of another
+    server, needs the right that it was called with.
     """
     named = "error" in action and "@" in action["error"]["detail"]
     if named and not shows_mail(caller, action["tool"]):
         action["error"]["detail"] = ""
-    if action["tool"] == "m365_run_command" and not caller.may("m365:run") and "result" in action:
+    needed = "m365:run" if action["tool"] == "m365_run_command" else "agent:chat"
+    if "result" in action and not caller.may(needed):
         del action["result"]
     return action
 

@@ -133,14 +133,16 @@ async def _open(
 
 
 async def _list(session: ClientSession, wanted: set[str]) -> Mapping[str, Listed]:
-    """Return the wanted tools; one that a model cannot read is left out."""
+    """Return the wanted tools; one that a model cannot read is left out. The first of a name counts."""
     found: dict[str, Listed] = {}
+    left = set(wanted)
     cursor: str | None = None
     for _ in range(MOST_PAGES):
         page = await session.list_tools(params=PaginatedRequestParams(cursor=cursor))
         for tool in page.tools:
-            if tool.name not in wanted:
+            if tool.name not in left:
                 continue
+            left.remove(tool.name)
             about = _clean(tool.description or "")[:DESCRIPTION_CHARACTERS]
             try:
                 found[tool.name] = Listed(description=about, schema=expand(tool.input_schema))

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from accounts.models import Mailbox, Membership, Role, User
+from accounts.models import ApiToken, Mailbox, Membership, Role, User
 from approvals.core.states import Status
 from approvals.models import AuditEvent, PendingAction
 from mailhub.agent.models import ToolCall
@@ -302,6 +302,31 @@ def test_unreadable_tool_leaves_the_others(
     assert answer.text == "Done."
     assert [name for name in model.tools() if "wiki" in name] == ["wiki__find"]
     assert wiki.calls == [("find", "x")]
+
+
+def test_patterns_are_not_compiled_and_names_count_once(
+    chat: Chat, model: ModelServer, wiki: Wiki
+) -> None:
+    """The patterns of one list could take minutes to compile."""
+    deep = with_members(query={"pattern": "(" * 3900 + ")" * 3900})
+    wiki.listed = [listed("find", deep), *[listed("find", with_members(other={}))] * 3]
+    ask(chat, model, ("wiki__find", {"query": "x"}))
+    found = {tool["function"]["name"]: tool["function"] for tool in model.requests[-1]["tools"]}
+    assert "other" not in found["wiki__find"]["parameters"]["properties"]
+    assert wiki.calls == [("find", "x")]
+
+
+def test_token_that_lost_the_chat_reads_no_answer_of_a_tool(
+    chat: Chat, model: ModelServer, wiki: Wiki, reviewer: Reviewer, agent_api: Api
+) -> None:
+    action = held(chat, model)
+    reviewer.decide(str(action.pk), "approve")
+    work()
+    assert "result" in agent_api.get(f"/actions/{action.pk}").json()
+    for token in ApiToken.objects.all():
+        token.scopes = [scope for scope in token.scopes if scope != "agent:chat"]
+        token.save()
+    assert "result" not in agent_api.get(f"/actions/{action.pk}").json()
 
 
 def test_references_become_the_definitions(chat: Chat, model: ModelServer, wiki: Wiki) -> None:
