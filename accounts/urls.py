@@ -15,14 +15,18 @@ from accounts.views import (
     tokens,
 )
 
-SSO = "allauth.socialaccount.providers.openid_connect"
+SSO = {"login/": "openid_connect_login", "login/callback/": "openid_connect_callback"}
 
 urlpatterns = [
     path("sign-in/", sign_in.SignIn.as_view(), name="sign_in"),
     path("sign-in/again/", sign_in.sign_in_again, name="sign_in_again"),
     path("sign-in/challenge/", sign_in.challenge_passkey, name="challenge_passkey"),
     # It brings an HTTP library.
-    *([path("sign-in/sso/", include(f"{SSO}.urls"))] if apps.is_installed(SSO) else []),
+    *(
+        path(f"sign-in/sso/oidc/<str:provider_id>/{place}", sign_in.at_provider(name), name=name)
+        for place, name in SSO.items()
+        if apps.is_installed("allauth.socialaccount.providers.openid_connect")
+    ),
     path(
         "sign-in/code/",
         sign_in.by_mail(library.request_login_code),

@@ -13,7 +13,7 @@ from allauth.mfa.adapter import DefaultMFAAdapter
 from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
 from django.conf import settings
 from django.core.exceptions import PermissionDenied, ValidationError
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
@@ -154,6 +154,12 @@ class SecondFactors(DefaultMFAAdapter):
         return factor_secrets.decrypt(encrypted_text)
 
 
+def answer_without_sign_on(request: HttpRequest) -> HttpResponse:
+    """Return the page for a provider of single sign-on that gives no usable answer."""
+    reason = _("The single sign-on of your organisation gives no answer. Try again in a minute.")
+    return render(request, "refused.html", {"reason": reason}, status=503)
+
+
 class SingleSignOn(DefaultSocialAccountAdapter):
     """Single sign-on for people who have an account with the address that the provider verified; it
     creates no account.
@@ -164,6 +170,17 @@ class SingleSignOn(DefaultSocialAccountAdapter):
 
     def is_open_for_signup(self, request: HttpRequest, sociallogin: Any) -> bool:
         return False
+
+    def pre_social_login(self, request: HttpRequest, sociallogin: Any) -> None:
+        """Link an account that was found by its address. The library would first remove its password and
+        end its sessions, because it does not know that the address is proven.
+        """
+        if sociallogin.account.uid == "None":  # a `sub` of null, which is nobody
+            raise ImmediateHttpResponse(answer_without_sign_on(request))
+        begun = sociallogin.state.get("process")
+        if sociallogin._did_authenticate_by_email and begun not in ("connect", "redirect"):
+            sociallogin._did_authenticate_by_email = None
+            sociallogin.connect(request, sociallogin.user)
 
     def get_requests_session(self) -> Any:
         """Return a session whose requests are counted, and of which few wait at once, without a
@@ -181,11 +198,7 @@ class SingleSignOn(DefaultSocialAccountAdapter):
                 response = request(*args, **options)
             response.raise_for_status()
         except (OSError, Problem) as error:
-            reason = _(
-                "The single sign-on of your organisation gives no answer. Try again in a minute."
-            )
-            page = render(self.request, "refused.html", {"reason": reason}, status=503)
-            raise ImmediateHttpResponse(page) from error
+            raise ImmediateHttpResponse(answer_without_sign_on(self.request)) from error
         return response
 
     def can_authenticate_by_email(self, login: Any, email: str) -> bool:

@@ -5,6 +5,7 @@ from functools import wraps
 from typing import Any, cast
 from urllib.parse import urlencode
 
+import structlog
 from allauth.account.adapter import get_adapter
 from allauth.account.internal.flows.login import perform_login
 from allauth.account.models import Login
@@ -13,6 +14,8 @@ from allauth.mfa.models import Authenticator
 from allauth.mfa.webauthn.internal.auth import begin_authentication
 from django.conf import settings
 from django.contrib.auth import logout
+from django.core.exceptions import ImproperlyConfigured
+from django.db import DataError
 from django.http import (
     Http404,
     HttpRequest,
@@ -32,7 +35,15 @@ from accounts.access.signed_in import AuthenticatedRequest, signed_in_page
 from accounts.forms import SignInForm
 from accounts.infra.foreign_text import origin_of
 from accounts.models import SignInLink, User
+from accounts.people.adapters import answer_without_sign_on
 from accounts.people.step_up import AFTERWARDS, is_fresh
+
+log = structlog.get_logger(__name__)
+# The library fails with these over an answer of another form.
+OF_ODD_ANSWERS = (
+    *(ArithmeticError, AttributeError, DataError, ImproperlyConfigured, LookupError),
+    *(RecursionError, TypeError, ValueError),
+)
 
 
 class SignIn(LoginView):
@@ -56,6 +67,30 @@ class SignIn(LoginView):
         if sources := [origin_of(app["settings"]["server_url"]) for app in apps]:
             response._csp_update = {"form-action": sources}  # type: ignore[attr-defined]
         return response
+
+
+def at_provider(name: str) -> Callable[..., HttpResponseBase]:
+    """Return a view of the library for single sign-on.
+
+    A link to it adds no parameter to the question to the provider, and an answer of another form is
+    none.
+    """
+    from allauth.socialaccount.providers.openid_connect import views as library
+
+    view = getattr(library, name.removeprefix("openid_connect_"))
+
+    @wraps(view)
+    def wrapper(request: HttpRequest, provider_id: str) -> HttpResponseBase:
+        request.GET = query = request.GET.copy()  # type: ignore[assignment]
+        for added in ("auth_params", "scope"):
+            query.pop(added, None)
+        try:
+            return cast(HttpResponseBase, view(request, provider_id))
+        except OF_ODD_ANSWERS:
+            log.exception("sign_on_failed")
+            return answer_without_sign_on(request)
+
+    return wrapper
 
 
 def by_mail(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:

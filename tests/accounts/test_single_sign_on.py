@@ -1,10 +1,12 @@
 """Single sign-on: a user whose verified address is known here is let in; it creates no users."""
 
+import json
 from dataclasses import replace
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
+from allauth.socialaccount.models import SocialAccount
 from django.test import Client
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
@@ -14,11 +16,12 @@ from accounts.models import User
 from accounts.people import adapters
 from accounts.people.address_proof import prove_account
 from approvals.models import AuditEvent
-from tests.accounts.test_sign_in import signed_in
+from tests.accounts.test_sign_in import PASSWORD, signed_in
 from tests.support.people.browser import browser
 
 pytestmark = pytest.mark.django_db
 DOOR = "/sign-in/sso/oidc/sso/login/"
+ALICE = {"email": "alice@lovelace.example", "email_verified": True}
 
 
 @pytest.fixture
@@ -73,6 +76,54 @@ def test_person_with_a_verified_address_signs_in(
 ) -> None:
     assert signed_in(come_in(provider, email=alice.email, email_verified=said))
     assert User.objects.count() == 1
+
+
+def test_first_sign_on_leaves_the_other_ways_in(provider: HTTPServer, alice: User) -> None:
+    """The library would take the password and the sessions: it does not know that the address is proven."""
+    alice.set_password(PASSWORD)
+    alice.save()
+    prove_account(alice, how="command")
+    before = Client()
+    before.post("/sign-in/", {"login": alice.email, "password": PASSWORD})
+    assert signed_in(come_in(provider, email=alice.email, email_verified=True))
+    assert SocialAccount.objects.get().user == alice
+    assert User.objects.get().check_password(PASSWORD)
+    assert before.get("/").status_code == 200
+    assert AuditEvent.objects.filter(event="sign_on_connected").count() == 1
+    assert signed_in(come_in(provider, email="other@lovelace.example"))
+
+
+def test_link_adds_no_parameter_to_the_question(provider: HTTPServer) -> None:
+    added = urlencode({"auth_params": "client_id=evil&redirect_uri=https://evil", "scope": "mail"})
+    asked = parse_qs(urlsplit(Client().post(f"{DOOR}?{added}")["Location"]).query)
+    assert asked["client_id"] == ["id"]
+    assert "evil" not in asked["redirect_uri"][0]
+    assert "mail" not in asked["scope"][0].split()
+
+
+@pytest.mark.parametrize(
+    ("door", "text"),
+    [
+        *(("/userinfo", text) for text in ("[1]", "{}", "null", '{"sub": "7", "name": [1]}')),
+        *(("/userinfo", json.dumps({"sub": sub} | ALICE)) for sub in (None, "", "x" * 300)),
+        *(("/token", text) for text in ("5", '{"access_token": "a", "expires_in": "soon"}')),
+        *(("/.well-known/openid-configuration", text) for text in ("{", "[]", "{}")),
+    ],
+)
+def test_odd_answer_of_the_provider_lets_nobody_in(
+    provider: HTTPServer, alice: User, door: str, text: str
+) -> None:
+    prove_account(alice, how="command")
+    provider.expect_oneshot_request(door).respond_with_data(text, content_type="application/json")
+    window = Client()
+    answer = window.post(DOOR)
+    if answer.status_code == 302:
+        state = parse_qs(urlsplit(answer["Location"]).query)["state"][0]
+        provider.expect_request("/userinfo").respond_with_json({"sub": "7"} | ALICE)
+        answer = window.get(f"{DOOR}callback/", {"code": "c", "state": state})
+    assert answer.status_code == 503
+    assert not signed_in(window)
+    assert not SocialAccount.objects.exists()
 
 
 def test_error_of_the_provider_is_said_on_a_page(provider: HTTPServer) -> None:
