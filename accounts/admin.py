@@ -101,12 +101,22 @@ class PersonAdmin(ListedAdmin):
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
 
+    def formfield_for_dbfield(self, db_field: Any, request: Any, **kwargs: Any) -> Any:
+        """Return a field whose change is judged by what the page showed: somebody else may have closed
+        the account since.
+        """
+        shows = request.method != "POST" or f"initial-{db_field.name}" in request.POST
+        return super().formfield_for_dbfield(db_field, request, show_hidden_initial=shows, **kwargs)
+
     def save_model(self, request: HttpRequest, obj: User, form: ModelForm, change: bool) -> None:
         by = cast(User, request.user)
-        if not change:
+        if change:
+            obj.save(update_fields=form.changed_data)
+            obj.refresh_from_db()
+        else:
             obj.email = obj.email.strip().lower()
             obj.set_unusable_password()
-        super().save_model(request, obj, form, change)
+            obj.save()
         rights = {name: getattr(obj, name) for name in RIGHTS if name in form.changed_data}
         if not change:
             record_event(
@@ -120,7 +130,7 @@ class PersonAdmin(ListedAdmin):
             record_event(
                 "person_changed", person=by, subject=obj, fields=sorted(form.changed_data), **rights
             )
-        if not obj.is_active:
+        if not obj.is_active or "is_active" in rights:  # what came in the moment it was closed, too
             end_sessions(obj)
             revoke_all(obj, by=by)
         elif "is_staff" in rights:

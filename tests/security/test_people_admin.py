@@ -226,6 +226,32 @@ def test_tokens_of_a_closed_account_stay_revoked(operator: Client, carol: User) 
     assert [each["token"] for each in events("token_revoked")] == [str(token.pk)]
 
 
+def test_older_page_opens_no_account_that_was_closed_since(operator: Client, carol: User) -> None:
+    address = f"/admin/accounts/user/{carol.pk}/change/"
+    shown = operator.get(address).context["adminform"].form
+    older = {
+        each.html_initial_name: each.value() or ""
+        for each in shown
+        if each.field.show_hidden_initial
+    }
+    assert older["initial-is_active"] is True
+    close(User.objects.get(pk=carol.pk))
+    form = older | rights_form(carol, first_name="Caroline")
+    assert operator.post(address, form).status_code == 302
+    now = User.objects.get(pk=carol.pk)
+    assert (now.first_name, now.is_active) == ("Caroline", False)
+    assert not events("person_changed")[0].keys() & {"is_active", "is_staff", "is_superuser"}
+
+
+def test_token_made_while_the_account_closed_never_wakes(operator: Client, carol: User) -> None:
+    close(User.objects.get(pk=carol.pk))
+    token, _ = ApiToken.issue(user=carol, name="desk", scopes=["mail:read"], mailboxes=[])
+    operator.post(f"/admin/accounts/user/{carol.pk}/change/", rights_form(carol))
+    token.refresh_from_db()
+    assert User.objects.get(pk=carol.pk).is_active
+    assert token.revoked_at is not None
+
+
 @pytest.mark.parametrize("left_long_ago", [False, True])
 def test_scopes_of_former_staff_stay_taken(
     operator: Client, carol: User, left_long_ago: bool
