@@ -31,7 +31,7 @@ from tools.models import Acquaintance, CommandRun, DownloadLink, Upload
 from tools.sending.surroundings import digest_of_address
 
 KEPT = (
-    "A warning of a mail may name who wrote in its conversation, until the content of that mail is removed.",
+    "A warning of a mail may name who wrote in its conversation or decided about it, until its content is removed.",
     "Decisions, attempts and audit events stay as proofs. They name the person by a number, and hold no words.",
     "Mail that left is in the mailboxes and at the recipients; mailhub deletes nothing there.",
     "Backups that were made before hold the data until you delete them.",
@@ -114,7 +114,7 @@ def _export_account(person: User) -> dict[str, Any]:
             Authenticator.objects.filter(user=person).values_list("type", flat=True)
         ),
         "linked_accounts": list(
-            SocialAccount.objects.filter(user=person).values("provider", "uid")
+            SocialAccount.objects.filter(user=person).values("provider", "uid", "extra_data")
         ),
         "sessions": [
             {"ip": each.ip, "browser": each.user_agent, "since": each.created_at.isoformat()}
