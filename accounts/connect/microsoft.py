@@ -238,9 +238,8 @@ def _application(*, confidential: bool = False, public: bool = False) -> Iterato
             raise
         except httpx2.HTTPError:
             raise CannotConnect("The sign-in service of Microsoft cannot be reached.") from None
-        except (
-            Exception
-        ):  # msal raises an error of its own for a status 5xx, and any for odd answers
+        except Exception:
+            # msal raises an error of its own for a status 5xx, and any error for an odd answer.
             raise CannotConnect("The sign-in service of Microsoft gave no usable answer.") from None
 
 
