@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.db.models import F
 from django.utils import timezone
 
@@ -53,11 +53,16 @@ def connect_mailbox(
     AnotherAccount if the provider's account behind the address has changed.
     """
     address = address.strip().lower()
-    mailbox = Mailbox.objects.select_for_update(no_key=True).filter(address__iexact=address).first()
-    event = "mailbox_reconnected" if mailbox else "mailbox_connected"
+    known = Mailbox.objects.select_for_update(no_key=True).filter(address__iexact=address)
+    mailbox, event = known.first(), "mailbox_reconnected"
     if mailbox is None:
-        mailbox = _add(owner, address, provider, secrets, scopes)
-    else:
+        try:
+            with transaction.atomic():
+                mailbox = _add(owner, address, provider, secrets, scopes)
+            event = "mailbox_connected"
+        except IntegrityError:  # it was connected in this moment
+            mailbox = known.get()
+    if event == "mailbox_reconnected":
         _refuse_another(owner, mailbox, secrets)
         _replace_access(mailbox, provider, secrets, scopes)
     record_event(event, person=owner, mailbox=mailbox, provider=provider, proof=proof)

@@ -75,6 +75,20 @@ def test_long_valid_token_is_used_without_asking(alice: User) -> None:
 
 
 @pytest.mark.fault(59)
+def test_address_that_two_connect_at_once_has_one_owner(alice: User, charlie: User) -> None:
+    def connect(person: User) -> str:
+        try:
+            return str(connected(person).address)
+        except PermissionError:
+            return "taken"
+
+    people = [alice, alice, charlie, charlie]
+    answers = all_at_once([lambda person=person: connect(person) for person in people])  # type: ignore[misc]
+    owner = Membership.objects.get().user
+    assert answers == ["ada@grid.example" if each == owner else "taken" for each in people]
+    assert Mailbox.objects.count() == 1
+
+
 def test_eight_refreshes_at_once_become_one(alice: User) -> None:
     mailbox = connected(alice)
     provider = Provider()
