@@ -97,7 +97,7 @@ class M365Client:
             answer = await connection.client.session.call_tool(
                 TOOL, {"command": line}, read_timeout_seconds=RUN_SECONDS
             )
-        except MCPError:
+        except Exception:  # MCPError, or an answer that the library cannot read
             self._drop(connection)
             raise Lost from None
         text = "\n".join(part.text for part in answer.content if isinstance(part, TextContent))

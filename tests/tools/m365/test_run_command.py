@@ -6,7 +6,9 @@ import json
 import logging
 import os
 import re
+import shlex
 import signal
+import sys
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,6 +28,7 @@ from tests.conftest import Api, Reviewer, make_api, problem_of
 from tests.support.people.browser import browser
 from tests.support.people.programs import Program
 from tests.support.processes.programs import until
+from tests.support.servers import m365 as m365_servers
 from tests.support.servers.m365 import M365, NPM_CLI, npm_folder
 from tests.support.work import work
 from tools.m365.client import M365Client
@@ -61,6 +64,19 @@ def test_reading_command_runs_and_its_output_is_short(runner: Api, m365: M365) -
     (call,) = m365.calls
     assert call[:5] == ["teams", "channel", "list", "--teamName", "Sales team"]
     assert result["command"] == "m365 teams channel list --teamName 'Sales team'"
+
+
+def test_answer_that_cannot_be_read_is_none(
+    runner: Api, m365: M365, settings: Any, tmp_path: Path
+) -> None:
+    server = (Path(m365_servers.__file__).parent / "m365_server.py").read_text()
+    odd = server.replace('[{"type": "text", "text": text}]', "text")
+    assert odd != server
+    (tmp_path / "odd.py").write_text(odd)
+    settings.MCP_M365_START_CMD = shlex.join([sys.executable, str(tmp_path / "odd.py")])
+    answer = run(runner, "m365 status")
+    assert (answer.status_code, answer["Retry-After"]) == (503, "30")
+    assert "gave no answer" in answer.json()["detail"]
 
 
 def test_token_of_former_staff_runs_no_command(
