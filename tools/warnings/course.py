@@ -64,7 +64,9 @@ def original_shortened(message: OutgoingMessage, context: Context) -> str | None
     """Warn if something of a forwarded mail does not go along: the calendar entry of an invitation,
     the parts of a delivery report or receipt for programs, or the end of a very long text.
     """
-    return context.left_behind if message.request.kind == "forward" and context.left_behind else None
+    return (
+        context.left_behind if message.request.kind == "forward" and context.left_behind else None
+    )
 
 
 @check(
