@@ -74,7 +74,6 @@ def test_long_valid_token_is_used_without_asking(alice: User) -> None:
     assert provider.asked == []
 
 
-@pytest.mark.fault(59)
 def test_address_that_two_connect_at_once_has_one_owner(alice: User, charlie: User) -> None:
     def connect(person: User) -> str:
         try:
@@ -89,6 +88,7 @@ def test_address_that_two_connect_at_once_has_one_owner(alice: User, charlie: Us
     assert Mailbox.objects.count() == 1
 
 
+@pytest.mark.fault(59)
 def test_eight_refreshes_at_once_become_one(alice: User) -> None:
     mailbox = connected(alice)
     provider = Provider()
