@@ -53,6 +53,7 @@ from tests.faults.worlds import (
     worlds,
 )
 
+STRANGER = "somebody.else@elsewhere.example"  # is written into stored content only
 ENDED = ("succeeded", "failed", "rejected", "cancelled", "expired", "superseded")
 # Each of these makes the earlier approvals void: by the next round, or by another revision.
 NEXT_ROUND = ("undone", "edited", "changes_requested", "returned", "approvals_void")
@@ -119,7 +120,7 @@ def _unapproved(entry: Entry, world: World) -> Violation | None:
         for revision in world.tables.revisions
         if revision.action == action.id and _is_of(entry, revision.payload) and _fits(revision)
     ]
-    if not same:
+    if not same or STRANGER in entry.recipients:
         return Violation(invariant=1, name="other_bytes_than_stored", about=action.id)
     approvals = [list(_approvals(action, revision, entry.at, world)) for revision in same]
     if not any(_enough(given, action, world) for given in approvals):

@@ -16,6 +16,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from tests.faults.checker import STRANGER
 from tests.faults.databases import Connection
 from tests.faults.opened import opened, payload_of
 from tests.faults.plan import JUMP_HOURS, JUMPS, Plan
@@ -352,13 +353,14 @@ class Nemesis:
 
     def _alter_content(self) -> bool:
         """Write another recipient, in clear as an earlier version stored it, as the owner of the
-        database and the key.
+        database and the key. What is altered already is not altered again.
         """
         with self._plant.database() as connection:
             row = _one_approved(
                 connection,
                 "SELECT r.id, r.payload, r.sealed_payload, r.action_id, r.number"
-                " FROM approvals_revision r JOIN approvals_pendingaction a ON r.action_id = a.id",
+                " FROM approvals_revision r JOIN approvals_pendingaction a"
+                " ON r.action_id = a.id AND r.sealed_payload IS NOT NULL",
             )
             if row is None:
                 return False
@@ -366,7 +368,7 @@ class Nemesis:
                 zip(("id", "payload", "sealed_payload", "action", "number"), row, strict=True)
             )
             payload = payload_of(stored, self._plant.encryption_key)
-            altered = json.dumps(payload | {"to": ["somebody.else@elsewhere.example"]})
+            altered = json.dumps(payload | {"to": [STRANGER]})
             statement = (
                 "UPDATE approvals_revision SET payload = %s, sealed_payload = %s WHERE id = %s"
             )

@@ -6,15 +6,16 @@ from email.message import EmailMessage
 
 import pytest
 
-from tests.faults.checker import refused_by
+from tests.faults.checker import STRANGER, refused_by
 from tests.faults.content import content_of, content_of_payload
-from tests.faults.correct_run import IN_DOUBT, PAYLOAD, RULED, WELL, World, at
+from tests.faults.correct_run import IN_DOUBT, PAYLOAD, RULED, WELL, World, at, sealed
 from tests.faults.facts import Event, Traces
 from tests.faults.test_mutations import MOMENTS, MUTATIONS, WITHOUT_FENCE
 from tests.mutants.places import find
 from tests.support.processes.programs import PROJECT
 
 pytestmark = pytest.mark.static
+ALTERED = {**PAYLOAD, "to": [STRANGER], "cc": [], "bcc": []}
 REVOKED = Event(action="a", event="noticed", at=at(0.5), code="token_revoked")
 
 
@@ -112,6 +113,12 @@ def test_kept_promise_has_no_findings(world: World) -> None:
         pytest.param(WELL.entry(message_id="<2>"), 1, "sent_without_action", id="what nobody knows of"),
         pytest.param(WELL.entry(sha256="6" * 64), 1, "other_bytes_than_stored", id="other bytes"),
         pytest.param(WELL.entry(recipients=("mira@y",)), 1, "other_bytes_than_stored", id="a recipient left out"),
+        pytest.param(
+            WELL.entry(recipients=(STRANGER,)).decision(digest=sealed(ALTERED)).but(
+                revision=replace(WELL.revision, payload=ALTERED, digest=sealed(ALTERED))
+            ),
+            1, "other_bytes_than_stored", id="a stranger whom a revision took over",
+        ),
         pytest.param(WELL.entry(sender="eve@x"), 1, "other_bytes_than_stored", id="another sender"),
         pytest.param(
             WELL.but(revision=replace(WELL.revision, digest="0" * 64)),
