@@ -122,7 +122,11 @@ def _warn(action: PendingAction, warning: PreviewWarning) -> None:
     if current.status == Status.APPROVED:
         return_with_warnings(current, [warning])
     elif current.status == Status.PENDING:
-        add_notice(current, [warning], approval_round=current.approval_round + 1)
+        mine = PendingAction.objects.filter(pk=action.pk)
+        mine.update(approvals_given=0, approval_round=current.approval_round + 1)
+        current.refresh_from_db()
+        if not current.current.unreadable:  # which nobody can approve
+            add_notice(current, [warning])
         chain.record(
             mailbox=current.mailbox_id,
             event="noticed",

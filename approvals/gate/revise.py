@@ -24,7 +24,7 @@ from approvals.core.types import (
 from approvals.gate import differences, revisions
 from approvals.gate import differences as comparing
 from approvals.gate.decide import STALE, record_decision
-from approvals.gate.load import blob_of, lock_action
+from approvals.gate.load import UNSEEN, blob_of, lock_action
 from approvals.gate.news import add_news
 from approvals.gate.reconcile import may_have_left
 from approvals.gate.revisions import add_revision
@@ -54,6 +54,8 @@ def edit(
     if not kind.is_editable:
         raise Problem("invalid_input", "This cannot be edited. Ask for another proposal.")
     current = action.current
+    if current.unreadable:
+        raise Problem("conflict", UNSEEN)
     # Outside any transaction: composing may call the provider.
     with limit_waiting(person.pk, action.mailbox_id):
         proposal = _compose(action, current, kind, changes)
@@ -132,7 +134,8 @@ def edit_fields(action: PendingAction) -> tuple[EditField, ...]:
 def may_be_edited(action: PendingAction) -> bool:
     """Return True if a person who may decide may edit the action now."""
     refusal = _refusal_of_state(action, action.digest, action.revision)
-    return refusal is None and get_kind(action.kind).is_editable
+    is_editable = get_kind(action.kind).is_editable and not action.current.unreadable
+    return refusal is None and is_editable
 
 
 @retry_if_rolled_back

@@ -293,7 +293,8 @@ class Revision(models.Model):
 
     The payload and the content of the preview are encrypted at rest (`approvals.core.at_rest`). A
     row that is read with all columns has them decrypted in `payload` and `preview`. `unreadable` is
-    True if no key opened them.
+    True if no key opened them, or if only one of them is encrypted: without a key, somebody can
+    only write in clear.
     """
 
     unreadable = False
@@ -332,9 +333,11 @@ class Revision(models.Model):
     ) -> Revision:
         revision = super().from_db(db, field_names, values, **more)
         loaded = revision.__dict__
-        for part in ("payload", "preview"):
+        for part, other in (("payload", "preview"), ("preview", "payload")):
             record = loaded.get(f"sealed_{part}")
-            if record is not None and part in loaded:
+            if record is None and loaded.get(part) and loaded.get(f"sealed_{other}") is not None:
+                revision.unreadable = True
+            elif record is not None and part in loaded:
                 try:
                     opened = at_rest.open_part(
                         part, loaded[part], record, revision.action_id, revision.number

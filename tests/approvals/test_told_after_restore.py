@@ -8,7 +8,7 @@ from django.db import transaction
 
 from approvals.gate import overdue, reconcile, rulings
 from approvals.gate.execute import execute
-from approvals.models import PendingAction
+from approvals.models import PendingAction, Revision
 from tests.approvals.kinds import Script, handed_over
 from tests.approvals.test_restored import home, lose
 from tests.approvals.test_restoring import after_restore, put_in_sent
@@ -73,3 +73,17 @@ def test_list_keeps_the_doubt_when_the_content_is_deleted(api: Api, reviewer: Re
         overdue.purge_one(waiting.pk)
 
     assert "May have been sent" in reviewer.client.get("/?tab=rejected").content.decode()
+
+
+def test_restore_adds_no_empty_content_to_what_no_key_opens(
+    approved: Callable[..., PendingAction], api: Api
+) -> None:
+    action = PendingAction.objects.get(pk=api.propose())
+    other = Revision.objects.get(action=approved()).sealed_payload
+    Revision.objects.filter(action=action).update(sealed_payload=other)
+    lose(action.pk, fence=1)
+
+    after_restore()
+
+    action.refresh_from_db()
+    assert (action.revision, action.approval_round, action.restored_at is None) == (1, 2, False)

@@ -10,6 +10,7 @@ from accounts.access.caller import Caller
 from accounts.models import ApiToken, Mailbox, User
 from accounts.oauth import grants
 from approvals import guards
+from approvals.core.signatures import digest_of
 from approvals.gate import revise
 from approvals.models import AuditEvent, Blob, PendingAction, Revision
 from tests.approvals.conftest import script
@@ -121,6 +122,17 @@ def replace_preview(action: PendingAction) -> None:
         Revision.objects.filter(action=action).update(preview=preview, sealed_preview=None)
 
 
+def replace_payload(action: PendingAction) -> None:
+    """Put a payload in clear in the place of the encrypted one, with its digest."""
+    payload = {**action.current.payload, "to": ["eve@elsewhere.example"]}
+    digest = digest_of(payload)
+    with guards.lift_guards(connection):
+        Revision.objects.filter(action=action).update(
+            payload=payload, sealed_payload=None, digest=digest
+        )
+        PendingAction.objects.filter(pk=action.pk).update(digest=digest)
+
+
 DOORS: dict[str, Callable[[Reviewer, str], Any]] = {
     "page": lambda reviewer, action_id: reviewer.decide(action_id, "approve"),
     "bulk": lambda reviewer, action_id: post_bulk(reviewer, "/bulk/approve/", item_of(action_id)),
@@ -128,7 +140,7 @@ DOORS: dict[str, Callable[[Reviewer, str], Any]] = {
 
 
 @pytest.mark.parametrize("door", DOORS)
-@pytest.mark.parametrize("lose", [lose_bytes, remove_warnings, replace_preview])
+@pytest.mark.parametrize("lose", [lose_bytes, remove_warnings, replace_preview, replace_payload])
 def test_unreadable_content_cannot_be_approved(
     api: Api,
     reviewer: Reviewer,
@@ -151,7 +163,7 @@ def test_unreadable_content_cannot_be_approved(
     assert server.ledger == []
 
 
-@pytest.mark.parametrize("lose", [remove_warnings, replace_preview])
+@pytest.mark.parametrize("lose", [remove_warnings, replace_preview, replace_payload])
 def test_news_does_not_make_lost_content_readable(
     api: Api, reviewer: Reviewer, lose: Callable[[PendingAction], None]
 ) -> None:
@@ -162,6 +174,17 @@ def test_news_does_not_make_lost_content_readable(
 
     assert PendingAction.objects.get().revision == 1
     assert reviewer.decide(action_id, "approve").status_code == 409
+
+
+def test_edit_takes_no_word_of_an_altered_payload(api: Api, reviewer: Reviewer) -> None:
+    action_id = api.propose()
+    replace_payload(PendingAction.objects.get())
+
+    answer = reviewer.decide(action_id, "edit", subject="Changed")
+
+    assert answer.status_code == 409
+    assert "eve@elsewhere.example" not in answer.content.decode()
+    assert PendingAction.objects.get().revision == 1
 
 
 def test_unreadable_mail_is_not_ordered_again(
