@@ -7,6 +7,8 @@ import structlog
 from celery import Celery, current_app, shared_task, signals  # type: ignore[import-untyped]
 from django.conf import settings
 from django.utils.module_loading import import_string
+from kombu.connection import Connection
+from kombu.pools import producers
 
 from approvals.queues import workers
 from approvals.queues.sweeper import SweeperProcess
@@ -29,20 +31,37 @@ class CeleryQueue:
         self._app: Celery = import_string(settings.MAILHUB_CELERY_APP)
 
     def notify(self, action_id: UUID) -> None:
-        carry_out.apply_async(
-            (str(action_id),), expires=EXPIRES_SECONDS, retry=True, retry_policy=PUBLISH_POLICY
-        )
+        with producers[self._connection()].acquire(block=True) as producer:
+            carry_out.apply_async(
+                (str(action_id),),
+                expires=EXPIRES_SECONDS,
+                retry=True,
+                retry_policy=PUBLISH_POLICY,
+                producer=producer,
+            )
 
     def answers(self) -> bool:
         # The errors of a library are known only from its connection object, and creating that may
         # fail.
         try:
-            with self._app.connection_for_write(connect_timeout=ANSWER_SECONDS) as connection:
+            with self._connection() as connection:
                 connection.connect()
         except Exception:  # any error means no answer; the page that asks must get one
             log.warning("broker_unreachable", exc_info=True)
             return False
         return True
+
+    def _connection(self) -> Connection:
+        """Return a connection to publish over. A Redis that accepts it and stays silent is not waited
+        for as long as by a worker.
+        """
+        names = ("socket_connect_timeout", "socket_timeout")
+        on_redis = settings.CELERY_BROKER_URL.startswith("redis")
+        options = dict.fromkeys(names, ANSWER_SECONDS) if on_redis else {}
+        connection: Connection = self._app.connection_for_write(
+            connect_timeout=ANSWER_SECONDS, transport_options=options
+        )
+        return connection
 
 
 # No `autoretry_for` and no result: only the row decides about a retry.

@@ -1,5 +1,7 @@
 """Features of the Celery queue only: RabbitMQ as its broker, and a worker of another queue."""
 
+import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,6 +44,25 @@ class TestOnRabbitMQ:
 
         assert site.sent() == [first.message_id, unheard.message_id]
         assert asked_to_end(worker) == 0
+
+
+@pytest.mark.timeout(60)  # a worker's connection may wait longer
+@pytest.mark.parametrize("kind", ["celery-solo"])
+def test_silent_broker_holds_up_no_approval(site: Site) -> None:
+    site.worker()
+    first = site.reaches(site.approved("First"), "succeeded")
+    assert site.server is not None
+    assert site.server.pid is not None
+
+    os.kill(site.server.pid, signal.SIGSTOP)
+    try:
+        unheard = site.approved("Unheard")
+        assert site.ready().json()["missing"] == ["queue"]
+    finally:
+        os.kill(site.server.pid, signal.SIGCONT)
+
+    site.reaches(unheard, "succeeded")
+    assert site.sent() == [first.message_id, unheard.message_id]
 
 
 def test_worker_of_another_queue_does_not_start(tmp_path: Path) -> None:
