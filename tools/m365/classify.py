@@ -17,6 +17,7 @@ from accounts.infra.texts import translatable
 from tools.mail.text.addresses import BIDI
 from tools.mail.text.characters import without_invisible
 
+NAME = "m365_run_command"  # of the tool
 PROGRAM = "m365"
 MAX_CHARS = 8000
 

@@ -9,6 +9,7 @@ from django.utils.translation import gettext_lazy as _
 
 from accounts.infra.texts import translatable
 from approvals.core.types import ApprovedAction, Outcome, Rendered
+from tools.m365.classify import NAME
 from tools.m365.reduce import reduce_output
 from tools.sending.held_commands import HeldCommand, Reply, refuse
 from tools.sending.purpose import fill
@@ -52,6 +53,10 @@ class RunCommand(HeldCommand):
         )
 
     def find_obstacle(self, payload: Mapping[str, Any]) -> Outcome | None:
+        if NAME not in settings.MCP_M365_TOOLS:
+            return refuse(
+                translatable("%(name)s is switched off on this server (MCP_M365_TOOLS).", name=NAME)
+            )
         if settings.MCP_M365_STRICT_READONLY:
             return refuse(translatable("This server is now read-only for Microsoft 365."))
         if not settings.MCP_M365_START_CMD:

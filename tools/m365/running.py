@@ -22,6 +22,7 @@ from approvals.core.signatures import digest_of
 from approvals.core.types import Preview, PreviewWarning, Proposal
 from tools.answers import CommandPreview, PreviewedCommand
 from tools.m365.classify import (
+    NAME,
     Command,
     Refused,
     classified,
@@ -44,7 +45,6 @@ from tools.sending.preview import as_warnings
 
 log = structlog.get_logger(__name__)
 
-NAME = "m365_run_command"
 PAYLOAD_VERSION = 1
 RETRY_SECONDS = 30
 CHANGES_MICROSOFT_365 = PreviewWarning(
