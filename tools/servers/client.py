@@ -31,6 +31,7 @@ from mcp.types import (
 
 from accounts.infra.database import give_back_connection
 from accounts.infra.safe_hosts import tls_context
+from tools.mail.text.redaction import make_storable as _clean
 from tools.sending.held_commands import Lost, Reply, Unreachable
 from tools.servers.config import McpServer
 from tools.servers.schemas import expand
@@ -163,11 +164,6 @@ def _text_of(answer: CallToolResult) -> str:
     if not parts and answer.structured_content is not None:
         parts = [json.dumps(answer.structured_content, ensure_ascii=False)]
     return _clean("\n".join(parts))
-
-
-def _clean(text: str) -> str:
-    """Return foreign text with U+FFFD for what no database can hold."""
-    return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode()
 
 
 class _Unreadable(httpx2.ReadError):

@@ -202,6 +202,22 @@ def test_write_runs_once_after_its_exact_approval(
 
 
 @pytest.mark.usefixtures("writes")
+@pytest.mark.both
+def test_half_a_letter_in_an_answer_costs_no_outcome(
+    runner: Api, reviewer: Reviewer, m365: M365
+) -> None:
+    """A name that another program has cut in the middle of an emoji."""
+    m365.answers(outlook_event_add={"subject": "Talk \ud83d"}, teams_channel_list=["\ud83d\0"])
+    action_id = run(runner, EVENT, confirm=True).json()["action"]["id"]
+    reviewer.decide(action_id, "approve")
+    work()
+    told = runner.get(f"/actions/{action_id}").json()
+    assert (told["state"], told["result"]["output"]) == ("succeeded", '{"subject":"Talk ?"}')
+    answer = run(runner, "m365 teams channel list --teamName Sales")
+    assert answer.json()["output"] == '["?\\u0000"]', answer.content
+
+
+@pytest.mark.usefixtures("writes")
 def test_server_death_in_a_write_is_unknown_and_not_repeated(
     runner: Api, reviewer: Reviewer, m365: M365
 ) -> None:
@@ -254,12 +270,16 @@ def test_approved_write_returns_if_its_approver_left_staff(
 
 
 @pytest.mark.usefixtures("writes")
-def test_strict_mode_after_the_approval_refuses_a_write(
-    runner: Api, reviewer: Reviewer, m365: M365, settings: Any
+@pytest.mark.parametrize(
+    "change", [{"MCP_M365_STRICT_READONLY": True}, {"MCP_M365_TOOLS": []}], ids=["strict", "off"]
+)
+def test_write_that_is_no_longer_allowed_does_not_run(
+    runner: Api, reviewer: Reviewer, m365: M365, settings: Any, change: dict[str, Any]
 ) -> None:
     action_id = run(runner, EVENT, confirm=True).json()["action"]["id"]
     reviewer.decide(action_id, "approve")
-    settings.MCP_M365_STRICT_READONLY = True
+    for name, value in change.items():
+        setattr(settings, name, value)
     work()
     told = runner.get(f"/actions/{action_id}").json()
     assert told["state"] == "failed"

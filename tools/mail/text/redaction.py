@@ -38,11 +38,16 @@ def redact(text: str) -> str:
     return _NAMED.sub(_mask, _SHAPED.sub(MASK, text))
 
 
+def make_storable(text: str) -> str:
+    """Return foreign text with another character for NUL and halves of a surrogate pair."""
+    return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode()
+
+
 def shorten(text: str, most: int) -> str:
-    """Return the first `most` characters, masked, with a mark if there were more."""
+    """Return the first `most` characters, masked and storable, with a mark if there were more."""
     # Masked before the cut, because otherwise half a token could remain. Text far behind the cut is
     # not searched.
-    text = redact(text[: 4 * most])
+    text = redact(make_storable(text[: 4 * most]))
     return text if len(text) <= most else text[:most] + CUT
 
 
