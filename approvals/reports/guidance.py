@@ -44,8 +44,8 @@ SENTENCES = {
     " send it. Look in Sent before you propose it again.",
     "failed, draft_was_sent": "Another action may have sent the same draft, so mailhub did not send it"
     " again. Look in Sent, and ask the user before you propose it again.",
-    "unknown": "Nobody knows yet whether it was %(done)s. mailhub looks for it, and a person"
-    f" decides. {NOT_AGAIN}",
+    "unknown": "Nobody knows yet whether it was %(done)s. mailhub looks for it if it can, and a"
+    f" person decides. {NOT_AGAIN}",
     "rejected": "A person rejected it, and it is not %(done)s. Read the note, and do not propose the"
     " same again.",
     "cancelled": "Its proposer withdrew it, and it is not %(done)s. Propose a new one only if it is"
