@@ -76,6 +76,8 @@ class Feed:
                 self._expect(range(self.newest + 1, ids[-1]), known=ids)
                 self.newest = ids[-1]
                 yield rows
+            else:  # lower only in an older copy of the database
+                self.newest = min(self.newest, last_event())
 
     def _read_late(self) -> list[Row]:
         now = time.monotonic()

@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from accounts.infra.credentials import CannotDecrypt, decrypt_text, encrypt_text
 from accounts.models import Mailbox, User
-from approvals.audit.feed import BATCH, rows_after
+from approvals.audit.feed import BATCH, last_event, rows_after
 from approvals.live.hub import HUB, Listener
 from approvals.models import Presence
 from approvals.models.pages import PRESENT
@@ -63,6 +63,7 @@ def read_mark(mark: str) -> int:
 def find_changes(mailboxes: Sequence[Mailbox], event: int) -> Changes:
     """Return the changes in these mailboxes after an event: some of them, the oldest first."""
     mine = {mailbox.pk for mailbox in mailboxes}
+    event = min(event, last_event())  # lower only in an older copy of the database
     found: dict[UUID, bool] = {}
     last, more = max(event - OVERLAP, 0), True
     for _ in range(MOST_BATCHES):

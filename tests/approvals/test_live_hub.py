@@ -15,6 +15,7 @@ from django.db import connection
 from django.utils import timezone
 
 from accounts.models import Mailbox
+from approvals import guards
 from approvals.audit import chain, feed
 from approvals.audit.feed import Feed, last_event
 from approvals.live.events import read_mark, write_mark
@@ -139,6 +140,26 @@ def test_page_loads_many_changes_in_parts(mailbox: Mailbox, reviewer: Reviewer) 
         since, more = told["last"], told["more"]
         found |= set(told["gone"])
     assert found == wanted
+
+
+@pytest.mark.postgres_only  # on SQLite the ids would go on
+def test_open_page_and_feed_go_on_after_a_restore(mailbox: Mailbox, reviewer: Reviewer) -> None:
+    add_events(mailbox, 1)
+    kept = AuditEvent.objects.get()
+    lost = AuditEvent(pk=kept.pk + 1000, chain=kept.chain, mailbox=mailbox, sequence=2)
+    lost.at, lost.event, lost.actor, lost.previous = kept.at, "paused", "command", "x"
+    lost.save(force_insert=True)
+    events, since = Feed(last_event()), write_mark(last_event())
+    with guards.lift_guards(connection):
+        lost.delete()
+
+    assert read_ids(events) == []
+    told = reviewer.client.get("/live/changes/", {"since": since}).json()
+    (action,) = add_events(mailbox, 1)
+
+    assert read_ids(events) == [last_event()]
+    told = reviewer.client.get("/live/changes/", {"since": told["last"]}).json()
+    assert str(action) in told["gone"]
 
 
 @pytest.mark.postgres_only
