@@ -83,3 +83,30 @@ def in_view(page: Page, place: Locator, count: int) -> None:
     for part in [*parts, *warnings.all(), *place.locator(".act .btn:visible").all()]:
         expect(part).to_be_in_viewport(ratio=0.95)
     assert shows_lines(page, place.locator(".body .text").first), count
+
+
+@pytest.mark.parametrize("size", [(1366, 650), (390, 844)], ids=lambda size: f"{size[0]}x{size[1]}")
+def test_list_and_edit_page_keep_their_place(
+    browser: Browser, live_server: LiveServer, alice: User, api: Api, size: tuple[int, int]
+) -> None:
+    name = f"{'the minutes of the meeting about the second mill ' * 3}.txt"
+    key = api.propose(attachments=[{"name": name, "text": "Hello"}])
+    viewport: Any = {"width": size[0], "height": size[1]}
+    phone = size[0] < 760
+    with signed_in(
+        browser, live_server, alice, viewport=viewport, has_touch=phone, is_mobile=phone
+    ) as window:
+        page = window.new_page()
+        page.goto("/")
+        box = page.locator("#rows input[type=checkbox]")
+        page.wait_for_load_state("networkidle")
+        before = box.bounding_box()
+        box.check()
+        expect(page.locator("[data-bulk]")).to_contain_text("(1)")
+        assert box.bounding_box() == before, "the first tick moves nothing under the next one"
+        for button in page.locator("#bulk .btn:visible").all():
+            assert button.evaluate("each => each.scrollWidth <= each.clientWidth"), "a cut label"
+        page.goto(f"/actions/{key}/edit/")
+        assert page.evaluate("document.documentElement.scrollWidth") == size[0]
+        subject = page.locator("label[for=id_subject]")
+        assert subject.evaluate("each => each.offsetHeight") < 45, "its word is on one line"

@@ -43,6 +43,9 @@ def test_thumb_decides_one_mail_after_the_other(
                 page.get_by_label("Why?").fill("Not like this")
                 page.locator("form[data-action=reject] button").tap()
             elif number == 2:
+                # After the rejection the notice still names the mail that was approved.
+                expect(page.locator(".toast small")).to_contain_text("Mail 0")
+                expect(page.locator(".toast small")).to_be_in_viewport(ratio=1)
                 page.get_by_role("link", name="Skip", exact=True).tap()
             else:
                 page.locator(READ).wait_for()
