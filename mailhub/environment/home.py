@@ -22,7 +22,9 @@ def lock_home(home: Path) -> None:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        sys.exit(f"mailhub cannot start: another one runs on {home}")
+        sys.exit(
+            f"mailhub cannot start: another one runs on {home}. End it, or choose another home with MAILHUB_HOME=…"
+        )
 
 
 def close_to_others(home: Path) -> None:

@@ -65,7 +65,8 @@ class Command(BaseCommand):
         except ValueError as error:
             raise CommandError(str(error)) from None
         except ConnectError as error:
-            raise CommandError(f"Not saved. {error.sentence} (step: {error.step})") from None
+            hint = " Check the name and the port." if error.step.endswith("_connect") else ""
+            raise CommandError(f"Not saved. {error.sentence}{hint} (step: {error.step})") from None
         except CannotConnect as error:
             raise CommandError(f"Not saved. {error}") from None
         except AnotherAccount:
