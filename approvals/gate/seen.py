@@ -49,3 +49,9 @@ def find_opened(action: PendingAction, person: User) -> set[str]:
         action_id=action.pk, event="file_opened", actor=f"user:{person.pk}"
     )
     return {str(data.get("sha256")) for data in events.values_list("data", flat=True)}
+
+
+def find_unopened(action: PendingAction, person: User) -> set[str]:
+    """Return the hashes of the files of the action that this person has not opened."""
+    files = {file["sha256"] for file in (action.current.payload or {}).get("attachments", ())}
+    return files - find_opened(action, person) if files else files

@@ -21,7 +21,7 @@ from accounts.infra.foreign_text import parse_uuid
 from accounts.infra.problems import Problem
 from accounts.people.second_factor import FactorMissing
 from approvals.core.states import Status
-from approvals.gate import decide, find
+from approvals.gate import decide, find, seen
 from approvals.models import PendingAction, Seen
 from approvals.pages.forms import ApproveForm
 
@@ -34,13 +34,15 @@ MOST = 50
 class Chosen:
     """One chosen action, with the digest and revision of its row in the list.
 
-    `is_seen` is True if the person has had this revision open.
+    `is_seen` is True if the person has had this revision open; `unopened` counts its files that they
+    have not opened.
     """
 
     action: PendingAction
     digest: str
     revision: int
     is_seen: bool
+    unopened: int
 
     @property
     def value(self) -> str:
@@ -213,6 +215,7 @@ def _read_chosen(request: AuthenticatedRequest, field: str) -> list[Chosen]:
             digest=chosen[row.pk][0],
             revision=chosen[row.pk][1],
             is_seen=opened.get(row.pk) == row.revision,
+            unopened=len(seen.find_unopened(row, request.user)),
         )
         for row in rows
     ]

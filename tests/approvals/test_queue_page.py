@@ -3,11 +3,13 @@
 import json
 import re
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.db import OperationalError, connection
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from accounts.models import Mailbox, Membership, Role, User
 from approvals.gate import decide
@@ -90,7 +92,12 @@ def test_chosen_mails_are_approved_in_groups(
     api: Api, reviewer: Reviewer, mailbox: Mailbox
 ) -> None:
     alike = [api.propose(subject=name) for name in ("One", "Two")]
-    other = api.propose(subject="Three", to=["bob@lovelace.example"])
+    other = api.propose(
+        subject="Three",
+        to=["bob@lovelace.example"],
+        attachments=[{"name": "notes.txt", "text": "Hello"}],
+        send_at=(timezone.now() + timedelta(days=3)).isoformat(),
+    )
     risky = api.propose(subject="Four", body="My card is 4111 1111 1111 1111.")
 
     def items(ids: list[str]) -> list[str]:
@@ -114,6 +121,7 @@ def test_chosen_mails_are_approved_in_groups(
     assert [form["item"] for form in forms] == [items(alike), items([other])]
     assert forms[0]["kept"] == items([other, risky])
     assert "Each of these has a serious warning" in page
+    assert page.count("1 file not opened") == page.count(", if approved") == 1
 
     decide.reject(action_id=PendingAction.objects.get(pk=alike[1]).pk, person=reviewer.user)
     done = reviewer.client.post("/bulk/approve/", {**forms[0], **token})

@@ -21,7 +21,7 @@ from accounts.infra.texts import join, ntranslatable, translatable
 from accounts.models import Mailbox, Membership, Role, User
 from accounts.people.second_factor import FactorMissing, lacks_factor
 from approvals.gate.rules.conditions import find_counted
-from approvals.gate.seen import find_opened
+from approvals.gate.seen import find_unopened
 from approvals.models import ApprovalPolicy, PendingAction
 
 DAYS = "1234567"  # ISO: Monday is 1
@@ -186,8 +186,7 @@ def refusal_of_unopened(
     """Return `conflict` if a rule asks this person to open the files first, and one is not opened."""
     if not policy.files_opened:
         return None
-    files = {file["sha256"] for file in (action.current.payload or {}).get("attachments", ())}
-    return Problem("conflict", UNOPENED) if files - find_opened(action, person) else None
+    return Problem("conflict", UNOPENED) if find_unopened(action, person) else None
 
 
 # --- Recipients ---
