@@ -353,7 +353,7 @@ class Nemesis:
 
     def _alter_content(self) -> bool:
         """Write another recipient, in clear as an earlier version stored it, as the owner of the
-        database and the key. What is altered already is not altered again.
+        database and the key, unless one was written before.
         """
         with self._plant.database() as connection:
             row = _one_approved(
