@@ -43,8 +43,9 @@ def short_name(warning: Mapping[str, Any]) -> Promise | str:
 
 @register.filter
 def unusual(warnings: Iterable[Mapping[str, Any]] | None) -> list[Mapping[str, Any]]:
-    """Return the warnings without the facts, which are usual."""
-    return [each for each in warnings or () if each.get("severity") != "fact"]
+    """Return the warnings without the facts, which are usual; the risks come first."""
+    unusual = [each for each in warnings or () if each.get("severity") != "fact"]
+    return sorted(unusual, key=lambda each: each.get("severity") != "risk")
 
 
 @register.filter
