@@ -99,7 +99,7 @@ def test_list_and_edit_page_keep_their_place(
         page = window.new_page()
         page.goto("/")
         box = page.locator("#rows input[type=checkbox]")
-        page.wait_for_load_state("networkidle")
+        expect(page.locator("[aria-busy=true], .htmx-request")).to_have_count(0)
         before = box.bounding_box()
         box.check()
         expect(page.locator("[data-bulk]")).to_contain_text("(1)")
