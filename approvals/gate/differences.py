@@ -159,13 +159,11 @@ def _read(field: EditField) -> str:
 def fields_of(action: PendingAction, number: int) -> tuple[EditField, ...]:
     """Return the editable fields of a revision.
 
-    It is empty if the kind cannot be edited, or the content has been purged or cannot be read.
+    It is empty if the kind cannot be edited or the content has been purged.
     """
     kind = get_kind(action.kind)
     revision = action.revisions.filter(number=number).first()
-    if revision is None or not revision.payload or revision.unreadable:
-        return ()
-    return kind.fields(revision.payload)
+    return kind.fields(revision.payload) if revision and revision.payload else ()
 
 
 def find_changes(action: PendingAction, before: int, after: int) -> tuple[FieldChange, ...]:

@@ -134,8 +134,7 @@ def edit_fields(action: PendingAction) -> tuple[EditField, ...]:
 def may_be_edited(action: PendingAction) -> bool:
     """Return True if a person who may decide may edit the action now."""
     refusal = _refusal_of_state(action, action.digest, action.revision)
-    is_editable = get_kind(action.kind).is_editable and not action.current.unreadable
-    return refusal is None and is_editable
+    return refusal is None and get_kind(action.kind).is_editable
 
 
 @retry_if_rolled_back
