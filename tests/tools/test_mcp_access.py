@@ -75,6 +75,7 @@ def test_other_method_is_not_allowed(url: str, api: Api, method: str) -> None:
     answer = Door(url=url, secret=api.secret).raw(method, Accept="text/event-stream")
 
     assert (answer.status_code, answer.headers["Allow"]) == (405, "POST")
+    assert answer.json()["code"] == "method_not_allowed"
 
 
 @pytest.mark.parametrize(

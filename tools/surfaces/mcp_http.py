@@ -139,7 +139,7 @@ def _pass_on(scope: Scope, visit: Visit) -> Scope:
 async def _admit(request: Request) -> Visit:
     _check_site(request)
     if request.method != "POST":  # there is no stream to read and no session to end
-        raise Problem("invalid_input", "Send MCP requests by POST.", status=405)
+        raise Problem("method_not_allowed", "Send MCP requests by POST.")
     toolsets = toolsets_of(request.query_params.get("toolsets"))
     secret = secret_of(request.headers)
     # The body may be slow: it is awaited without a thread and a database connection.
