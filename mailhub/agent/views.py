@@ -133,7 +133,7 @@ def _refusal_of(asked: Asked) -> str:
 def _caller(request: HttpRequest) -> Caller:
     """Return the caller by bearer token, or by session with its CSRF token; raise Problem."""
     if request.method != "POST":
-        raise Problem("invalid_input", "Use POST.", status=405)
+        raise Problem("method_not_allowed", "Use POST.", headers={"Allow": "POST"})
     if "Authorization" in request.headers or "X-API-Key" in request.headers:
         caller = caller_of_bearer(request, surface="agent")
         check_may_chat(caller)

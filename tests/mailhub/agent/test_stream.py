@@ -184,7 +184,9 @@ def test_invalid_request_is_a_problem(chat: Chat) -> None:
     assert chat.ask(3).status == 422
     assert chat.ask("Hello", mode="everything").status == 422
     assert chat.ask("Hello", threadId="x" * 101).status == 422
-    assert Client().get("/ai/agent/stream").status_code == 405
+    answer = Client().get("/ai/agent/stream")
+    assert (answer.status_code, answer.headers["Allow"]) == (405, "POST")
+    assert answer.json()["code"] == "method_not_allowed"
 
 
 def test_too_large_prompt_is_refused(chat: Chat, model: ModelServer) -> None:
