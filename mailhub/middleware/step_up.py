@@ -10,6 +10,7 @@ test fails until it is classified.
 
 from dataclasses import dataclass
 
+from django.contrib.auth.views import redirect_to_login
 from django.http import HttpRequest, HttpResponseBase
 from django.urls import ResolverMatch, reverse
 
@@ -173,13 +174,16 @@ def find_ask(match: ResolverMatch, method: str) -> Ask | None:
 def judge(request: HttpRequest, ask: Ask) -> HttpResponseBase | None:
     """Return the redirect to the sign-in, or None to continue.
 
-    The views themselves refuse a person who is not signed in.
+    The views themselves refuse a person who is not signed in. Those of the library's factors would
+    first keep the whole form of a stranger in a new session.
     """
+    match = request.resolver_match
+    assert match is not None
+    if not request.user.is_authenticated and match.view_name.startswith("mfa_"):
+        return redirect_to_login(request.get_full_path())
     if not request.user.is_authenticated or is_fresh(request):
         return None
     if not ask.back:
         return ask_again(request, back=request.get_full_path())
-    match = request.resolver_match
-    assert match is not None
     kept = {ask.takes: match.kwargs[ask.takes]} if ask.takes else {}
     return ask_again(request, back=reverse(ask.back, kwargs=kept))

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from allauth.idp.oidc.models import Client as Registered
 from django.contrib.auth.hashers import make_password
+from django.contrib.sessions.models import Session
 from django.test import Client
 
 from accounts.access.quotas import take
@@ -63,6 +64,17 @@ def test_no_refusal_costs_as_much_as_a_password_hash(belongings: Belongings, set
         if max(costs) > hashing / 2:
             dear.append((name, *costs))
     assert dear == []
+
+
+def test_form_of_a_stranger_is_kept_nowhere(belongings: Belongings) -> None:
+    """The sign-in library keeps a form until its person has signed in, whoever sent it."""
+    kept = []
+    for name, route in URLS:
+        Client(raise_request_exception=False).post(belongings.address(route), {"code": "x" * 60_000})
+        if Session.objects.exists():
+            kept.append(name)
+            Session.objects.all().delete()
+    assert kept == []
 
 
 def test_wrong_registrations_are_counted() -> None:
