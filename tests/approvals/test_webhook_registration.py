@@ -5,10 +5,12 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
+from django.utils import timezone
 from pytest_httpserver import HTTPServer
 
 from accounts.models import ApiToken, Mailbox, User
-from approvals.models import Webhook, WebhookDelivery
+from approvals.models import Webhook, WebhookCursor, WebhookDelivery
+from approvals.outbound.webhooks import outbox, subscriptions
 from tests.approvals.webhook_listener import CANARY, Listener, httpserver, listener, told
 from tests.conftest import Api, make_api, make_mailbox, problem_of
 from tests.support.people.browser import browser
@@ -80,6 +82,32 @@ def test_token_has_at_most_ten(api: Api, listener: Listener) -> None:
     for _ in range(10):
         listener.added(api)
     assert problem_of(api.post("/webhooks", {"url": listener.url}))["code"] == "conflict"
+
+
+def test_webhooks_of_a_person_leave_room_for_others(
+    api: Api, bob: User, mailbox: Mailbox, listener: Listener
+) -> None:
+    """A token costs nothing, so each person has a limit over all of theirs."""
+    mine = [listener.added(api) for _ in range(subscriptions.AT_MOST)]
+    make_api(bob, mailbox, name="many")
+    token = ApiToken.objects.get(name="many")
+    theirs = Webhook.objects.bulk_create(
+        Webhook(token=token, url=listener.url, events=["action.sent"]) for _ in range(150)
+    )
+    WebhookCursor.objects.bulk_create(
+        WebhookCursor(webhook=each, mailbox=mailbox, sequence=0) for each in theirs
+    )
+    more = make_api(bob, mailbox, name="more")
+    assert problem_of(more.post("/webhooks", {"url": listener.url}))["code"] == "conflict"
+
+    api.propose()
+    for _ in range(16):
+        outbox.gather()
+        WebhookCursor.objects.filter(webhook__in=theirs).update(sequence=0)  # always news
+    assert WebhookDelivery.objects.filter(webhook__in=mine).count() == len(mine)
+
+    ApiToken.objects.filter(pk=token.pk).update(revoked_at=timezone.now())
+    listener.added(more)
 
 
 def test_webhook_covers_only_mailboxes_bound_to_its_token(

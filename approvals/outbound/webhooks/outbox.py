@@ -40,7 +40,8 @@ def find_behind() -> QuerySet[WebhookCursor]:
 
 def gather() -> None:
     """Make deliveries of the new events, in order and each only once, by any number of workers."""
-    for cursor_id in find_behind().values_list("pk", flat=True)[:BATCH]:
+    # Any of them: many webhooks of one person must not be always the first.
+    for cursor_id in find_behind().order_by("?").values_list("pk", flat=True)[:BATCH]:
         try:
             _gather(cursor_id)
         except Exception as error:  # a failure of one webhook must not stop the others

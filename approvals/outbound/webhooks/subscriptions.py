@@ -27,6 +27,7 @@ from approvals.reports.steps import EVENTS
 
 SCOPE = "webhooks:manage"
 AT_MOST = 10
+OF_PERSON = 100  # each event of a mailbox becomes a delivery of each of them
 SECRET_BYTES = 32
 SECONDS = 10.0
 PORTS = frozenset({443, 8443})
@@ -71,6 +72,14 @@ def add_webhook(
                 "conflict",
                 translatable(
                     "A token has at most %(count)s webhooks. Remove one first.", count=AT_MOST
+                ),
+            )
+        if Webhook.find_active().filter(token__user=token.user_id).count() >= OF_PERSON:
+            raise Problem(
+                "conflict",
+                translatable(
+                    "Your tokens have %(count)s webhooks together. Remove one first.",
+                    count=OF_PERSON,
                 ),
             )
         if callbacks and Webhook.objects.filter(token=token, callbacks=True).exists():
