@@ -48,6 +48,10 @@ NOT_NOW = re.compile(
 )
 
 
+# The libraries raise these over an answer that breaks the protocol.
+ODD_ANSWER = (AttributeError, LookupError, RecursionError, TypeError, ValueError)
+
+
 class ConnectError(Exception):
     """Failure of the step `step`; the sentence holds no text from the provider."""
 
@@ -311,7 +315,7 @@ def conversation(client: IMAPClient, seconds: float) -> Iterator[None]:
 def _sign_in(access: ImapAccess, sock: socket.socket) -> IMAPClient:
     try:
         client = _PinnedImapClient(access.imap, sock)
-    except (IMAPClient.Error, HostError, OSError):
+    except (IMAPClient.Error, HostError, OSError, *ODD_ANSWER):
         sock.close()
         raise Unreachable(
             "imap_connect", "The IMAP server did not offer a safe connection."
@@ -331,7 +335,7 @@ def _sign_in(access: ImapAccess, sock: socket.socket) -> IMAPClient:
     except UnicodeEncodeError:
         client.shutdown()
         raise LoginRefused("imap_login", NOT_ASCII) from None
-    except (IMAPClient.Error, OSError):
+    except (IMAPClient.Error, OSError, *ODD_ANSWER):
         client.shutdown()
         raise Unreachable(
             "imap_login", "The IMAP server closed the connection during the sign-in."
@@ -367,7 +371,7 @@ def open_smtp(
     sock = _socket(access.smtp, "smtp_connect", min(seconds, CONNECT_SECONDS), loopback)
     try:
         smtp = PinnedSmtp(access.smtp, sock, ends_at - time.monotonic())
-    except (smtplib.SMTPException, HostError, OSError):
+    except (smtplib.SMTPException, HostError, OSError, *ODD_ANSWER):
         sock.close()
         raise Unreachable(
             "smtp_connect", "The SMTP server did not offer a safe connection."
@@ -386,7 +390,7 @@ def open_smtp(
     except UnicodeEncodeError:
         smtp.close()
         raise LoginRefused("smtp_login", NOT_ASCII) from None
-    except (smtplib.SMTPException, OSError):
+    except (smtplib.SMTPException, OSError, *ODD_ANSWER):
         smtp.close()
         raise Unreachable(
             "smtp_login", "The SMTP server closed the connection during the sign-in."

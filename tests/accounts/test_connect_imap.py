@@ -168,6 +168,16 @@ def test_smtp_answers_injected_before_tls_are_dropped(trusted: Authority) -> Non
         pytest.param(
             open_smtp, smtp(features=b"250 AUTH X-UNKNOWN\r\n"), Unreachable, "smtp_login", id="smtp-no-mechanism"
         ),
+        pytest.param(
+            open_smtp, smtp(features=b"250 AUTH PLAIN\r\n", auth=b"334 A"), Unreachable, "smtp_login",
+            id="smtp-half-of-base64",
+        ),
+        pytest.param(
+            open_imap, imap(capability=b"IMAP4rev1 \xff"), Unreachable, "imap_connect", id="imap-no-ascii"
+        ),
+        pytest.param(
+            open_imap, imap(capability=b"{5}\r\nhello IMAP4rev1"), Unreachable, "imap_login", id="imap-literal"
+        ),
     ],
 )  # fmt: skip
 def test_refused_sign_in_differs_from_an_undecided_server(

@@ -70,7 +70,9 @@ def test_form_of_a_stranger_is_kept_nowhere(belongings: Belongings) -> None:
     """The sign-in library keeps a form until its person has signed in, whoever sent it."""
     kept = []
     for name, route in URLS:
-        Client(raise_request_exception=False).post(belongings.address(route), {"code": "x" * 60_000})
+        Client(raise_request_exception=False).post(
+            belongings.address(route), {"code": "x" * 60_000}
+        )
         if Session.objects.exists():
             kept.append(name)
             Session.objects.all().delete()
