@@ -180,7 +180,8 @@ class SingleSignOn(DefaultSocialAccountAdapter):
         begun = sociallogin.state.get("process")
         if sociallogin._did_authenticate_by_email and begun not in ("connect", "redirect"):
             sociallogin._did_authenticate_by_email = None
-            sociallogin.connect(request, sociallogin.user)
+            if sociallogin.user.is_active:
+                sociallogin.connect(request, sociallogin.user)
 
     def get_requests_session(self) -> Any:
         """Return a session whose requests are counted, and of which few wait at once, without a

@@ -15,7 +15,7 @@ from allauth.mfa.webauthn.internal.auth import begin_authentication
 from django.conf import settings
 from django.contrib.auth import logout
 from django.core.exceptions import ImproperlyConfigured
-from django.db import DataError
+from django.db import DataError, IntegrityError
 from django.http import (
     Http404,
     HttpRequest,
@@ -39,10 +39,10 @@ from accounts.people.adapters import answer_without_sign_on
 from accounts.people.step_up import AFTERWARDS, is_fresh
 
 log = structlog.get_logger(__name__)
-# The library fails with these over an answer of another form.
+# The library fails with these over an answer of another form, and over two at once.
 OF_ODD_ANSWERS = (
-    *(ArithmeticError, AttributeError, DataError, ImproperlyConfigured, LookupError),
-    *(RecursionError, TypeError, ValueError),
+    *(ArithmeticError, AttributeError, DataError, ImproperlyConfigured, IntegrityError),
+    *(LookupError, RecursionError, TypeError, ValueError),
 )
 
 

@@ -2,11 +2,14 @@
 
 import json
 from dataclasses import replace
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 from allauth.socialaccount.models import SocialAccount
+from django.db.models.signals import pre_save
+from django.dispatch import receiver
 from django.test import Client
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
@@ -178,6 +181,30 @@ def test_linked_account_opens_none_that_was_closed_meanwhile(
     asked = parse_qs(urlsplit(window.post(f"{DOOR}?process=connect")["Location"]).query)
     window.get(f"{DOOR}callback/", {"code": "c", "state": asked["state"][0]})
     assert not User.objects.get(pk=alice.pk).is_active
+
+
+def test_account_that_is_closed_is_not_linked(provider: HTTPServer, alice: User) -> None:
+    prove_account(alice, how="command")
+    User.objects.filter(pk=alice.pk).update(is_active=False)
+    assert not signed_in(come_in(provider, **ALICE))
+    assert not SocialAccount.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_first_sign_ons_at_once_are_no_error(provider: HTTPServer, alice: User) -> None:
+    """The link is made while the other one is being made."""
+    prove_account(alice, how="command")
+    made = partial(SocialAccount.objects.create, user=alice, provider="sso", uid="7")
+
+    @receiver(pre_save, sender=SocialAccount)
+    def be_late(**_: Any) -> None:
+        pre_save.disconnect(be_late, sender=SocialAccount)
+        made()
+
+    state = parse_qs(urlsplit((window := Client()).post(DOOR)["Location"]).query)["state"][0]
+    provider.expect_request("/userinfo").respond_with_json({"sub": "7"} | ALICE)
+    assert window.get(f"{DOOR}callback/", {"code": "c", "state": state}).status_code == 503
+    assert signed_in(come_in(provider, **ALICE))
 
 
 def test_answer_with_another_state_is_refused(provider: HTTPServer, alice: User) -> None:
