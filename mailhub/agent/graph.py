@@ -226,10 +226,12 @@ class Guard(AgentMiddleware[AgentState[Any], Any]):  # type: ignore[misc]  # see
     def _call_tool(self, shown: str, name: str, arguments: dict[str, Any]) -> Outcome:
         """Call a tool and store the call."""
         started = time.monotonic()
+        # Before the call, because the right to the mailbox may end during it.
+        mailbox = mailbox_of(self._turn.caller, name, arguments)
         outcome = call_by_mode(self._turn, name, arguments)
         threads.store_call(
             self._turn.thread,
-            mailbox_id=mailbox_of(self._turn.caller, name, arguments),
+            mailbox_id=mailbox,
             tool=shown,
             status=outcome.status,
             output=outcome.text,

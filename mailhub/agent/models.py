@@ -120,7 +120,10 @@ class Checkpoint(models.Model):
 
 
 def purge() -> None:
-    """Delete threads and tool calls that are older than MAILHUB_RETENTION_DAYS."""
+    """Delete threads and tool calls that are older than MAILHUB_RETENTION_DAYS.
+
+    Calls stay as long as the memory of their thread: they say whether its caller may still know it.
+    """
     before = timezone.now() - timedelta(days=settings.MAILHUB_RETENTION_DAYS)
-    ToolCall.objects.filter(at__lt=before).delete()
     Thread.objects.filter(updated_at__lt=before).delete()
+    ToolCall.objects.filter(at__lt=before, thread__checkpoint=None).delete()

@@ -283,3 +283,18 @@ def test_old_threads_are_forgotten_by_the_sweeper(
     assert list(Thread.objects.values_list("name", flat=True)) == ["new"]
     assert not ToolCall.objects.exists()
     assert Checkpoint.objects.count() == 1
+
+
+def test_memory_is_never_older_than_its_calls(
+    chat: Chat, model: ModelServer, settings: Any
+) -> None:
+    """The calls say whether the caller may still know what the model remembers."""
+    model.says(Says(calls=(("list_emails", {}),)), Says(text="The word is xylophone."))
+    chat.ask("Hello", threadId="t")
+    ToolCall.objects.update(at=timezone.now() - timedelta(days=settings.MAILHUB_RETENTION_DAYS + 1))
+    purge_others()
+    _end_membership()
+    chat.ask("Which word?", threadId="t")
+    assert "xylophone" not in str(model.shown())
+    purge_others()
+    assert not ToolCall.objects.exists()
