@@ -24,7 +24,7 @@ from tests.support.people.browser import browser
 
 pytestmark = pytest.mark.django_db
 DOOR = "/sign-in/sso/oidc/sso/login/"
-ALICE = {"email": "alice@lovelace.example", "email_verified": True}
+ALICE: dict[str, Any] = {"email": "alice@lovelace.example", "email_verified": True}
 
 
 @pytest.fixture
