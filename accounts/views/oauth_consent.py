@@ -65,7 +65,10 @@ def authorize(request: AuthenticatedRequest) -> HttpResponseBase:
         resources = read_resources(request.GET)
         get_validator_context().requested_resources = resources or [issuer()]
         asked_scopes, about = server.validate_authorization_request(*asked)
-        if not CHALLENGE.fullmatch(request.GET.get("code_challenge", "")):
+        # A link with a challenge of its maker could leave the code where the program's own server
+        # does not take it: in a fragment, which scripts and redirects there may hand on.
+        in_query = request.GET.get("response_mode", "query") == "query"
+        if not in_query or not CHALLENGE.fullmatch(request.GET.get("code_challenge", "")):
             raise InvalidRequestError(request=about["request"])
     except Problem as problem:
         return _refuse(request, problem.detail)

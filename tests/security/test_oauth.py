@@ -113,6 +113,7 @@ def test_port_of_another_host_is_part_of_the_redirect(alice: User, mailbox: Mail
         {"client_id": "https://a\0b.example/x"},
         {"code_challenge": "a\0b"},
         {"code_challenge": "short"},
+        {"response_mode": "fragment"},
     ],
 )
 def test_wrong_request_is_refused_on_the_page(
