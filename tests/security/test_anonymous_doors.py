@@ -67,7 +67,7 @@ def test_no_refusal_costs_as_much_as_a_password_hash(belongings: Belongings, set
 
 
 def test_form_of_a_stranger_is_kept_nowhere(belongings: Belongings) -> None:
-    """The sign-in library keeps a form until its person has signed in, whoever sent it."""
+    """The sign-in library would keep it until somebody signs in."""
     kept = []
     for name, route in URLS:
         Client(raise_request_exception=False).post(
