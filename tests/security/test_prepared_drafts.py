@@ -7,7 +7,7 @@ import pytest
 from django.db import connections
 
 from accounts.models import Mailbox, Membership, User
-from approvals.models import PendingAction, Preparation
+from approvals.models import PendingAction, Preparation, Rest
 from tests.conftest import Api, Reviewer, make_api
 from tests.support.people.gmail import ADA, connected, gmail
 from tests.support.people.outlook import graph
@@ -36,8 +36,8 @@ def attempts(api: Api) -> list[int]:
     return found
 
 
-def approved(api: Api, reviewer: Reviewer) -> PendingAction:
-    action_id = api.propose()
+def approved(api: Api, reviewer: Reviewer, **changes: Any) -> PendingAction:
+    action_id = api.propose(**changes)
     assert reviewer.decide(action_id, "approve").status_code == 302
     return PendingAction.objects.get(pk=action_id)
 
@@ -100,6 +100,31 @@ def test_prepared_draft_at_microsoft_is_refused(
     assert action.status == "approved"
     assert attempts(api) == [409, 409, 409]
     assert len(graph.drafts(ADA)) == 1
+
+
+def test_notes_about_another_mails_draft_send_nothing(
+    alice: User, reviewer: Reviewer, graph: GraphServer
+) -> None:
+    """Somebody who writes to the database names a draft that was compared for a withdrawn mail."""
+    mailbox: Mailbox = graph_mailbox(graph, ADA)
+    Membership.objects.create(mailbox=mailbox, user=alice, role="manager")
+    api = make_api(alice, mailbox, scopes=SCOPES)
+    withdrawn = approved(api, reviewer, subject="Withdrawn")
+    graph.fault("answer", status=429, code="ApplicationThrottled", Retry_After="1")
+    work()
+    notes = Preparation.objects.get()
+    api.tool("cancel_action", action_id=str(withdrawn.pk))
+    action = approved(api, reviewer)
+    Preparation.objects.create(
+        action=action, digest=action.digest, notes=notes.notes, account=notes.account
+    )
+    Rest.objects.all().delete()
+
+    work()
+
+    action.refresh_from_db()
+    assert (action.status, (action.error or {})["code"]) == ("failed", "readback_mismatch")
+    assert graph.ledger == []
 
 
 def test_draft_of_a_program_is_still_its_own(alice: User, gmail: GmailServer) -> None:

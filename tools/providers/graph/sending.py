@@ -19,7 +19,7 @@ from accounts.connect.microsoft import DRAFT
 from accounts.infra.texts import translatable
 from approvals.core.types import Proof
 from tools.providers.base import Envelope, Flag, Handover, Receipt, always_held
-from tools.providers.errors import NotFound, NotPermitted, NotSent, OutcomeUnknown, Refused
+from tools.providers.errors import NotPermitted, NotSent, OutcomeUnknown, Refused
 from tools.providers.graph.answers import REQUEST_LIMIT, refuse_too_large
 from tools.providers.graph.attachments import GraphAttachments
 from tools.providers.graph.client import WRITE, GraphClient
@@ -35,6 +35,7 @@ LAST_VERB = "Integer 0x1081"
 VERBS = {"answered": "102", "forwarded": "104"}
 NO_DRAFT = translatable("The prepared draft is no longer a draft.")
 NEEDS_COPY = translatable("Microsoft 365 sends an answer only with a copy in Sent.")
+GONE = translatable("The prepared draft is gone, and it is not known why.")
 WENT_AWAY = translatable("The draft was removed while it was prepared.")
 UNFINISHED = translatable("What was prepared is gone, or was sent from the mailbox unfinished.")
 
@@ -145,8 +146,8 @@ class _Found:
 class _GraphDraft:
     """One approved mail as a draft in Graph.
 
-    The notes of a compared draft have its `version`. A later attempt then asks only whether the
-    draft still has that version.
+    The notes of a compared draft have its `version`: another one was changed in the mailbox. Each
+    attempt compares the content too, because somebody may write other notes into the database.
     """
 
     envelope: Envelope
@@ -188,16 +189,9 @@ class _GraphDraft:
             self.attachments.fill(path_of(notes.draft), self.outgoing.files)
 
     def read_back(self, notes: DraftNotes) -> _Found:
-        if not notes.is_compared:
-            with self._raise_if_gone(notes):
-                read, wrong = self.evidence.compare(notes.draft, self.outgoing)
-            return _Found(state=read, wrong=tuple(wrong))
-        try:
-            return _Found(state=self.evidence.read_state(notes.draft))
-        except NotFound:
-            raise DraftGone(
-                translatable("The prepared draft is gone, and it is not known why.")
-            ) from None
+        with self._raise_if_gone(notes):
+            read, wrong = self.evidence.compare(notes.draft, self.outgoing)
+        return _Found(state=read, wrong=tuple(wrong))
 
     def compare(self, notes: DraftNotes, read: _Found) -> DraftNotes:
         """Return the notes with the version that was compared.
@@ -242,7 +236,7 @@ class _GraphDraft:
         except Refused:
             if self.evidence.is_still_a_draft(notes):
                 raise
-            raise DraftGone(WENT_AWAY) from None
+            raise DraftGone(GONE if notes.is_compared else WENT_AWAY) from None
 
 
 def _hand_over(
