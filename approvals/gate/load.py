@@ -192,7 +192,7 @@ def refuse_unseen(action: PendingAction) -> None:
     Somebody without a key can only write a preview that is not encrypted, so it counts as unseen.
     """
     try:
-        if action.current.sealed_preview is not None and render_content(action) is not None:
+        if action.current.is_ours and render_content(action) is not None:
             return
     except ContentUnavailable:
         pass

@@ -34,7 +34,7 @@ def add_news(
     if not news and _has_void_decisions(action):
         news = {DECIDED_BEFORE.code: DECIDED_BEFORE}  # an older version told nobody
     told = tuple(news.values())
-    if told and action.current.sealed_preview is not None and not action.current.unreadable:
+    if told and action.current.is_ours:
         add_notice(
             action,
             told,

@@ -125,7 +125,7 @@ def _warn(action: PendingAction, warning: PreviewWarning) -> None:
         mine = PendingAction.objects.filter(pk=action.pk)
         mine.update(approvals_given=0, approval_round=current.approval_round + 1)
         current.refresh_from_db()
-        if not current.current.unreadable:  # which nobody can approve
+        if current.current.is_ours:  # nobody can approve any other
             add_notice(current, [warning])
         chain.record(
             mailbox=current.mailbox_id,

@@ -54,7 +54,8 @@ def edit(
     if not kind.is_editable:
         raise Problem("invalid_input", "This cannot be edited. Ask for another proposal.")
     current = action.current
-    if current.unreadable:
+    # The findings that new content keeps are read from all of them.
+    if not all(each.is_ours for each in action.revisions.all()):
         raise Problem("conflict", UNSEEN)
     # Outside any transaction: composing may call the provider.
     with limit_waiting(person.pk, action.mailbox_id):

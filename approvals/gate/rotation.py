@@ -16,7 +16,7 @@ from accounts.infra.fields import Encrypted
 from accounts.infra.keys import HEAD_BYTES, MAGIC, first_key_id
 from approvals.core import at_rest
 from approvals.core.signatures import sign_decision, verify_decision
-from approvals.core.states import Status
+from approvals.core.states import FINAL, Status
 from approvals.models import Decision, PendingAction, Revision
 
 BATCH = 500
@@ -68,8 +68,9 @@ def _batches(rows: QuerySet[Any]) -> Iterator[Any]:
 def encrypt_content() -> list[str]:
     """Encrypt all content with the first key; return the names of rows that no key opens.
 
-    It covers every encrypted column. It reads only the beginning of each value, so a second run is
-    quick.
+    A mail in clear that has not ended is named too and stays as it is: else a person could approve
+    what somebody without a key has written. It covers every encrypted column. It reads only the
+    beginning of each value, so a second run is quick.
     """
     lost = [f"revision {pk}" for pk in _each_revision() if not _encrypt_revision(pk)]
     for model in apps.get_models():
@@ -80,7 +81,9 @@ def encrypt_content() -> list[str]:
 
 
 def _encrypt_revision(key: int) -> bool:
-    """Encrypt one revision; return False if no key opens it. A purge meanwhile is not undone."""
+    """Encrypt one revision; return False if no key opens it, or if it is in clear and its action has
+    not ended. A purge meanwhile is not undone.
+    """
     columns = ("action_id", "number", "payload", "preview", "sealed_payload", "sealed_preview")
     action_id, number, *parts = Revision.objects.values_list(*columns).get(pk=key)
     row = SimpleNamespace(
@@ -94,6 +97,8 @@ def _encrypt_revision(key: int) -> bool:
     there = Revision.objects.filter(pk=key)
     try:
         if parts[2] is None and parts[3] is None:
+            if not PendingAction.objects.filter(pk=action_id, status__in=FINAL).exists():
+                return False
             at_rest.encrypt_revision(row)
             there = there.exclude(payload={}, preview={})
         else:

@@ -335,7 +335,7 @@ class Revision(models.Model):
         loaded = revision.__dict__
         for part, other in (("payload", "preview"), ("preview", "payload")):
             record = loaded.get(f"sealed_{part}")
-            if record is None and loaded.get(part) and loaded.get(f"sealed_{other}") is not None:
+            if record is None and part in loaded and loaded.get(f"sealed_{other}") is not None:
                 revision.unreadable = True
             elif record is not None and part in loaded:
                 try:
@@ -348,6 +348,11 @@ class Revision(models.Model):
                 else:
                     setattr(revision, part, opened)
         return revision
+
+    @property
+    def is_ours(self) -> bool:
+        """Return True if a key opens it, so that nobody without a key has written it."""
+        return self.sealed_preview is not None and not self.unreadable
 
 
 class Blob(models.Model):

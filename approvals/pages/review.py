@@ -155,7 +155,7 @@ def _about(
         unavailable = error
     decides = role is not None and role.covers(DECIDES)
     refusal = refusal_to_approve(person, action, policy)
-    if refusal is None and (content is None or current.sealed_preview is None):
+    if refusal is None and (content is None or not current.is_ours):
         refusal = Problem("conflict", UNSEEN)
     needed = count_needed(action, policy)
     decisions = list(action.decisions.select_related("person"))

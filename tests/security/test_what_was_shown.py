@@ -1,17 +1,22 @@
 """An approval is for what its person could see: nothing unseen, unreadable or changed is approved."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
+from django.core.management import CommandError, call_command
 from django.db import connection
+from django.db.models.functions import Now
 
 from accounts.access.caller import Caller
 from accounts.models import ApiToken, Mailbox, User
 from accounts.oauth import grants
 from approvals import guards
+from approvals.core.at_rest import READABLE
 from approvals.core.signatures import digest_of
 from approvals.gate import revise
+from approvals.gate.restore import reconcile_after_restore
 from approvals.models import AuditEvent, Blob, PendingAction, Revision
 from tests.approvals.conftest import script
 from tests.approvals.kinds import Script, handed_over
@@ -133,6 +138,41 @@ def replace_payload(action: PendingAction) -> None:
         PendingAction.objects.filter(pk=action.pk).update(digest=digest)
 
 
+def replace_both(action: PendingAction) -> None:
+    """Put payload and preview in clear in the place of the encrypted ones, with their digest."""
+    payload = {**action.current.payload, "bcc": ["eve@elsewhere.example"]}
+    preview, digest = action.current.preview, digest_of(payload)
+    with guards.lift_guards(connection):
+        Revision.objects.filter(action=action).update(
+            payload=payload,
+            preview=preview,
+            sealed_payload=None,
+            sealed_preview=None,
+            digest=digest,
+        )
+        PendingAction.objects.filter(pk=action.pk).update(digest=digest)
+
+
+def empty_preview(action: PendingAction) -> None:
+    with guards.lift_guards(connection):
+        Revision.objects.filter(action=action).update(preview={}, sealed_preview=None)
+
+
+def encrypt(action: PendingAction) -> None:
+    with suppress(CommandError):
+        call_command("encrypt_content", verbosity=0)
+
+
+def move_to_the_first_key(action: PendingAction) -> None:
+    with suppress(CommandError):
+        call_command("rotate_keys", verbosity=0)
+
+
+def restore(action: PendingAction) -> None:
+    PendingAction.objects.filter(pk=action.pk).update(restored_at=Now(), unreconciled=True)
+    list(reconcile_after_restore())
+
+
 DOORS: dict[str, Callable[[Reviewer, str], Any]] = {
     "page": lambda reviewer, action_id: reviewer.decide(action_id, "approve"),
     "bulk": lambda reviewer, action_id: post_bulk(reviewer, "/bulk/approve/", item_of(action_id)),
@@ -176,14 +216,53 @@ def test_news_does_not_make_lost_content_readable(
     assert reviewer.decide(action_id, "approve").status_code == 409
 
 
-def test_edit_takes_no_word_of_an_altered_payload(api: Api, reviewer: Reviewer) -> None:
+@pytest.mark.parametrize("later", [encrypt, move_to_the_first_key, restore])
+@pytest.mark.parametrize("lose", [replace_both, empty_preview, replace_payload])
+def test_nothing_later_takes_foreign_content_over(
+    api: Api,
+    reviewer: Reviewer,
+    server: MemoryServer,
+    lose: Callable[[PendingAction], None],
+    later: Callable[[PendingAction], None],
+) -> None:
     action_id = api.propose()
-    replace_payload(PendingAction.objects.get())
+    lose(PendingAction.objects.get())
+
+    later(PendingAction.objects.get())
+
+    assert PendingAction.objects.get().revision == 1
+    assert reviewer.page(action_id).status_code == 200
+    assert reviewer.decide(action_id, "approve").status_code == 409
+    work()
+    assert server.ledger == []
+
+
+def test_edit_loses_no_news_by_an_altered_revision(api: Api, reviewer: Reviewer) -> None:
+    """News in an earlier revision too would count as no news of the later one."""
+    action_id = api.propose()
+    ApiToken.objects.update(revoked_at=Now(), generation=1)
+    assert reviewer.decide(action_id, "approve").status_code == 409
+    told = PendingAction.objects.get().current.preview["warnings"]
+    first = Revision.objects.get(number=1).preview
+    readable = {name: first[name] for name in READABLE} | {"warnings": told}
+    with guards.lift_guards(connection):
+        Revision.objects.filter(number=1).update(preview=readable)
+
+    assert reviewer.decide(action_id, "edit", subject="Changed").status_code == 409
+    assert PendingAction.objects.get().revision == 2
+
+
+@pytest.mark.parametrize("lose", [replace_payload, replace_both])
+def test_edit_takes_no_word_of_an_altered_payload(
+    api: Api, reviewer: Reviewer, lose: Callable[[PendingAction], None]
+) -> None:
+    action_id = api.propose()
+    lose(PendingAction.objects.get())
 
     answer = reviewer.decide(action_id, "edit", subject="Changed")
 
     assert answer.status_code == 409
-    assert "eve@elsewhere.example" not in answer.content.decode()
+    assert lose is replace_both or "eve@elsewhere.example" not in answer.content.decode()
     assert PendingAction.objects.get().revision == 1
 
 

@@ -11,5 +11,8 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         lost = rotation.encrypt_content()
         if lost:
-            raise CommandError(f"No configured key opens: {', '.join(lost)}. All others are done.")
+            raise CommandError(
+                f"No configured key opens: {', '.join(lost)}. Or it is in clear and still waits: then nobody can"
+                " approve it, so reject it and run this again. All others are done."
+            )
         self.stdout.write("All content is encrypted with the first key.")

@@ -44,7 +44,10 @@ class Command(BaseCommand):
         if accept_loss:
             key_check.renew(key_check.ENCRYPTION, key_check.SECRET)
         if lost:
-            raise CommandError(f"No configured key opens: {', '.join(lost)}. All others are done.")
+            raise CommandError(
+                f"No configured key opens: {', '.join(lost)}. Or it is in clear and still waits: then nobody can"
+                " approve it, so reject it and run this again. All others are done."
+            )
         key_check.renew(key_check.ENCRYPTION)
         self.stdout.write("Everything is on the first key.")
 
