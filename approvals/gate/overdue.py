@@ -4,6 +4,7 @@ Each task lists its possible work without a lock, and takes one row at a time: w
 else has it, and only while the reason still holds.
 """
 
+from copy import copy
 from datetime import timedelta
 from uuid import UUID
 
@@ -19,6 +20,7 @@ from approvals.core.types import Outcome
 from approvals.gate import notes
 from approvals.gate.dead_letters import process_each
 from approvals.gate.outcome import record_outcome
+from approvals.gate.pauses import restored
 from approvals.models import (
     Assignment,
     Attempt,
@@ -103,9 +105,23 @@ def _end_dead_lease(action_id: UUID) -> None:
         return
     attempt = Attempt.objects.get(action=action, fence=action.fence)
     on_wire = attempt.phase == Attempt.Phase.WIRE_STARTED
+    if not on_wire and not _is_certainly_unsent(action):
+        started = {"phase": Attempt.Phase.WIRE_STARTED, "wire_started_at": Now()}
+        on_wire = bool(Attempt.objects.filter(pk=attempt.pk).update(**started))
     outcome = Outcome.broken_off(on_wire=on_wire, code="worker_lost")
     record_outcome(action.pk, action.fence, outcome, evidence="lease_expired")
     log.warning("lease_expired", action=str(action.pk), fence=action.fence, phase=attempt.phase)
+
+
+def _is_certainly_unsent(action: PendingAction) -> bool:
+    """Return False if somebody without a key has written or set back the claim in the database.
+
+    A claim uses up the order that was signed for the fence before, and the send journal knows what
+    was handed over.
+    """
+    ordered = copy(action)
+    ordered.fence -= 1
+    return ordered.has_order() and not restored.was_granted(action.pk, fence=action.fence)
 
 
 def purge() -> None:

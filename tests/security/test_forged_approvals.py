@@ -18,6 +18,8 @@ from django.utils import timezone
 from accounts.models import Mailbox, Membership, Role, User
 from approvals import guards
 from approvals.core.signatures import sign_decision, verify_decision
+from approvals.gate import overdue
+from approvals.gate.reconcile import may_have_left
 from approvals.models import ApprovalPolicy, Attempt, AuditEvent, Decision, PendingAction
 from tests.approvals.conftest import approve, approved, script
 from tests.approvals.kinds import Script, handed_over
@@ -171,6 +173,51 @@ def test_forged_ruling_does_not_resend_an_unknown_mail(
 
     assert server.ledger == []
     assert came_back(action)
+
+
+@pytest.mark.parametrize("another", [False, True])
+def test_forged_claim_proves_no_attempt_unsent(
+    approved: Callable[..., PendingAction], script: Script, server: MemoryServer, another: bool
+) -> None:
+    """Set an attempt back that the send journal knows, or add a claim that nobody ordered."""
+    action = approved()
+    script.instead = handed_over
+    work()
+    script.instead = None
+    approved()
+    work()
+    past = timezone.now() - timedelta(minutes=1)
+    with guards.lift_guards(connection):
+        attempts = Attempt.objects.filter(action=action)
+        if another:
+            attempts.update(verdict="not_sent", proof="answer")
+            Attempt.objects.create(action=action, fence=2, worker="x", started_at=past)
+        else:
+            attempts.update(phase="prepared", verdict=None, ended_at=None, wire_started_at=None)
+        PendingAction.objects.filter(pk=action.pk).update(
+            status="executing", lease_until=past, fence=2 if another else 1
+        )
+
+    overdue.end_dead_leases()
+    work()
+
+    action.refresh_from_db()
+    assert (action.status, len(server.ledger)) == ("unknown", 1)
+    assert may_have_left(action)
+
+
+def test_mail_of_another_kind_than_its_content_is_not_sent(
+    api: Api, reviewer: Reviewer, server: MemoryServer
+) -> None:
+    """The kind says what is checked before the send, such as an answer that came first."""
+    action_id = api.propose()
+    with guards.lift_guards(connection):
+        PendingAction.objects.update(kind="mail.forward")
+    assert reviewer.decide(action_id, "approve").status_code == 302
+
+    work()
+
+    assert server.ledger == []
 
 
 def test_old_order_does_not_resend_a_sent_mail(

@@ -134,6 +134,9 @@ class SendMail(ActionKind):
         if payload.lacks_quote:
             return WITHOUT_QUOTE
         mailbox = approved.mailbox
+        named = (payload.kind, payload.mailbox, payload.message_id)
+        if named != (approved.kind, str(mailbox.pk), approved.message_id):
+            raise ValueError("the approved content is of another action")
         provider = provider_for(mailbox)
         date = format_datetime(datetime.now(UTC))
         source = add_date(approved.blob(payload.source_sha256), date=date)

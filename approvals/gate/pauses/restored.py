@@ -180,6 +180,15 @@ def read_journal() -> Iterator[Entry]:
                 yield entry
 
 
+def was_granted(action_id: UUID, *, fence: int) -> bool:
+    """Return True if the journal has granted this attempt, in this generation of the database."""
+    name, generation = str(action_id).encode(), _read_generation()
+    with suppress(FileNotFoundError), journal_file().open("rb") as file:
+        said = (_parse(line) for line in file if name in line)
+        return any(each and (each.generation, each.fence) == (generation, fence) for each in said)
+    return False
+
+
 def _lock(file: int) -> bool:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
