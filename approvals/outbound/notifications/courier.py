@@ -112,7 +112,7 @@ def _send(
         _postpone([(row, now + timedelta(seconds=max(use.reset, 1))) for row in rows])
         return
     transport, delivery = get_transport(channel.kind), uuid.uuid4()
-    message = write_message(delivery, channel, transport, rows, person, now=now)
+    message = write_message(delivery, channel, transport, rows, person)
     if rows[0].stage == outbox.Stage.DIGEST and not message.summary:
         _drop([(row, "nothing") for row in rows])
         return

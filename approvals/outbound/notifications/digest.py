@@ -61,13 +61,14 @@ def add_due(now: datetime | None = None) -> int:
     return len(due)
 
 
-def summarize(person: NotificationSettings, now: datetime, *, content: Content) -> tuple[str, ...]:
-    """Return a line for each of the person's mailboxes with something to say.
+def summarize(person: NotificationSettings, due: datetime, *, content: Content) -> tuple[str, ...]:
+    """Return a line for each of the person's mailboxes with something to say, since the digest before
+    the one that was `due`.
 
     Mailboxes that a notification may not name, by the channel or by their rules, have one line
     together, without their addresses.
     """
-    since = now - SPANS.get(NotificationSettings.Digest(person.digest), timedelta(days=1))
+    since = due - SPANS.get(NotificationSettings.Digest(person.digest), timedelta(days=1))
     mine = Membership.objects.filter(user=person.pk)
     caps = dict(
         ApprovalPolicy.objects.filter(mailbox__in=mine.values("mailbox")).values_list(

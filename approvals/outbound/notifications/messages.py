@@ -1,7 +1,6 @@
 """The messages of channels, made at delivery: the outbox holds no content."""
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -42,20 +41,20 @@ def write_message(
     transport: Transport,
     rows: Sequence[Notification],
     person: NotificationSettings,
-    *,
-    now: datetime,
 ) -> NotificationMessage:
     """Return the message of these rows, in the language of the person."""
     language = channel.user.language or settings.LANGUAGE_CODE
     with translation.override(language):
         items = _write_items(channel, transport, rows)
         is_digest = rows[0].stage == Stage.DIGEST
+        # Digests of closed days and quiet hours wait, and are one message then.
+        due, level = min(row.created_at for row in rows), Content(channel.content)
         return NotificationMessage(
             id=delivery,
             title=_("Your digest") if is_digest else _title(items),
             url=items[0].url if len(items) == 1 else settings.MAILHUB_PUBLIC_URL + reverse("queue"),
             items=() if is_digest else items,
-            summary=summarize(person, now, content=Content(channel.content)) if is_digest else (),
+            summary=summarize(person, due, content=level) if is_digest else (),
             urgent=any(row.stage in URGENT for row in rows),
             waiting=count_waiting(channel.user_id),
             language=language,

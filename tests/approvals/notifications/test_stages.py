@@ -215,6 +215,23 @@ def test_digest_counts_each_mailbox_once_a_day(
     assert timedelta() < following - now <= timedelta(days=1)
 
 
+def test_digest_that_waited_over_the_weekend_misses_nothing(
+    post: Post, api: Api, alice: User, bob: User, mailbox: Mailbox
+) -> None:
+    prove(bob)
+    approve(api.propose(), alice)
+    work()
+    saturday = timezone.now() - timedelta(days=2)
+    PendingAction.objects.update(finished_at=saturday - timedelta(hours=12))
+    NotificationSettings.objects.create(user=bob, digest="daily", digest_due_at=saturday)
+    digest.add_due(saturday)
+
+    post.sweep()
+
+    mail = next(each for each in post.to(bob) if each["Subject"] == "Your digest")
+    assert f"{mailbox.address}: 0 waiting, 1 sent" in mail.get_content()
+
+
 def test_digest_calls_no_mail_in_doubt_unsent(
     post: Post,
     approved: Callable[..., PendingAction],
