@@ -54,7 +54,8 @@ def connect_mailbox(
     """
     address = address.strip().lower()
     known = Mailbox.objects.select_for_update(no_key=True).filter(address__iexact=address)
-    mailbox, event = known.first(), "mailbox_reconnected"
+    mailbox = known.first()
+    event = "mailbox_reconnected"
     if mailbox is None:
         try:
             with transaction.atomic():

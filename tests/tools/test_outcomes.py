@@ -54,11 +54,11 @@ class FailingOnTheWire(Failing):
 def approved(mailbox: Mailbox) -> ApprovedAction:
     return ApprovedAction(
         id=uuid.UUID(int=1),
-        kind="mail.send",
+        kind=STORED["kind"],
         mailbox=mailbox,
         payload={**STORED, "mailbox": str(mailbox.pk)},
         digest="0" * 64,
-        message_id="<1@lovelace.example>",
+        message_id=STORED["message_id"],
         proposed_at=timezone.now(),
         wire_started=lambda order=None: None,
         blob=lambda sha256: SOURCE,
