@@ -81,6 +81,7 @@ def at_provider(name: str) -> Callable[..., HttpResponseBase]:
 
     @wraps(view)
     def wrapper(request: HttpRequest, provider_id: str) -> HttpResponseBase:
+        # The library reads the parameters from the request. Django lets it be set; its types do not.
         request.GET = query = request.GET.copy()  # type: ignore[assignment]
         for added in ("auth_params", "scope"):
             query.pop(added, None)

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -82,7 +83,7 @@ def test_address_that_two_connect_at_once_has_one_owner(alice: User, charlie: Us
             return "taken"
 
     people = [alice, alice, charlie, charlie]
-    answers = all_at_once([lambda person=person: connect(person) for person in people])  # type: ignore[misc]
+    answers = all_at_once([partial(connect, person) for person in people])
     owner = Membership.objects.get().user
     assert answers == ["ada@grid.example" if each == owner else "taken" for each in people]
     assert Mailbox.objects.count() == 1

@@ -31,7 +31,7 @@ from mcp.types import (
 
 from accounts.infra.database import give_back_connection
 from accounts.infra.safe_hosts import tls_context
-from tools.mail.text.redaction import make_storable as _clean
+from tools.mail.text.redaction import make_storable
 from tools.sending.held_commands import Lost, Reply, Unreachable
 from tools.servers.config import McpServer
 from tools.servers.schemas import expand
@@ -77,7 +77,7 @@ class Connection:
             answer = self._portal.call(send)
         except MCPError as error:  # no code proves that the tool has not run
             said = error.error.message if error.error.code == INVALID_PARAMS else ""
-            raise Lost(_clean(said)) from None
+            raise Lost(make_storable(said)) from None
         except Exception:  # the library's errors are many, and all mean that no answer was read
             raise Lost from None
         if answer.result_type != "complete":
@@ -144,7 +144,7 @@ async def _list(session: ClientSession, wanted: set[str]) -> Mapping[str, Listed
             if tool.name not in left:
                 continue
             left.remove(tool.name)
-            about = _clean(tool.description or "")[:DESCRIPTION_CHARACTERS]
+            about = make_storable(tool.description or "")[:DESCRIPTION_CHARACTERS]
             try:
                 found[tool.name] = Listed(description=about, schema=expand(tool.input_schema))
             except ValueError:
@@ -163,7 +163,7 @@ def _text_of(answer: CallToolResult) -> str:
     ]
     if not parts and answer.structured_content is not None:
         parts = [json.dumps(answer.structured_content, ensure_ascii=False)]
-    return _clean("\n".join(parts))
+    return make_storable("\n".join(parts))
 
 
 class _Unreadable(httpx2.ReadError):
