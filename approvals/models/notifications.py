@@ -122,6 +122,7 @@ class Notification(models.Model):
         MENTIONED = "mentioned", _("somebody mentioned you")
         ASSIGNED = "assigned", _("somebody assigned it to you")
         UNKNOWN = "unknown", _("nobody knows whether it was sent")
+        ALSO_SENT = "also_sent", _("it was sent all the same")
         FAILED = "failed", _("it was not sent")
         BOUNCED = "bounced", _("a recipient did not get it")
         RECONNECT = "reconnect", _("the mailbox must be reconnected")

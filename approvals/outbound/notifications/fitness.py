@@ -75,7 +75,8 @@ def _refuse(row: Notification, roles: dict[UUID, str], now: datetime) -> str:
     if mailbox is not None and mailbox not in roles and row.stage not in ASKING:
         return "no_right"
     rules = Role.at_least(Role.APPROVER)
-    if row.stage == Stage.UNKNOWN and (mailbox is None or roles[mailbox] not in rules):
+    about_a_ruling = row.stage in (Stage.UNKNOWN, Stage.ALSO_SENT)
+    if about_a_ruling and (mailbox is None or roles[mailbox] not in rules):
         return "no_right"
     if row.stage == Stage.RECONNECT:
         return (

@@ -17,6 +17,7 @@ from django.db.models.functions import Coalesce
 from accounts.infra.database import database_now
 from accounts.models import Role
 from approvals.core.states import Status
+from approvals.gate.reconcile import find_unshown_send
 from approvals.gate.rules.approvers import find_approvers, find_first, find_with_role
 from approvals.models import (
     AuditEvent,
@@ -58,8 +59,8 @@ def gather_all() -> None:
 def gather(now: datetime | None = None) -> int:
     """Add notifications for new events, each only once, by any number of workers.
 
-    Return the number of events read. It is one transaction with a constant number of statements:
-    after a crash, the next worker reads the same events again.
+    Return the number of events read. It is one transaction with a constant number of statements, apart
+    from late answers: after a crash, the next worker reads the same events again.
     """
     now = now or database_now()
     if not NotificationCursor.objects.filter(pk=ONLY).exists():
@@ -116,6 +117,7 @@ def _notify(links: Links, now: datetime) -> None:
         *_of_approved(by_name.get("action.expired", ()), Stage.FAILED),
         *_of_approved(by_name.get("action.bounced", ()), Stage.BOUNCED),
         *_of_refused([link for link in links if link.event == "mailbox_refused"]),
+        *_of_late([link for link in links if link.event == "late_outcome"]),
     ]
     outbox.add(events, now=now, wait=timedelta(seconds=settings.MAILHUB_NOTIFICATION_WAIT_SECONDS))
     unknown = _of_unknown(by_name.get("action.unknown", ()), actions)
@@ -185,6 +187,20 @@ def _of_unknown(links: Links, actions: dict[UUID, PendingAction]) -> list[Event]
             occasion=str(action.fence),
         )
         for action in unknown
+    ]
+
+
+def _of_late(links: Links) -> list[Event]:
+    """Return the events of copies that left and that no state shows: all who may rule get them."""
+    late = [
+        action
+        for action in PendingAction.objects.filter(pk__in={link.action_id for link in links})
+        if find_unshown_send(action)
+    ]
+    people = find_with_role({action.mailbox_id for action in late}, Role.APPROVER)
+    return [
+        Event(stage=Stage.ALSO_SENT, action_id=action.pk, people=people[action.mailbox_id])
+        for action in late
     ]
 
 

@@ -149,6 +149,7 @@ def describe_stage(stage: str) -> str:
         Stage.MENTIONED: _("Somebody mentioned you in a comment."),
         Stage.ASSIGNED: _("Somebody assigned a mail to you."),
         Stage.UNKNOWN: _("Nobody knows whether a mail was sent. It needs a ruling."),
+        Stage.ALSO_SENT: _("A late answer shows that a mail was sent all the same, or twice."),
         Stage.FAILED: _("A proposal that you approved failed."),
         Stage.BOUNCED: _("A mail that you approved did not reach a recipient."),
         Stage.RECONNECT: _("A mailbox must be reconnected."),

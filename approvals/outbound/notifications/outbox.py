@@ -28,7 +28,7 @@ ASKING = (
     Stage.RETURNED,
     Stage.ANSWERED,
 )
-URGENT = (Stage.LAST_HOUR, Stage.UNKNOWN, Stage.RECONNECT)
+URGENT = (Stage.LAST_HOUR, Stage.UNKNOWN, Stage.ALSO_SENT, Stage.RECONNECT)
 KEPT = timedelta(days=30)
 FORGOTTEN_AT_ONCE = 10_000
 

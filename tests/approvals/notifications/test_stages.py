@@ -11,6 +11,7 @@ from accounts.connect.mailbox_status import mark_login_refused
 from accounts.models import Mailbox, User
 from approvals.core.types import BEFORE_WIRE, Outcome
 from approvals.gate import rulings, send_back
+from approvals.gate.outcome import record_outcome
 from approvals.gate.pauses import switch
 from approvals.models import (
     ApprovalPolicy,
@@ -27,12 +28,14 @@ from approvals.outbound.notifications.fitness import next_open
 from approvals.worker import maintenance
 from tests.approvals.conftest import approve
 from tests.approvals.kinds import Script, handed_over
+from tests.approvals.lost_answers import ACCEPTED, lost, order_again
 from tests.approvals.notifications.conftest import Post, prove
 from tests.approvals.notifications.test_scale import add_actions
 from tests.approvals.revisions import ask_back
 from tests.conftest import Api, Reviewer
 from tests.support.work import work
 
+__all__ = ["lost"]
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
@@ -127,6 +130,25 @@ def test_unknown_outcome_asks_for_a_ruling_after_the_lookups(
     post.sweep(after=timedelta(minutes=11))
     (mail,) = post.to(bob)
     assert "needs a ruling" in mail["Subject"]
+
+
+@pytest.mark.parametrize("withdrawn", [False, True])
+def test_copy_that_no_state_shows_is_told(
+    post: Post, lost: PendingAction, api: Api, bob: User, withdrawn: bool
+) -> None:
+    """A person orders an unknown mail again, and the first one turns out to have been sent."""
+    prove(bob)
+    order_again(lost, bob)
+    if withdrawn:
+        api.post(f"/actions/{lost.pk}/cancel")
+    else:
+        work()
+    post.sweep()
+    assert "also_sent" not in stages(bob)
+    record_outcome(lost.pk, 1, ACCEPTED, evidence="answer")
+    post.sweep()
+    assert stages(bob)[-1] == "also_sent"
+    assert "was sent all the same, or twice" in post.to(bob)[-1]["Subject"]
 
 
 def test_failed_mail_is_reported_to_its_approver(
