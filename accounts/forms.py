@@ -13,6 +13,7 @@ from allauth.mfa.models import Authenticator
 from allauth.mfa.webauthn.forms import (
     AddWebAuthnForm,
     AuthenticateWebAuthnForm,
+    EditWebAuthnForm,
     LoginWebAuthnForm,
     ReauthenticateWebAuthnForm,
 )
@@ -27,6 +28,7 @@ from accounts.infra.idn import plain_address
 from accounts.models import CHAT_NAME, SCOPES, Mailbox, User, allowed_scopes
 
 _PICK = _("Choose at least one.")
+NAME_LENGTH = 100  # of a passkey
 LIFETIMES = (
     ("30", _("30 days")),
     ("90", _("90 days")),
@@ -80,7 +82,7 @@ class GuardedForm(forms.Form):
     def full_clean(self) -> None:
         try:
             super().full_clean()
-        except (AttributeError, LookupError, TypeError, ValueError):
+        except (AttributeError, LookupError, RecursionError, TypeError, ValueError):
             self.add_error("credential", get_adapter().validation_error("incorrect_code"))
 
 
@@ -93,17 +95,48 @@ class SignInAgainForm(GuardedForm, ReauthenticateWebAuthnForm):
 
 
 class PasskeyForm(GuardedForm, AddWebAuthnForm):
-    """A passkey that signs in by itself, unless the person deselects that."""
+    """A passkey that signs in by itself, unless the person deselects that.
+
+    The library stores the answer as it comes, and each sign-in with a passkey reads all of a person.
+    """
+
+    MOST = 20
+    MOST_CHARACTERS = 16_384  # of an answer; ordinary ones have a thousand
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["name"].label = _("Name of this passkey")
-        self.fields["name"].widget.attrs["maxlength"] = 100
+        self.fields["name"].widget.attrs["maxlength"] = NAME_LENGTH
         self.fields["passwordless"].label = _("Sign in with this passkey only")
         self.fields["passwordless"].initial = True
         self.fields["passwordless"].help_text = _(
             "It then asks for your fingerprint, face or PIN. If this is off, it is a second step after a password."
         )
+
+    def clean_name(self) -> str:
+        return str(super().clean_name())[:NAME_LENGTH]
+
+    def clean_credential(self) -> Any:
+        held = Authenticator.objects.filter(user=self.user, type=Authenticator.Type.WEBAUTHN)
+        if held.count() >= self.MOST:
+            raise forms.ValidationError(
+                _("You have %(count)s passkeys. Remove one first.") % {"count": self.MOST}
+            )
+        if len(self.data["credential"]) > self.MOST_CHARACTERS:
+            raise get_adapter().validation_error("incorrect_code")
+        return self.cleaned_data["credential"]
+
+
+class PasskeyNameForm(EditWebAuthnForm):
+    """Another name for a passkey."""
+
+    name = forms.CharField(max_length=NAME_LENGTH)
+
+    def save(self) -> Authenticator:
+        """Store the name. The library stores the whole row, also one that was removed meanwhile."""
+        held = Authenticator.objects.filter(pk=self.instance.pk)
+        held.update(data=self.instance.data | {"name": self.cleaned_data["name"]})
+        return cast(Authenticator, self.instance)
 
 
 class PasskeySignInForm(GuardedForm, LoginWebAuthnForm):

@@ -286,6 +286,7 @@ MFA_TOTP_ISSUER = "mailhub"
 MFA_WEBAUTHN_ALLOW_INSECURE_ORIGIN = _public.scheme == "http"  # browsers let only localhost do that
 MFA_FORMS = {
     "add_webauthn": "accounts.forms.PasskeyForm",
+    "edit_webauthn": "accounts.forms.PasskeyNameForm",
     "authenticate_webauthn": "accounts.forms.SecondStepForm",
     "login_webauthn": "accounts.forms.PasskeySignInForm",
     "reauthenticate_webauthn": "accounts.forms.SignInAgainForm",

@@ -15,6 +15,7 @@ from django.core.cache import cache
 from django.core.management import call_command
 from django.test import Client
 from django.utils import timezone
+from fido2.utils import websafe_encode
 from fido2.webauthn import AuthenticatorData
 
 from accounts.infra.credentials import CannotDecrypt, encrypt_text
@@ -262,12 +263,48 @@ def test_answer_of_another_shape_is_refused(alice: User, door: str) -> None:
     window = begins.get(door) or browser(alice)
     if door == "authenticate/":
         window.post("/sign-in/", {"login": alice.email, "password": PASSWORD})
-    odd_members: list[dict[str, Any]] = [{"clientExtensionResults": 1}, {"response": {}}]
+    whole = json.loads(passkey.sign("AAAA"))
+    deep = websafe_encode(bytes(32) + b"\x81" + bytes(4) + b"\x81" * 20_000)
+    parts = {"authenticatorData": deep, "attestationObject": websafe_encode(b"\x81" * 9_000)}
+    odd_members: list[dict[str, Any]] = [
+        {"clientExtensionResults": 1},
+        {"response": {}},
+        {"response": whole["response"] | parts},
+    ]
     for odd in odd_members:
         window.get(f"/account/factors/{door}", headers={"X-Requested-With": "XMLHttpRequest"})
-        answer = json.loads(passkey.sign("AAAA")) | odd
+        answer = whole | odd
         form = {"credential": json.dumps(answer)}
         assert window.post(f"/account/factors/{door}", form).status_code in (200, 302)
+
+
+def test_passkeys_of_a_person_have_limits(alice: User) -> None:
+    """Nobody could store megabytes in them, which each sign-in of that person then reads."""
+    window, passkey = browser(alice), Passkey(alice)
+    mine = Authenticator.objects.filter(user=alice, type=Authenticator.Type.WEBAUTHN)
+
+    def add(**more: Any) -> Any:
+        asked = window.get("/account/factors/webauthn/add/").context["js_data"]
+        challenge = asked["creation_options"]["publicKey"]["challenge"]
+        answer = json.dumps(json.loads(passkey.register(challenge)) | more)
+        form = {"name": "n" * 200, "credential": answer}
+        return window.post("/account/factors/webauthn/add/", form)
+
+    assert add(more="x" * 16_384).status_code == 200
+    assert mine.count() == 1
+    assert add().status_code == 302
+    added = mine.latest("pk")
+    assert len(added.data["name"]) == 100
+    address = f"/account/factors/webauthn/keys/{added.pk}/edit/"
+    assert window.post(address, {"name": "n" * 101}).status_code == 200
+    assert window.post(address, {"name": "Laptop"}).status_code == 302
+    added.refresh_from_db()
+    assert added.data["name"] == "Laptop"
+
+    for _ in range(18):
+        Passkey(alice)
+    assert "You have 20 passkeys. Remove one first." in add().content.decode()
+    assert mine.count() == 20
 
 
 def test_passkey_alone_answers_no_challenge_of_a_second_step(

@@ -28,22 +28,26 @@ class Passkey:
     def __init__(self, person: User) -> None:
         self._id = os.urandom(16)
         self._key = ec.generate_private_key(ec.SECP256R1())
+        self.row = Authenticator.objects.create(
+            user=person,
+            type=Authenticator.Type.WEBAUTHN,
+            data={"name": "Phone", "credential": json.loads(self.register(""))},
+        )
+        an_hour_ago = timezone.now() - timedelta(hours=1)
+        Authenticator.objects.filter(pk=self.row.pk).update(created_at=an_hour_ago)
+
+    def register(self, challenge: str) -> str:
+        """Return the answer of a new passkey, as a form holds it."""
         public = ES256.from_cryptography_key(self._key.public_key())  # type: ignore[no-untyped-call]
         known = AttestedCredentialData.create(bytes(16), self._id, public)
         attested = AttestationObject.create(
             "none", AuthenticatorData(self._data(PRESENT | AuthenticatorData.FLAG.AT, known)), {}
         )
         made = {
-            "clientDataJSON": _client_data("webauthn.create", ""),
+            "clientDataJSON": _client_data("webauthn.create", challenge),
             "attestationObject": attested,
         }
-        self.row = Authenticator.objects.create(
-            user=person,
-            type=Authenticator.Type.WEBAUTHN,
-            data={"name": "Phone", "credential": self._as_json(made)},
-        )
-        an_hour_ago = timezone.now() - timedelta(hours=1)
-        Authenticator.objects.filter(pk=self.row.pk).update(created_at=an_hour_ago)
+        return json.dumps(self._as_json(made))
 
     def answer(self, window: Client) -> str:
         """Ask the server for a challenge in this window, and return the answer as a form holds it."""
