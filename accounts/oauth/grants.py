@@ -33,7 +33,7 @@ from accounts.models import (
     digest_of,
 )
 from accounts.oauth.programs import name_of
-from accounts.people.recovery import rights_taken
+from accounts.people.recovery import hold_account, rights_taken
 
 NAME_LENGTH = 100
 
@@ -74,8 +74,7 @@ def give(
     unproven: bool = False,
 ) -> ApiToken:
     """Store what a person allows a program in one sign-in; earlier sign-ins stay as they are."""
-    # The lock on the person keeps two simultaneous answers from taking the same name.
-    User.objects.select_for_update(no_key=True).get(pk=person.pk)
+    hold_account(person)  # it also keeps two simultaneous answers from taking the same name
     grant = ApiToken.objects.create(
         user=person,
         client=client,

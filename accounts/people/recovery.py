@@ -7,6 +7,7 @@ import structlog
 from allauth.mfa.models import Authenticator
 from allauth.socialaccount.models import SocialAccount
 from django.conf import settings
+from django.core.exceptions import PermissionDenied
 from django.core.mail import EmailMessage
 from django.db import transaction
 from django.db.models import F
@@ -31,6 +32,18 @@ LINK_LIFETIME = timedelta(hours=1)
 rights_taken = Signal()
 
 
+def hold_account(person: User) -> None:
+    """Lock the account of a request until the transaction ends; raise PermissionDenied if it was closed
+    or recovered since it was read.
+
+    A recovery waits for the transaction, and then removes what it made.
+    """
+    same = User.objects.select_for_update(no_key=True).filter(pk=person.pk, is_active=True)
+    if same.filter(generation=person.generation).first() is None:
+        raise PermissionDenied
+
+
+@transaction.atomic
 def recover(person: User, *, revoke_tokens: bool = False) -> str:
     """Remove every way to sign in that a person has, and return the secret of a new sign-in link.
 
@@ -39,12 +52,14 @@ def recover(person: User, *, revoke_tokens: bool = False) -> str:
     left no longer count. Tokens of their programs stay unless
     `revoke_tokens` is set.
     """
+    # Somebody else may have approved what has not left yet. This comes first, because it also locks
+    # the account: what a request makes now must not stay (`hold_account`).
+    User.objects.filter(pk=person.pk).update(generation=F("generation") + 1)
     if revoke_tokens:
         revoke_all(person)
     return _replace_ways_in(person)
 
 
-@transaction.atomic
 def _replace_ways_in(person: User) -> str:
     counts: dict[str, Any] = {
         "sessions": end_sessions(person),
@@ -59,8 +74,6 @@ def _replace_ways_in(person: User) -> str:
     # is signed out too.
     person.set_unusable_password()
     person.save(update_fields=["password"])
-    # Somebody else may have approved what has not left yet.
-    User.objects.filter(pk=person.pk).update(generation=F("generation") + 1)
     record_event("person_recovered", person=None, subject=person, **counts)
     rights_taken.send(sender=None, person=person, by=None, of="account")
     prove_account(person, how="command")

@@ -11,6 +11,8 @@ from allauth.mfa import signals as mfa
 from allauth.mfa.models import Authenticator
 from allauth.socialaccount import signals as social
 from django.contrib.auth.signals import user_logged_out
+from django.core.exceptions import PermissionDenied
+from django.db import transaction
 from django.dispatch import Signal, receiver
 from django.http import HttpRequest
 
@@ -19,6 +21,7 @@ from accounts.infra.networks import network_of
 from accounts.models import SignInPlace, User
 from accounts.people.devices import remember_device
 from accounts.people.guessing import record_failure
+from accounts.people.recovery import hold_account
 
 FACTOR_EVENTS = {
     mfa.authenticator_added: "factor_added",
@@ -98,7 +101,15 @@ def _record_password(sender: Any, signal: Signal, user: User, **_: Any) -> None:
 def _record_sign_on_connected(
     sender: Any, request: HttpRequest, sociallogin: Any, **_: Any
 ) -> None:
-    record_event("sign_on_connected", person=sociallogin.user, method=sociallogin.account.provider)
+    try:
+        with transaction.atomic():
+            hold_account(sociallogin.user)
+            record_event(
+                "sign_on_connected", person=sociallogin.user, method=sociallogin.account.provider
+            )
+    except PermissionDenied:  # the account was recovered while the provider was asked
+        sociallogin.account.delete()
+        raise
 
 
 @receiver(social.social_account_removed)

@@ -5,6 +5,7 @@ They are the pages that need a fresh sign-in, and those of the admin.
 
 from typing import Any
 
+from django.db import transaction
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
 from django.urls import ResolverMatch, reverse
@@ -17,8 +18,10 @@ from accounts.access.signed_in import (
     land_at,
     signed_in_page,
 )
+from accounts.models import User
+from accounts.people.recovery import hold_account
 from accounts.people.second_factor import lacks_factor, needs_factor_later
-from mailhub.middleware.step_up import STEP_UP_NAMESPACES, find_ask, judge
+from mailhub.middleware.step_up import MADE_WHILE_HELD, STEP_UP_NAMESPACES, find_ask, judge
 
 # Without these pages nobody could set up a factor, or end a session of somebody else.
 OPEN = ("mfa_", "account_", "end_")
@@ -46,7 +49,22 @@ class AskFirst(MiddlewareMixin):
         if waits(match, method) and lacks_factor(request.user):
             return ask_for_factor(request)
         ask = find_ask(match, method)
-        return judge(request, ask) if ask else None
+        answer = judge(request, ask) if ask else None
+        if answer is None and method == "POST" and match.view_name in MADE_WHILE_HELD:
+            return _answer_while_held(request, view, args, kwargs)
+        return answer
+
+
+def _answer_while_held(
+    request: HttpRequest, view: Any, args: Any, kwargs: Any
+) -> HttpResponseBase | None:
+    """Call the view while the account cannot be recovered or closed; a stranger is the view's matter."""
+    if not isinstance(request.user, User):
+        return None
+    with transaction.atomic():
+        hold_account(request.user)
+        answer: HttpResponseBase = view(request, *args, **kwargs)
+        return answer
 
 
 @signed_in_page

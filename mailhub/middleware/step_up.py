@@ -84,6 +84,14 @@ STEP_UP: dict[str, Ask] = {
 STEP_UP_NAMESPACES: dict[str, Ask] = {"admin": FORM}
 STEP_UP |= {"admin:accounts_user_add": PAGE, "admin:accounts_user_change": PAGE}
 
+# A recovery removes what these make, so it must not come between.
+MADE_WHILE_HELD = frozenset(
+    {
+        *("mfa_activate_totp", "mfa_generate_recovery_codes", "mfa_add_webauthn"),
+        *("new_token", "add_push_channel", "add_chat_channel"),
+    }
+)
+
 SIGNS_IN = "It is a way to sign in; it asks for the secret itself."
 PROPOSES = "It proposes at most: nothing leaves before a person approves."
 DECIDES = "A risky approval asks in the view, because only the mail itself tells whether it is one."

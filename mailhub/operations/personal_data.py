@@ -140,6 +140,7 @@ def _export_account(person: User) -> dict[str, Any]:
 @transaction.atomic
 def _erase_account(person: User) -> list[str]:
     """End all access and delete what identifies the person. The row stays, because proofs name it."""
+    User.objects.select_for_update(no_key=True).get(pk=person.pk)  # see `hold_account`
     personal_data.leave_mailboxes(person)
     end_sessions(person)
     UserSession.objects.filter(user=person).delete()

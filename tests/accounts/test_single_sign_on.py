@@ -18,6 +18,7 @@ from accounts.access import provider_calls
 from accounts.models import User
 from accounts.people import adapters
 from accounts.people.address_proof import prove_account
+from accounts.people.recovery import recover
 from approvals.models import AuditEvent
 from tests.accounts.test_sign_in import PASSWORD, signed_in
 from tests.support.people.browser import browser
@@ -181,6 +182,20 @@ def test_linked_account_opens_none_that_was_closed_meanwhile(
     asked = parse_qs(urlsplit(window.post(f"{DOOR}?process=connect")["Location"]).query)
     window.get(f"{DOOR}callback/", {"code": "c", "state": asked["state"][0]})
     assert not User.objects.get(pk=alice.pk).is_active
+
+
+@pytest.mark.django_db(transaction=True)
+def test_no_account_is_linked_during_a_recovery(provider: HTTPServer, alice: User) -> None:
+    def tell(request: Request) -> Response:
+        recover(User.objects.get(pk=alice.pk))
+        return Response('{"sub": "7"}', content_type="application/json")
+
+    provider.expect_request("/userinfo").respond_with_handler(tell)
+    window = browser(alice)
+    asked = parse_qs(urlsplit(window.post(f"{DOOR}?process=connect")["Location"]).query)
+    window.get(f"{DOOR}callback/", {"code": "c", "state": asked["state"][0]})
+    assert not SocialAccount.objects.exists()
+    assert not AuditEvent.objects.filter(event="sign_on_connected").exists()
 
 
 def test_account_that_is_closed_is_not_linked(provider: HTTPServer, alice: User) -> None:

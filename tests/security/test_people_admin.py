@@ -25,13 +25,14 @@ from django.test import Client
 
 from accounts.models import ApiToken, Mailbox, Membership, Role, SignInLink, User
 from accounts.people import recovery
-from approvals.models import AuditEvent
+from approvals.models import AuditEvent, NotificationChannel
 from approvals.pages.mailboxes import members
 from tests.accounts.test_own_mail import smtp as own_mail
 from tests.accounts.test_sign_in import PASSWORD, signed_in
 from tests.conftest import Api
 from tests.support.people.authenticator import code_of
 from tests.support.people.browser import browser
+from tests.support.people.passkey import Passkey
 from tests.support.servers.smtp import FaultySmtp
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -357,6 +358,45 @@ def test_recovery_replaces_every_sign_in_method(
     new, printed = Client(), out.getvalue().strip().removeprefix("https://mailhub.example")
     new.post(printed)
     assert signed_in(new)
+
+
+MADE: dict[str, tuple[str, dict[str, Any]]] = {
+    "passkey": ("/account/factors/webauthn/add/", {"name": "new"}),
+    "new name of a passkey": ("/account/factors/webauthn/keys/{passkey}/edit/", {"name": "new"}),
+    "codes": ("/account/factors/totp/activate/", {}),
+    "token": ("/tokens/new/", {"name": "new", "scopes": "mail:read", "days": "30"}),
+    "chat": ("/notifications/chat/", {"address": "ntfy://ntfy.example/topic", "label": "new"}),
+}
+
+
+@pytest.mark.parametrize("made", MADE)
+def test_nothing_made_during_a_recovery_outlives_it(made: str, mailbox: Mailbox) -> None:
+    """Somebody with a fresh session may post such forms in a loop."""
+    person = User.objects.create_user("dora@lovelace.example")
+    Membership.objects.create(mailbox=mailbox, user=person, role=Role.VIEWER)
+    window, passkey, ends = browser(person), Passkey(person), [recovery.recover]
+    address, form = MADE[made]
+    read = "mfa_authenticator" if "{passkey}" in address else "accounts_user"
+    form = form | {"mailboxes": str(mailbox.pk)}
+    if made == "passkey":
+        options = window.get(address).context["js_data"]["creation_options"]
+        form["credential"] = passkey.register(options["publicKey"]["challenge"])
+    if made == "codes":
+        form["code"] = code_of(window.get(address).context["form"].secret)
+
+    def meanwhile(execute: Any, sql: str, *rest: Any) -> Any:
+        answer = execute(sql, *rest)
+        if sql.startswith("SELECT") and f'FROM "{read}"' in sql and ends:
+            ends.pop()(User.objects.get(pk=person.pk), revoke_tokens=True)
+        return answer
+
+    with connection.execute_wrapper(meanwhile):
+        window.post(address.format(passkey=passkey.row.pk), form)
+
+    assert not ends
+    assert not Authenticator.objects.filter(user=person).exists()
+    assert not ApiToken.objects.filter(user=person, revoked_at=None).exists()
+    assert not NotificationChannel.objects.filter(user=person, kind="apprise").exists()
 
 
 def test_recovery_without_own_mail_names_people_to_notify(carol: User) -> None:
