@@ -21,10 +21,12 @@ from accounts.access.signed_in import (
 )
 from accounts.audit_hook import record_event
 from accounts.forms import AccessForm, TokenForm
+from accounts.infra.first_rows import first_rows
 from accounts.models import SCOPES, ApiToken, RequestRecord
 from accounts.oauth import grants, programs
 
 PAGE = 50
+SEARCHED = 10_000  # of a person's requests, which may be millions
 
 
 @signed_in_page
@@ -144,15 +146,20 @@ def revoke(request: AuthenticatedRequest, token_id: UUID) -> HttpResponse:
 
 @signed_in_page
 def requests(request: AuthenticatedRequest) -> HttpResponse:
-    """List the requests of the person's tokens, the newest first. The query holds the filters."""
+    """List the newest requests of the person's tokens. The query holds the filters."""
     person = request.user
-    records = RequestRecord.objects.filter(token__user=person).select_related("token")
     asked = {
         name: request.GET.get(name, "").strip()
         for name in ("token", "tool", "outcome", "request_id", "replayed")
     }
-    if asked["token"]:
-        records = records.filter(token__name=asked["token"])
+    tokens = dict(ApiToken.objects.filter(user=person).values_list("name", "pk"))
+    chosen = [key for name, key in tokens.items() if asked["token"] in ("", name)]
+    newest = first_rows(
+        RequestRecord.objects.all(), keys={"token": chosen}, order=("-id",), take=SEARCHED
+    )
+    records = RequestRecord.objects.filter(token__in=chosen).select_related("token")
+    if len(newest) == SEARCHED:
+        records = records.filter(pk__gte=newest[-1][0])
     for name in ("tool", "outcome", "request_id"):
         if asked[name]:
             records = records.filter(**{name: asked[name]})
@@ -168,7 +175,8 @@ def requests(request: AuthenticatedRequest) -> HttpResponse:
             for name, value in asked.items()
             if value.isascii() and value.isprintable()
         ),
-        "names": sorted(set(ApiToken.objects.filter(user=person).values_list("name", flat=True))),
+        "names": sorted(tokens),
+        "searched": SEARCHED if len(newest) == SEARCHED else None,
     }
     return render(request, "accounts/requests.html", context)
 

@@ -266,6 +266,18 @@ def test_log_names_call_and_outcome_and_no_content(api: Api, alice: User, charli
     assert len(browser(charlie).get("/tokens/requests/").context["page"].object_list) == 0
 
 
+def test_log_of_millions_of_requests_costs_one_page(api: Api, alice: User) -> None:
+    token = ApiToken.objects.get()
+    row = {"token": token, "surface": "rest", "outcome": "ok", "duration_ms": 1}
+    tools = ["older", "older", *["newer"] * 10_000]
+    RequestRecord.objects.bulk_create(RequestRecord(tool=tool, **row) for tool in tools)
+    window = browser(alice)
+    for query, count in (("", 10_000), ("tool=older", 0)):
+        answer = window.get(f"/tokens/requests/?{query}")
+        assert answer.context["page"].paginator.count == count
+        assert "Only the newest 10,000 requests" in answer.content.decode()
+
+
 def test_client_cannot_write_its_request_name_into_the_log(api: Api) -> None:
     answer = api.get("/mailboxes", **{"X-Request-ID": "canary"})
     assert RequestRecord.objects.get().request_id == answer["X-Request-ID"] != "canary"
