@@ -5,9 +5,12 @@ from typing import Any, cast
 from allauth.account.forms import (
     ChangePasswordForm,
     LoginForm,
+    RequestLoginCodeForm,
+    ResetPasswordForm,
     ResetPasswordKeyForm,
     SetPasswordForm,
 )
+from allauth.core import context
 from allauth.mfa.adapter import get_adapter
 from allauth.mfa.models import Authenticator
 from allauth.mfa.webauthn.forms import (
@@ -26,6 +29,7 @@ from django.utils.translation import gettext_lazy as _
 from accounts.access.roles import connected_of
 from accounts.infra.idn import plain_address
 from accounts.models import CHAT_NAME, SCOPES, Mailbox, User, allowed_scopes
+from accounts.people.guessing import may_be_mailed
 
 _PICK = _("Choose at least one.")
 NAME_LENGTH = 100  # of a passkey
@@ -74,6 +78,26 @@ class OtherPasswordForm(_WordedPasswords, ChangePasswordForm):
 
 class ResetForm(_WordedPasswords, ResetPasswordKeyForm):
     """A new password for a person who has a link to reset it."""
+
+
+class CodeRequestForm(RequestLoginCodeForm):
+    """A request for a mailed code. Beyond the limit, the answer is that to an unknown address."""
+
+    def clean_email(self) -> str:
+        email: str = super().clean_email()
+        if not may_be_mailed(context.request, email):
+            self._user = None
+        return email
+
+
+class ResetRequestForm(ResetPasswordForm):
+    """A request for a link to a new password, with the same limit."""
+
+    def clean_email(self) -> str:
+        email: str = super().clean_email()
+        if not may_be_mailed(context.request, email):
+            self.users = []
+        return email
 
 
 class GuardedForm(forms.Form):

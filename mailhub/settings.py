@@ -261,6 +261,9 @@ ACCOUNT_RATE_LIMITS = {
     "login": "60/m/ip",
     "login_failed": "5/300s/key",
     "reauthenticate": "10/m/user",
+    # By network only; `accounts.people.guessing` limits those of one address.
+    "request_login_code": "20/m/ip",
+    "reset_password": "20/m/ip",
 }
 ACCOUNT_EMAIL_NOTIFICATIONS = (
     True  # for each change of a password, factor or address, and each new browser
@@ -274,6 +277,8 @@ ACCOUNT_PASSWORD_RESET_TOKEN_GENERATOR = "accounts.people.reset_links.ResetLinks
 PASSWORD_RESET_TIMEOUT = 900  # no program that searches the mailbox has days to guess a link
 ALLAUTH_TRUSTED_PROXY_COUNT = 1 if _public.scheme == "https" else 0
 ACCOUNT_FORMS = {
+    "request_login_code": "accounts.forms.CodeRequestForm",
+    "reset_password": "accounts.forms.ResetRequestForm",
     "set_password": "accounts.forms.NewPasswordForm",
     "change_password": "accounts.forms.OtherPasswordForm",
     "reset_password_from_key": "accounts.forms.ResetForm",

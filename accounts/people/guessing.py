@@ -1,4 +1,4 @@
-"""Throttling of password guesses: it delays attempts and never locks an account.
+"""Throttling of password guesses and of mailed ways in: it delays attempts, and never locks an account.
 
 Each attempt is counted before its password is checked, so simultaneous attempts are counted too.
 Three counts can make the next attempt wait, each for at most a minute:
@@ -9,6 +9,9 @@ Three counts can make the next attempt wait, each for at most a minute:
 
 So only its own failures delay a known browser or network. Failures reach the audit as one event for
 each account and network in an hour, with a count, and at most `EVENTS_AN_HOUR` such events.
+
+Mailed codes and links have a limit. A stranger who asks again and again must neither flood the
+mailbox, nor guess at many codes, nor keep the person from getting one.
 """
 
 import hashlib
@@ -23,6 +26,7 @@ from django.db.models import F, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 
+from accounts.access.quotas import Quota, count
 from accounts.audit_hook import record_event
 from accounts.infra.networks import network_of
 from accounts.models import FailedSignIns, SignInPlace, User
@@ -35,6 +39,7 @@ WINDOW = timedelta(hours=1)
 EVENTS_AN_HOUR = 100
 KEPT = timedelta(days=1)
 EVERYWHERE = "*"
+MAILED = Quota(name="mailed-ways-in", amount=10, seconds=3600, refusal="")
 
 
 class TooSoon(Exception):
@@ -52,6 +57,17 @@ class Attempt:
     user: User | None
     network: str
     counted: tuple[tuple[str, str], ...]
+
+
+def may_be_mailed(request: HttpRequest, email: str) -> bool:
+    """Count a request for a mailed code or link; return False if this known browser, or all unknown
+    ones together, have asked too often for this address.
+    """
+    email = email.strip().lower()
+    device, person = device_of(request), User.objects.filter(email=email).first()
+    known = device is not None and person is not None and person.pk in device.people
+    place = device.id if known and device else ""
+    return count(MAILED, f"{_hash_address(email)}:{place}").granted
 
 
 def begin_attempt(request: HttpRequest, email: str) -> Attempt:

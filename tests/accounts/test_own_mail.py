@@ -4,6 +4,7 @@ passwords.
 
 import re
 from collections.abc import Iterator
+from datetime import timedelta
 from email import message_from_bytes, policy
 from email.message import EmailMessage
 from io import StringIO
@@ -13,7 +14,7 @@ import pytest
 from django.core.management import call_command
 from django.test import Client
 
-from accounts.models import Mailbox, Membership, User
+from accounts.models import Mailbox, Membership, SignInLink, User
 from mailhub.environment import mail_settings
 from tests.support.people.browser import browser
 from tests.support.servers.smtp import FaultySmtp
@@ -138,3 +139,19 @@ def test_forgotten_password_is_reset_on_the_public_host(smtp: FaultySmtp, alice:
 def test_no_sign_in_by_mail_without_a_mail_server(client: Client, db: None, path: str) -> None:
     assert client.get(path).status_code == 404
     assert b"/sign-in/code/" not in client.get("/sign-in/").content
+
+
+@pytest.mark.parametrize("door", ["/sign-in/code/", "/account/password/reset/"])
+def test_stranger_cannot_keep_the_mailed_way_in_from_its_person(
+    smtp: FaultySmtp, alice: User, door: str
+) -> None:
+    known = Client()
+    known.post(f"/sign-in/{SignInLink.issue(user=alice, lifetime=timedelta(hours=1))}/")
+    known.post("/sign-out/")
+    before = len(smtp.ledger)
+    for number in range(30):
+        stranger = Client(REMOTE_ADDR=f"192.0.2.{number}")
+        assert stranger.post(door, {"email": alice.email}).status_code == 302
+    assert len(smtp.ledger) == before + 10
+    assert known.post(door, {"email": alice.email}).status_code == 302
+    assert len(smtp.ledger) == before + 11
