@@ -113,11 +113,13 @@ def _free_name(person: User, client: Client) -> str:
 def narrow(token: ApiToken, *, scopes: Collection[str], mailboxes: Collection[Mailbox]) -> ApiToken:
     """Take scopes and mailboxes away from a token or a connected program; nothing is ever added."""
     token = ApiToken.objects.select_for_update(no_key=True).get(pk=token.pk)
+    kept = {mailbox.pk for mailbox in mailboxes}
+    removed = [mailbox for mailbox in token.mailboxes.all() if mailbox.pk not in kept]
+    if not removed and set(token.scopes) <= set(scopes):
+        return token  # a form of the same rights again must not fill the audit of each mailbox
     token.scopes = sorted(set(token.scopes) & set(scopes))
     token.generation += 1
     token.save(update_fields=["scopes", "generation"])
-    kept = {mailbox.pk for mailbox in mailboxes}
-    removed = [mailbox for mailbox in token.mailboxes.all() if mailbox.pk not in kept]
     token.mailboxes.remove(*removed)
     record_event(
         "token_narrowed",

@@ -266,6 +266,15 @@ def test_log_names_call_and_outcome_and_no_content(api: Api, alice: User, charli
     assert len(browser(charlie).get("/tokens/requests/").context["page"].object_list) == 0
 
 
+def test_same_rights_again_leave_no_event(api: Api, alice: User, mailbox: Mailbox) -> None:
+    token = ApiToken.objects.get()
+    form = {"scopes": token.scopes, "mailboxes": [str(mailbox.pk)]}
+    assert browser(alice).post(f"/tokens/{token.pk}/narrow/", form).status_code == 302
+    token.refresh_from_db()
+    assert token.generation == 0
+    assert not AuditEvent.objects.filter(event="token_narrowed").exists()
+
+
 def test_log_of_millions_of_requests_costs_one_page(api: Api, alice: User) -> None:
     token = ApiToken.objects.get()
     row = {"token": token, "surface": "rest", "outcome": "ok", "duration_ms": 1}
