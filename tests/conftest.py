@@ -29,6 +29,7 @@ from accounts.access import quotas
 from accounts.infra import credentials, first_rows
 from accounts.models import SCOPES, ApiToken, Mailbox, Membership, Role, User
 from approvals.audit import chain
+from approvals.gate import decide
 from approvals.gate.pauses import restored
 from approvals.models import PendingAction
 from tests.support.documented import check_answer
@@ -187,7 +188,10 @@ class Reviewer:
         The page itself is not opened.
         """
         action = PendingAction.objects.filter(pk=action_id).first()
-        shown = {"digest": action.digest, "revision": action.revision} if action else {}
+        shown: dict[str, Any] = {}
+        if action:
+            shown = {"digest": action.digest, "revision": action.revision}
+            shown["restored"] = decide.mark_of_restore(action)
         token = self.client.cookies[settings.CSRF_COOKIE_NAME].value
         return self.client.post(
             f"/actions/{action_id}/{verdict}/", {**shown, "csrfmiddlewaretoken": token, **fields}

@@ -54,12 +54,14 @@ def approve(
     person: User,
     digest: str,
     revision: int,
+    restored: str = "",
     method: str = "",
 ) -> PendingAction:
     """Store the approval of a signed-in person for exactly the shown content.
 
-    `method` is how they had signed in. Raises `forbidden` if they may not approve. Raises
-    `conflict` if the stored content is not the shown one, or if it is too late. Raises `conflict`
+    `restored` names the restore that the page showed (`mark_of_restore`): after one, a number of a
+    revision comes again. `method` is how they had signed in. Raises `forbidden` if they may not
+    approve. Raises `conflict` if the stored content is not the shown one, or if it is too late. Raises `conflict`
     too if the kind finds something new about it, which the page then shows as a warning. A second
     approval by the same person changes nothing.
     """
@@ -74,7 +76,7 @@ def approve(
         action = lock_action(action_id)
         refusal = None
         try:
-            _count_approval_of(action, person, digest, revision, method)
+            _count_approval_of(action, person, (digest, revision, restored), method)
         except Problem as problem:
             refusal = problem
             chain.record(
@@ -91,6 +93,11 @@ def approve(
     if refusal:
         raise refusal
     return action
+
+
+def mark_of_restore(action: PendingAction) -> str:
+    """Return a mark of the restore with which an action came back; empty if there was none."""
+    return action.restored_at.isoformat() if action.restored_at else ""
 
 
 def _recheck(read: Read, person: User) -> None:
@@ -124,12 +131,15 @@ def _add_news(action: PendingAction, news: Sequence[PreviewWarning]) -> bool:
 
 
 def _count_approval_of(
-    action: PendingAction, person: User, digest: str, revision: int, method: str
+    action: PendingAction, person: User, shown: tuple[str, int, str], method: str
 ) -> None:
-    """Count the approval if nothing forbids it, else raise the refusal; the row is locked."""
+    """Count the approval if nothing forbids it, else raise the refusal; the row is locked.
+
+    `shown` is the digest, the revision and the mark of a restore on the page of the person.
+    """
     policy = policy_of(action.mailbox)
     check_approver(person, action, policy)
-    if action.digest != digest or action.revision != revision:
+    if (action.digest, action.revision, mark_of_restore(action)) != shown:
         raise Problem("conflict", STALE)
     if action.status in (Status.REJECTED, Status.CANCELLED, Status.EXPIRED, Status.SUPERSEDED):
         raise Problem("conflict", SENTENCES[Status(action.status)])

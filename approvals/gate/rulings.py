@@ -14,7 +14,7 @@ from accounts.models import User
 from approvals.audit import chain
 from approvals.core.states import SENTENCES, Status
 from approvals.core.types import Outcome, PreviewWarning, get_kind
-from approvals.gate.decide import STALE, count_approval
+from approvals.gate.decide import STALE, count_approval, mark_of_restore
 from approvals.gate.load import lock_action, refuse_unseen
 from approvals.gate.news import add_news
 from approvals.gate.outcome import record_outcome
@@ -87,11 +87,6 @@ def resolve(
         raise refusal
     action.refresh_from_db()
     return action
-
-
-def mark_of_restore(action: PendingAction) -> str:
-    """Return a mark of the restore with which an action came back; empty if there was none."""
-    return action.restored_at.isoformat() if action.restored_at else ""
 
 
 def may_order_again(action: PendingAction, person: User) -> Problem | None:

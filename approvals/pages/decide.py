@@ -46,6 +46,7 @@ def approve(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse:
             person=request.user,
             digest=digest,
             revision=revision,
+            restored=form.cleaned_data["restored"],
             method=sign_in_method(request),
         )
     except Problem as problem:

@@ -8,13 +8,15 @@ from approvals.gate.rulings import Ruling
 
 
 class ApproveForm(forms.Form):
-    """The digest and revision that were shown; nothing else is needed to approve.
+    """The digest and revision that were shown, and the mark of a restore; nothing else is needed to
+    approve.
 
     A passkey may answer in the same form, for a mail that needs a fresh sign-in.
     """
 
     digest = forms.RegexField(r"^[0-9a-f]{64}$")
     revision = forms.IntegerField(min_value=1)
+    restored = forms.CharField(required=False)
     credential = forms.CharField(required=False, max_length=20_000)
 
 

@@ -37,5 +37,9 @@ def approved(api: Api, alice: User) -> Callable[..., PendingAction]:
 def approve(action_id: str | UUID, person: User) -> PendingAction:
     action = PendingAction.objects.get(pk=action_id)
     return decide.approve(
-        action_id=action.pk, person=person, digest=action.digest, revision=action.revision
+        action_id=action.pk,
+        person=person,
+        digest=action.digest,
+        revision=action.revision,
+        restored=decide.mark_of_restore(action),
     )

@@ -19,7 +19,7 @@ from accounts.models import Mailbox, User
 from approvals import guards
 from approvals.audit import proof
 from approvals.core.types import AnsweredFirst, ApprovedAction, LeaseLost, Outcome, Proof
-from approvals.gate import lookup, revise, rulings
+from approvals.gate import decide, lookup, revise
 from approvals.gate.execute import execute
 from approvals.gate.outcome import record_outcome
 from approvals.gate.pauses import restored
@@ -136,9 +136,10 @@ def test_unknown_mail_says_that_a_later_attempt_may_be_lost(
     assert action.restored_at
     assert proof.verify() == []
     assert "restored from an older copy" in reviewer.page(str(action.pk)).content.decode()
-    before = {"ruling": "not_sent", "fence": "1"}  # the form of a page from before the restore
+    # the form of a page from before the restore
+    before = {"ruling": "not_sent", "fence": "1", "restored": ""}
     assert reviewer.decide(str(action.pk), "resolve", **before).status_code == 409
-    now = {**before, "restored": rulings.mark_of_restore(action)}
+    now = {**before, "restored": decide.mark_of_restore(action)}
     assert reviewer.decide(str(action.pk), "resolve", **now).status_code == 302
     action = PendingAction.objects.get(pk=action.pk)
     assert "restored from an older copy" in warning_of(action)

@@ -6,7 +6,7 @@ from uuid import uuid4
 import pytest
 from django.db import transaction
 
-from approvals.gate import overdue, reconcile, rulings
+from approvals.gate import decide, overdue, reconcile
 from approvals.gate.execute import execute
 from approvals.models import PendingAction, Revision
 from tests.approvals.kinds import Script, handed_over
@@ -53,7 +53,7 @@ def test_push_after_a_restore_knows_the_doubt(
     after_restore()
     action.refresh_from_db()
     if not found:
-        now = {"ruling": "not_sent", "fence": "1", "restored": rulings.mark_of_restore(action)}
+        now = {"ruling": "not_sent", "fence": "1", "restored": decide.mark_of_restore(action)}
         reviewer.decide(str(action.pk), "resolve", **now)
         assert reconcile.record_destroyed(action.pk, 1)
         reviewer.decide(str(action.pk), "cancel")
@@ -87,3 +87,16 @@ def test_restore_adds_no_empty_content_to_what_no_key_opens(
 
     action.refresh_from_db()
     assert (action.revision, action.approval_round, action.restored_at is None) == (1, 2, False)
+
+
+def test_page_from_before_a_restore_approves_nothing(api: Api, reviewer: Reviewer) -> None:
+    """Its revision comes again, with the same content, and warns of the restore."""
+    action = PendingAction.objects.get(pk=api.propose())
+    lost = {"digest": action.digest, "revision": action.revision + 1, "restored": ""}
+    after_restore()
+    action.refresh_from_db()
+    assert (action.digest, action.revision) == (lost["digest"], lost["revision"])
+
+    assert reviewer.decide(str(action.pk), "approve", **lost).status_code == 409
+    assert 'name="restored"' in reviewer.page(str(action.pk)).content.decode()
+    assert reviewer.decide(str(action.pk), "approve").status_code == 302

@@ -104,14 +104,18 @@ def rule(action_ids: list[str]) -> dict[str, int]:
             person=ada,
             ruling="not_sent",
             fence=action.fence,
-            restored=rulings.mark_of_restore(action),
+            restored=decide.mark_of_restore(action),
         )
         given = ruled.decisions.filter(approval_round=ruled.approval_round).values_list("person")
         for person in User.objects.filter(pk__in=(ada.pk, bob.pk)).exclude(pk__in=given):
             ruled.refresh_from_db()
             if ruled.status == Status.PENDING:
                 decide.approve(
-                    action_id=ruled.pk, person=person, digest=ruled.digest, revision=ruled.revision
+                    action_id=ruled.pk,
+                    person=person,
+                    digest=ruled.digest,
+                    revision=ruled.revision,
+                    restored=decide.mark_of_restore(ruled),
                 )
     return fences
 
