@@ -23,6 +23,8 @@ from approvals.gate.rules.conditions import MAY_LOOK, approvals_of, approving_pe
 from approvals.gate.rules.policy import (
     DECIDES,
     count_needed,
+    find_hold,
+    find_opening,
     find_remaining_approvers,
     own_counts,
     policy_of,
@@ -207,12 +209,14 @@ def _about(
         "may_have_left": reconcile.may_have_left(action),
         "also_left": reconcile.find_unshown_send(action),
         "looks_again_at": action.next_probe_at if action.mailbox.status in MAY_LOOK else None,
-        "restored": rulings.mark_of_restore(action),
+        "restored": decide.mark_of_restore(action),
         "not_again": rulings.may_order_again(action, person)
         if action.status == Status.UNKNOWN
         else None,
         "undo_seconds": seconds_left(action),
         "paused": action.status == Status.APPROVED and switch.is_paused(action.mailbox),
+        "opens_at": find_opening(action, policy) if action.status == Status.PENDING else None,
+        "hold": find_hold(action, policy) if action.status == Status.APPROVED else None,
         "undo_window": int(undo_of(policy).total_seconds()),
         "needed": needed,
         "missing": needed - action.approvals_given,

@@ -5,6 +5,7 @@ again inside the claim's UPDATE (`approvals.gate.rules.conditions`).
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -20,11 +21,14 @@ from accounts.infra.problems import Problem
 from accounts.infra.texts import join, ntranslatable, translatable
 from accounts.models import Mailbox, Membership, Role, User
 from accounts.people.second_factor import FactorMissing, lacks_factor
-from approvals.gate.rules.conditions import find_counted
+from approvals.gate.rules.conditions import REACHABLE, day_is_full, find_counted
 from approvals.gate.seen import find_unopened
-from approvals.models import ApprovalPolicy, PendingAction
+from approvals.models import ApprovalPolicy, PendingAction, Rest
 
 DAYS = "1234567"  # ISO: Monday is 1
+SOON = timedelta(seconds=15)  # within this time a page says that it is about to leave
+RECONNECT = translatable("The mailbox must be reconnected first.")
+DAY_IS_FULL = translatable("The daily limit of this mailbox is reached.")
 PROPOSED_IT = translatable(
     "You proposed this, so you cannot approve it. This mailbox asks for another person."
 )
@@ -64,15 +68,20 @@ def undo_of(policy: ApprovalPolicy) -> timedelta:
 def leave_times(action: PendingAction, policy: ApprovalPolicy) -> dict[str, Any]:
     """Return the times between which an approved action may leave, by the database's clock.
 
-    The claim compares them with the same clock.
+    The claim compares them with the same clock. The time until the send window opens does not count
+    towards the expiry.
     """
     undo_until, minutes = Now() + undo_of(policy), policy.approval_minutes
     leaves = undo_until if action.send_at is None else Greatest(undo_until, Value(action.send_at))
-    return {
+    times: dict[str, Any] = {
         "undo_until": undo_until,
         "not_before": leaves,
         "approved_until": None if minutes is None else leaves + timedelta(minutes=minutes),
     }
+    if opens := find_opening(action, policy):
+        renewed = leave_from(policy, now=opens, send_at=action.send_at)["expires_at"]
+        times["expires_at"] = max(action.expires_at, renewed or opens)
+    return times
 
 
 # --- Approvers ---
@@ -263,6 +272,40 @@ def window_of(policy: ApprovalPolicy, now: datetime) -> tuple[datetime, datetime
         if closes > max(now, opens.astimezone(UTC)):
             return opens, closes
     raise AssertionError("two weeks have every day twice")
+
+
+def find_opening(action: PendingAction, policy: ApprovalPolicy) -> datetime | None:
+    """Return when the send window opens for an action that is approved, or would be approved now;
+    None if it is open when the action may leave.
+    """
+    if policy.opens_at is None:
+        return None
+    now = database_now()
+    leaves = max(now, action.not_before or max(now + undo_of(policy), action.send_at or now))
+    opens, _ = window_of(policy, leaves) or (leaves, None)
+    return opens if opens > leaves else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hold:
+    """What holds an approved action back: a reason, a time before which it does not leave, or both."""
+
+    reason: str = ""
+    until: datetime | None = None
+
+
+def find_hold(action: PendingAction, policy: ApprovalPolicy) -> Hold | None:
+    """Return what holds an approved action back, other than a pause; None if a worker may take it."""
+    if action.mailbox.status not in REACHABLE:
+        return Hold(reason=RECONNECT)
+    mine = ApprovalPolicy.objects.filter(day_is_full(), pk=policy.pk)
+    reason = DAY_IS_FULL if policy.daily_cap is not None and mine.exists() else ""
+    rest = Rest.objects.filter(mailbox=action.mailbox_id).values_list("until", flat=True).first()
+    times = [action.not_before, find_opening(action, policy), rest]
+    until = max((at for at in times if at is not None), default=None)
+    if until is not None and until <= database_now() + SOON:
+        until = None
+    return Hold(reason=reason, until=until) if reason or until else None
 
 
 def find_closed() -> QuerySet[ApprovalPolicy]:

@@ -1,0 +1,73 @@
+"""The page of an approved mail that cannot leave yet says so; it does not expire before it may leave."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from accounts.infra.database import database_now
+from accounts.models import Mailbox, User
+from approvals.gate.rules import change
+from approvals.gate.rules.change import RULES
+from approvals.models import ApprovalPolicy, PendingAction
+from tests.conftest import Api, Reviewer
+from tests.support.work import work
+
+pytestmark = pytest.mark.django_db(transaction=True)
+TO_BE_SENT = "about to be sent"
+
+
+def set_rules(mailbox: Mailbox, person: User, **changes: Any) -> ApprovalPolicy:
+    policy = ApprovalPolicy(mailbox=mailbox)
+    rules = {name: getattr(policy, name) for name in RULES} | changes
+    change.change_rules(mailbox=mailbox, person=person, rules=rules)
+    return ApprovalPolicy.objects.get(mailbox=mailbox)
+
+
+def test_mail_does_not_expire_before_its_send_window_opens(
+    api: Api, reviewer: Reviewer, mailbox: Mailbox, alice: User
+) -> None:
+    opens_on = str((database_now() + timedelta(days=3)).isoweekday())
+    opens = set_rules(mailbox, alice, open_days=opens_on).opens_at
+    assert opens is not None
+    action = PendingAction.objects.get(pk=api.propose())
+    assert action.expires_at < opens
+    assert f'datetime="{opens.isoformat()}"' in reviewer.page(str(action.pk)).content.decode()
+
+    reviewer.decide(str(action.pk), "approve")
+    work()
+
+    action.refresh_from_db()
+    assert (action.status, action.expires_at) == ("approved", opens + timedelta(hours=24))
+    page = reviewer.page(str(action.pk)).content.decode()
+    assert f'datetime="{opens.isoformat()}"' in page
+    assert TO_BE_SENT not in page
+
+
+def test_page_of_mail_for_later_names_its_time(api: Api, reviewer: Reviewer) -> None:
+    later = (database_now() + timedelta(days=2)).replace(microsecond=0)
+    action_id = api.propose(send_at=later.isoformat())
+    reviewer.decide(action_id, "approve")
+
+    page = reviewer.page(action_id).content.decode()
+
+    assert f'datetime="{later.isoformat()}"' in page
+    assert TO_BE_SENT not in page
+
+
+def test_page_names_what_holds_its_mailbox_back(
+    api: Api, reviewer: Reviewer, mailbox: Mailbox, alice: User
+) -> None:
+    set_rules(mailbox, alice, daily_cap=1)
+    first, second = api.propose(subject="First"), api.propose(subject="Second")
+    for each in (first, second):
+        reviewer.decide(each, "approve")
+    assert TO_BE_SENT in reviewer.page(second).content.decode()
+    work()
+    held = reviewer.page(second).content.decode()
+    Mailbox.objects.filter(pk=mailbox.pk).update(status=Mailbox.Status.NEEDS_REAUTH)
+    refused = reviewer.page(second).content.decode()
+
+    assert "The daily limit of this mailbox is reached." in held
+    assert "The mailbox must be reconnected first." in refused
+    assert TO_BE_SENT not in held + refused
