@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page
@@ -12,7 +13,7 @@ from tools.surfaces import mcp_card
 
 pytestmark = pytest.mark.browser
 CARD = Path(mcp_card.__file__).parent / "proposal_card.html"
-ANSWER = {
+ANSWER: dict[str, Any] = {
     "status": "pending",
     "action": {
         "id": "0b0f",
@@ -45,6 +46,24 @@ def host(request: pytest.FixtureRequest, browser: Browser) -> Iterator[Page]:
     page.wait_for_function("heard.some(each => each.method === 'ui/notifications/initialized')")
     yield page
     page.close()
+
+
+@pytest.mark.parametrize(
+    ("state", "doubt"),
+    [("succeeded", "It may have been sent twice."), ("expired", "It may have been sent already.")],
+)
+def test_card_tells_a_change_and_a_doubt(host: Page, state: str, doubt: str) -> None:
+    given = {"arguments": {"subject": "Offer", "to": ["mira@northwind.example"]}}
+    facts = {"state": state, "review": {"by": "Bob", "verdict": "approved", "changed": ["to"]}}
+    action = {**ANSWER["action"], **facts, "may_have_been_sent_at": "2026-11-29T10:00:00Z"}
+    result = {"content": [{"type": "text", "text": json.dumps({"action": action})}]}
+    for method, params in (("tool-input", given), ("tool-result", result)):
+        message = {"method": f"ui/notifications/{method}", "params": params}
+        host.evaluate("message => tell(message)", message)
+    card = host.frame_locator("iframe")
+
+    card.get_by_text(f"A reviewer changed: to. {doubt}").wait_for()
+    assert (card.locator("h1").inner_text(), card.locator("#to").inner_text()) == ("Offer", "")
 
 
 def test_card_shows_the_state_and_opens_the_page(host: Page) -> None:
