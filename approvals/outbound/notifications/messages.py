@@ -12,7 +12,9 @@ from django.utils.translation import ngettext
 
 from accounts.models import Membership, Role
 from approvals.core.states import Status
+from approvals.core.types import get_kind
 from approvals.gate.find import open_shown, review_url, with_preview
+from approvals.gate.reconcile import may_have_left
 from approvals.gate.rules.conditions import waits_for_others
 from approvals.models import (
     ApprovalPolicy,
@@ -107,6 +109,12 @@ def _write_item(
             + (reverse("mailbox", args=[row.mailbox_id]) if row.mailbox_id else reverse("queue")),
             mailbox=row.mailbox.address if shows and row.mailbox else "",
         )
+    if row.stage == Stage.FAILED and may_have_left(action):
+        is_mail = not get_kind(action.kind).words
+        doubt = (
+            _("It may have been sent already.") if is_mail else _("It may have happened already.")
+        )
+        why = f"{why} {doubt}"
     return NotificationItem(
         stage=row.stage,
         why=why,

@@ -179,6 +179,25 @@ def test_approved_mail_that_expires_is_reported_to_its_approver(
     assert f"/actions/{action.pk}/" in mail.get_content()
 
 
+def test_failed_mail_that_may_have_left_is_reported_with_that_doubt(
+    post: Post, approved: Callable[..., PendingAction], script: Script, alice: User, bob: User
+) -> None:
+    """An attempt of it is in doubt, and a person ordered another one, which expires."""
+    prove(alice)
+    script.instead = handed_over
+    action = approved()
+    work()
+    rulings.resolve(action_id=action.pk, person=alice, ruling="not_sent", fence=1)
+    PendingAction.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
+    maintenance.sweep()
+    post.sweep()
+
+    (mail,) = post.to(alice)
+    assert mail["Subject"] == (
+        "A proposal that you approved failed. It may have been sent already. Hello"
+    )
+
+
 def test_refused_mailbox_is_reported_to_its_managers(
     post: Post, alice: User, bob: User, mailbox: Mailbox
 ) -> None:
