@@ -115,6 +115,8 @@ def _local_moment(value: str, zone: tzinfo) -> str:
     """Return a moment by RFC 3339 as an input of local time shows it; other texts as they are."""
     try:
         return f"{datetime.fromisoformat(value).astimezone(zone):%Y-%m-%dT%H:%M}" if value else ""
+    except OverflowError:  # in the first and the last year
+        return value[:16]
     except ValueError:
         return value
 

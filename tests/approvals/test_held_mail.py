@@ -71,3 +71,11 @@ def test_page_names_what_holds_its_mailbox_back(
     assert "The daily limit of this mailbox is reached." in held
     assert "The mailbox must be reconnected first." in refused
     assert TO_BE_SENT not in held + refused
+
+
+def test_page_promises_no_send_time_that_has_passed(api: Api, reviewer: Reviewer) -> None:
+    passed = (database_now() - timedelta(hours=1)).replace(microsecond=0)
+    page = reviewer.page(api.propose(send_at=passed.isoformat())).content.decode()
+
+    assert f'datetime="{passed.isoformat()}"' not in page
+    assert "immediately after the approval" in page

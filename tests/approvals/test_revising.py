@@ -357,6 +357,7 @@ def test_reviewer_sets_and_clears_the_send_time(
     [
         ("tomorrow", "Input should be a valid datetime"),
         ("%Y-%m-%dT%H:%M", "is more than 30 days away"),
+        ("0001-01-01T00:00", "Input should be a valid datetime"),
     ],
 )
 def test_invalid_send_time_is_shown_again(
