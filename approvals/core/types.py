@@ -158,6 +158,11 @@ class HeldFile:
     size: int
     sha256: str
 
+    @property
+    def key(self) -> str:
+        """Return the name of this file in a form: two files may have the same bytes."""
+        return f"{self.sha256}:{self.name}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class GivenFile:
@@ -170,7 +175,7 @@ class GivenFile:
 
 @dataclass(frozen=True, kw_only=True)
 class FilesGiven:
-    """The present files that stay, by SHA-256, and the files that are added."""
+    """The present files that stay, by their keys, and the files that are added."""
 
     kept: tuple[str, ...] = ()
     added: tuple[GivenFile, ...] = ()

@@ -3,6 +3,7 @@
 Only a POST changes anything.
 """
 
+from collections import Counter
 from datetime import datetime, tzinfo
 from typing import Any
 from uuid import UUID
@@ -102,8 +103,14 @@ def _changes(request: AuthenticatedRequest, fields: tuple[EditField, ...]) -> Ch
                 GivenFile(name=file.name or "", type=file.content_type or "", content=file.read())
                 for file in request.FILES.getlist(field.name)
             )
-            kept = tuple(sha256 for sha256 in request.POST.getlist(field.name) if sha256)
-            found[field.name] = FilesGiven(kept=kept, added=added)
+            ticked = Counter(request.POST.getlist(field.name))
+            kept = []
+            for each in field.files:
+                # A form of an older version has the hash only.
+                if ticked[each.sha256] or ticked[each.key]:
+                    ticked[each.key] -= 1
+                    kept.append(each.key)
+            found[field.name] = FilesGiven(kept=tuple(kept), added=added)
     return found
 
 
@@ -152,7 +159,7 @@ def _form(
                 ),
                 "kept": given.kept
                 if isinstance(given, FilesGiven)
-                else tuple(file.sha256 for file in field.files),
+                else tuple(file.key for file in field.files),
             }
         )
     context = {

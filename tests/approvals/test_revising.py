@@ -1,5 +1,7 @@
 """A reviewer edits an action; the proposer and other reviewers see the changes."""
 
+import html
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -176,7 +178,7 @@ def test_files_are_kept_removed_and_added(api: Api, alice: User, server: MemoryS
     given += [{"name": "b.txt", "type": "text/plain", "content_base64": "d29ybGQ="}]
     action_id = api.propose(attachments=given)
     fields = revise.edit_fields(PendingAction.objects.get())
-    held = {file.name: file.sha256 for field in fields for file in field.files}
+    held = {file.name: file.key for field in fields for file in field.files}
 
     new = GivenFile(name="c.txt", type="text/plain", content=b"!")
     edit(action_id, alice, attachments=FilesGiven(kept=(held["b.txt"],), added=(new,)))
@@ -188,6 +190,20 @@ def test_files_are_kept_removed_and_added(api: Api, alice: User, server: MemoryS
     assert b'filename="c.txt"' in server.ledger[0].source
     assert b'filename="a.txt"' not in server.ledger[0].source
     assert Blob.objects.count() == 2
+
+
+def test_one_of_two_equal_files_can_be_removed(api: Api, reviewer: Reviewer) -> None:
+    given = [{"name": name, "content_base64": "aGVsbG8="} for name in ("a.txt", "b.txt", "b.txt")]
+    action_id = api.propose(attachments=given)
+    page = reviewer.client.get(f"/actions/{action_id}/edit/").content.decode()
+    ticked = [html.unescape(each) for each in re.findall(r'value="([0-9a-f]{64}:[^"]+)"', page)]
+    assert len(ticked) == len(given)
+
+    for left in (2, 1):
+        ticked = ticked[1:]
+        assert reviewer.decide(action_id, "edit", attachments=["", *ticked]).status_code == 302
+        payload = PendingAction.objects.get().current.payload
+        assert [seal["name"] for seal in payload["attachments"]] == ["b.txt"] * left
 
 
 def test_html_of_a_reviewer_is_cleaned_like_that_of_an_agent(api: Api, alice: User) -> None:

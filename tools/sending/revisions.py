@@ -3,6 +3,7 @@ checked again.
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC
@@ -262,7 +263,8 @@ def _filter_changed(payload: MailPayload, changes: Changes) -> dict[str, Any]:
                 ),
             )
         if isinstance(given, FilesGiven):
-            if given.added or set(given.kept) != {file.sha256 for file in field.files}:
+            # Each file by itself: two with the same bytes have different names.
+            if given.added or Counter(given.kept) != Counter(each.key for each in field.files):
                 found[name] = given
             continue
         typed = _normalize_newlines(given)
@@ -379,8 +381,13 @@ def _attachments(
 ) -> tuple[Attachment, ...]:
     if given is None:
         return present
-    kept = [attachment for attachment in present if attachment.sha256 in given.kept]
-    if {attachment.sha256 for attachment in kept} != set(given.kept):
+    wanted, kept = Counter(given.kept), []
+    for attachment in present:
+        key = f"{attachment.sha256}:{attachment.name}"  # HeldFile.key
+        if wanted[key] > 0:
+            wanted[key] -= 1
+            kept.append(attachment)
+    if wanted.total():
         raise _wrong_file("is not among those of this mail")
     for file in given.added:
         try:
