@@ -125,7 +125,9 @@ def _notify(links: Links, now: datetime) -> None:
     reminders.plan(
         [actions[link.action_id] for link in by_name.get("action.proposed", ()) if link.action_id]
     )
-    renewed = [*by_name.get("action.edited", ()), *by_name.get("action.returned", ())]
+    # An approval may have moved the expiry, too; it is news once it is undone.
+    renewing = ("action.edited", "action.returned", "action.undone")
+    renewed = [link for name in renewing for link in by_name.get(name, ())]
     reminders.renew(_pending(renewed, actions))
     outbox.close_decided([(action.pk, action.status) for action in actions.values()], now=now)
 

@@ -32,6 +32,7 @@ from tests.approvals.lost_answers import ACCEPTED, lost, order_again
 from tests.approvals.notifications.conftest import Post, prove
 from tests.approvals.notifications.test_scale import add_actions
 from tests.approvals.revisions import ask_back
+from tests.approvals.test_held_mail import set_rules
 from tests.conftest import Api, Reviewer
 from tests.support.work import work
 
@@ -78,6 +79,26 @@ def test_edited_proposal_is_recalled_before_its_new_end(
         new = PendingAction.objects.get().expires_at
         post.sweep(after=new - timedelta(minutes=30) - timezone.now())
         assert stages(bob).count("last_hour") == days / 2
+
+
+def test_undone_approval_is_recalled_before_its_new_end(
+    post: Post, api: Api, reviewer: Reviewer, mailbox: Mailbox, alice: User, bob: User, settings: Any
+) -> None:
+    """It was approved while the send window was closed, which moved its end."""
+    settings.MAILHUB_UNDO_SECONDS = 60
+    prove(bob)
+    set_rules(mailbox, alice, open_days=str((timezone.now() + timedelta(days=3)).isoweekday()))
+    action_id = api.propose()
+    post.sweep()
+    old = PendingAction.objects.get().expires_at
+    for verdict in ("approve", "undo"):
+        assert reviewer.decide(action_id, verdict).status_code == 302
+    new = PendingAction.objects.get().expires_at
+
+    post.sweep(after=old - timedelta(minutes=30) - timezone.now())
+    assert "last_hour" not in stages(bob)
+    post.sweep(after=new - timedelta(minutes=30) - timezone.now())
+    assert stages(bob).count("last_hour") == 1
 
 
 def test_decided_proposal_is_not_recalled(post: Post, api: Api, alice: User, bob: User) -> None:
