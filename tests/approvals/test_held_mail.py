@@ -44,6 +44,18 @@ def test_mail_does_not_expire_before_its_send_window_opens(
     assert TO_BE_SENT not in page
 
 
+def test_mail_does_not_expire_within_its_undo_window(
+    api: Api, reviewer: Reviewer, mailbox: Mailbox, alice: User
+) -> None:
+    set_rules(mailbox, alice, undo_seconds=3600, action_hours=1)
+    action_id = api.propose()
+    reviewer.decide(action_id, "approve")
+
+    action = PendingAction.objects.get(pk=action_id)
+    assert action.not_before is not None
+    assert action.expires_at == action.not_before + timedelta(minutes=10)
+
+
 def test_page_of_mail_for_later_names_its_time(api: Api, reviewer: Reviewer) -> None:
     later = (database_now() + timedelta(days=2)).replace(microsecond=0)
     action_id = api.propose(send_at=later.isoformat())

@@ -11,7 +11,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from django.conf import settings
-from django.db.models import Q, QuerySet, Value
+from django.db.models import F, Q, QuerySet, Value
 from django.db.models.functions import Greatest, Now
 
 from accounts.access.roles import has_role
@@ -26,6 +26,7 @@ from approvals.gate.seen import find_unopened
 from approvals.models import ApprovalPolicy, PendingAction, Rest
 
 DAYS = "1234567"  # ISO: Monday is 1
+ROOM = timedelta(minutes=10)  # for an approved mail to leave, after its undo window
 SOON = timedelta(seconds=15)  # within this time a page says that it is about to leave
 RECONNECT = translatable("The mailbox must be reconnected first.")
 DAY_IS_FULL = translatable("The daily limit of this mailbox is reached.")
@@ -68,12 +69,13 @@ def undo_of(policy: ApprovalPolicy) -> timedelta:
 def leave_times(action: PendingAction, policy: ApprovalPolicy) -> dict[str, Any]:
     """Return the times between which an approved action may leave, by the database's clock.
 
-    The claim compares them with the same clock. The time until the send window opens does not count
-    towards the expiry.
+    The claim compares them with the same clock. Neither the undo window nor the time until the send
+    window opens counts towards the expiry.
     """
     undo_until, minutes = Now() + undo_of(policy), policy.approval_minutes
     leaves = undo_until if action.send_at is None else Greatest(undo_until, Value(action.send_at))
     times: dict[str, Any] = {
+        "expires_at": Greatest(F("expires_at"), undo_until + ROOM),
         "undo_until": undo_until,
         "not_before": leaves,
         "approved_until": None if minutes is None else leaves + timedelta(minutes=minutes),

@@ -82,7 +82,13 @@ def test_edited_proposal_is_recalled_before_its_new_end(
 
 
 def test_undone_approval_is_recalled_before_its_new_end(
-    post: Post, api: Api, reviewer: Reviewer, mailbox: Mailbox, alice: User, bob: User, settings: Any
+    post: Post,
+    api: Api,
+    reviewer: Reviewer,
+    mailbox: Mailbox,
+    alice: User,
+    bob: User,
+    settings: Any,
 ) -> None:
     """It was approved while the send window was closed, which moved its end."""
     settings.MAILHUB_UNDO_SECONDS = 60
