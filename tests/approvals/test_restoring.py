@@ -136,8 +136,7 @@ def test_unknown_mail_says_that_a_later_attempt_may_be_lost(
     assert action.restored_at
     assert proof.verify() == []
     assert "restored from an older copy" in reviewer.page(str(action.pk)).content.decode()
-    # the form of a page from before the restore
-    before = {"ruling": "not_sent", "fence": "1", "restored": ""}
+    before = {"ruling": "not_sent", "fence": "1", "restored": ""}  # the form of an older page
     assert reviewer.decide(str(action.pk), "resolve", **before).status_code == 409
     now = {**before, "restored": decide.mark_of_restore(action)}
     assert reviewer.decide(str(action.pk), "resolve", **now).status_code == 302
