@@ -290,7 +290,7 @@ def find_opening(action: PendingAction, policy: ApprovalPolicy) -> datetime | No
 
 @dataclass(frozen=True, kw_only=True)
 class Hold:
-    """What holds an approved action back: a reason, a time before which it does not leave, or both."""
+    """The reason that holds an approved action back, the time until which it does, or both."""
 
     reason: str = ""
     until: datetime | None = None
