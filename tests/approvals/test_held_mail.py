@@ -1,5 +1,6 @@
 """The page of an approved mail that cannot leave yet says so; it does not expire before it may leave."""
 
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -65,6 +66,8 @@ def test_page_of_mail_for_later_names_its_time(api: Api, reviewer: Reviewer) -> 
 
     assert f'datetime="{later.isoformat()}"' in page
     assert TO_BE_SENT not in page
+    row = reviewer.client.get("/?tab=leaving").content.decode()
+    assert re.search(rf'leaves <time datetime="{re.escape(later.isoformat())}"', row)
 
 
 def test_page_names_what_holds_its_mailbox_back(
