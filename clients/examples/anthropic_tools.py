@@ -56,7 +56,7 @@ def use(call: Any) -> dict[str, Any]:
             result = dict(hub.wait(result["action"]["id"]).raw)
             print("mailhub:", result["next"])
     except MailhubError as error:
-        return {**answer, "is_error": True, "content": error.detail}
+        return {**answer, "is_error": True, "content": str(error)}
     return {**answer, "content": json.dumps(result)}
 
 

@@ -1,5 +1,6 @@
 """LangGraph: a tool interrupts the graph until a person has decided, and the run goes on from there."""
 
+import json
 import os
 import uuid
 from typing import Annotated
@@ -20,11 +21,16 @@ hub = Mailhub(os.environ["MAILHUB_URL"], token=os.environ["MAILHUB_TOKEN"])
 
 @tool
 def send_email(
-    to: str, subject: str, body: str, call_id: Annotated[str, InjectedToolCallId]
+    to: str,
+    subject: str,
+    body: str,
+    call_id: Annotated[str, InjectedToolCallId],
+    replaces: str | None = None,
 ) -> str:
     """Propose a mail. A person decides whether it is sent; the answer says how that went."""
     # LangGraph begins this function again when the run goes on. The key leads to the same action.
-    action = hub.propose("send_email", key=call_id, to=to, subject=subject, body=body)
+    mail = {"to": to, "subject": subject, "body": body, "replaces": replaces}
+    action = hub.propose("send_email", key=call_id, **mail)
     return str(interrupt({"action_id": action.id, "review_url": action.review_url}))
 
 
@@ -36,8 +42,9 @@ def main() -> None:
         decided = {}
         for each in waiting:
             print("A person decides at", each.value["review_url"], flush=True)
-            decided[each.id] = hub.wait(each.value["action_id"]).raw["next"]
-            print("mailhub:", decided[each.id])
+            action = hub.wait(each.value["action_id"])
+            print("mailhub:", action.raw["next"])
+            decided[each.id] = json.dumps(dict(action.raw))
         result = agent.invoke(Command(resume=decided), thread)
     print("model:", result["messages"][-1].text)
 

@@ -1,5 +1,6 @@
 """Pydantic AI: the tool call is deferred, and the run goes on when a person has decided."""
 
+import json
 import os
 
 from mailhub_client import Mailhub
@@ -20,9 +21,12 @@ TASK = "Ask mira@northwind.example whether Thursday suits her."
 hub = Mailhub(os.environ["MAILHUB_URL"], token=os.environ["MAILHUB_TOKEN"])
 
 
-def send_email(context: RunContext, to: str, subject: str, body: str) -> str:
+def send_email(
+    context: RunContext, to: str, subject: str, body: str, replaces: str | None = None
+) -> str:
     """Propose a mail. A person decides whether it is sent; the answer says how that went."""
-    action = hub.propose("send_email", key=context.tool_call_id, to=to, subject=subject, body=body)
+    mail = {"to": to, "subject": subject, "body": body, "replaces": replaces}
+    action = hub.propose("send_email", key=context.tool_call_id, **mail)
     raise CallDeferred(metadata={"action_id": action.id, "review_url": action.review_url})
 
 
@@ -33,8 +37,9 @@ def main() -> None:
         decided = DeferredToolResults()
         for call_id, waiting in run.output.metadata.items():
             print("A person decides at", waiting["review_url"], flush=True)
-            decided.calls[call_id] = hub.wait(waiting["action_id"]).raw["next"]
-            print("mailhub:", decided.calls[call_id])
+            action = hub.wait(waiting["action_id"])
+            print("mailhub:", action.raw["next"])
+            decided.calls[call_id] = json.dumps(dict(action.raw))
         run = agent.run_sync(message_history=run.all_messages(), deferred_tool_results=decided)
     print("model:", run.output)
 

@@ -56,7 +56,15 @@ def ask_with_async(client: Any, door: str, secret: str, **given: Any) -> Any:
     return asyncio.run(ask())
 
 
-@pytest.mark.parametrize(("ask", "verdict"), [(ask_plainly, "approve"), (ask_with_async, "reject")])
+@pytest.mark.parametrize(
+    ("ask", "verdict"),
+    [
+        (ask_plainly, "approve"),
+        (ask_with_async, "reject"),
+        (ask_plainly, "ask_back"),
+        (ask_with_async, "ask_back"),
+    ],
+)
 def test_program_waits_for_the_decision(
     client: Any,
     door: str,
@@ -74,8 +82,13 @@ def test_program_waits_for_the_decision(
         work()
         action = waiting.result(SECONDS)
     assert action.id == action_id
-    assert action.is_final
-    if verdict == "approve":
+    assert (action.is_final, action.asks_for_changes) == (
+        verdict != "ask_back",
+        verdict == "ask_back",
+    )
+    if verdict == "ask_back":
+        assert action.review["note"] == "Not today."
+    elif verdict == "approve":
         assert (action.state, action.receipt["recipient_count"]) == ("succeeded", 1)
         assert len(server.ledger) == 1
     else:
@@ -143,6 +156,8 @@ def test_every_method_gets_what_the_server_says(
         ) as wrong:
             hub.preview("send_email", **{**HELLO, "to": ["Mira"]})
         assert wrong.value.errors[0]["field"] == "to.0"
+        with pytest.raises(client.MailhubError, match=r"valid\. unless_answered needs send_at\.$"):
+            hub.preview("send_draft", draft_id="x", unless_answered=True)
         with pytest.raises(ValueError, match="proposes nothing"):
             hub.propose("list_emails")
     with (

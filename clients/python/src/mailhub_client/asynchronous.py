@@ -54,11 +54,13 @@ class AsyncMailhub:
     async def propose_and_wait(
         self, tool: str, /, *, timeout: float = 3600.0, key: str | None = None, **arguments: Any
     ) -> Action:
-        """Propose, and return the action when it has ended, or after `timeout` seconds as it is."""
+        """Propose, and return what `wait` returns."""
         return await self.wait((await self.propose(tool, key=key, **arguments)).id, timeout=timeout)
 
     async def wait(self, action_id: str, *, timeout: float = 3600.0) -> Action:
-        """Return the action when it has ended, or after `timeout` seconds as it is."""
+        """Return the action when it has ended, when a person asks for changes, or after `timeout`
+        seconds as it is.
+        """
         waiting = calls.Waiting(timeout)
         while True:
             found = Action.read(await self._send(waiting.next(action_id)))

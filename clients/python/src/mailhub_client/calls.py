@@ -124,7 +124,7 @@ class Waiting:
         return action(action_id, max(self._ends - self._asked, 0))
 
     def is_over(self, found: Action) -> bool:
-        return found.is_final or time.monotonic() >= self._ends
+        return found.is_final or found.asks_for_changes or time.monotonic() >= self._ends
 
     def pause(self) -> float:
         """Return how long to wait before the next question: 0 if mailhub itself has waited."""

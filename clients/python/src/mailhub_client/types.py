@@ -27,7 +27,8 @@ class MailhubError(Exception):
         errors: tuple[Mapping[str, str], ...] = (),
         retry_after: float | None = None,
     ) -> None:
-        wrong = (f"{each.get('field', '')}: {each.get('message', '')}." for each in errors)
+        named = ((each.get("field"), each.get("message", "")) for each in errors)
+        wrong = (f"{field}: {message}." if field else f"{message}." for field, message in named)
         super().__init__(" ".join((detail, *wrong)))
         self.detail, self.code, self.status = detail, code, status
         self.errors, self.retry_after = errors, retry_after
@@ -59,6 +60,12 @@ class Action:
     @property
     def is_final(self) -> bool:
         return self.state in FINAL
+
+    @property
+    def asks_for_changes(self) -> bool:
+        """A person asks for changes: propose again, with `replaces` set to this id."""
+        verdict = (self.review or {}).get("verdict")
+        return self.state == "pending" and verdict == "changes_requested"
 
     @classmethod
     def read(cls, raw: Mapping[str, Any]) -> Action:
