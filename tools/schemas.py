@@ -459,8 +459,7 @@ class ActionParameters(Parameters):
 
 
 class GetAction(ActionParameters):
-    """`wait` is obeyed by `tools.surfaces.waiting`, before the tool is called."""
-
+    # `tools.surfaces.waiting` obeys it, before the tool is called.
     wait: int | None = Field(None, ge=0, le=60, description="seconds, for news")
 
 

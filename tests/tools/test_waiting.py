@@ -69,6 +69,28 @@ def test_preference_is_applied_and_named(
     assert answer.result(30).headers["preference-applied"] == "wait=60"
 
 
+def test_tool_waits_over_rest_like_its_action(
+    url: str, api: Api, reviewer: Reviewer, beside: ThreadPoolExecutor
+) -> None:
+    """A program that calls each tool by its name would otherwise ask again and again."""
+    action = api.propose()
+
+    def call(**arguments: Any) -> httpx2.Response:
+        headers = {"Authorization": f"Bearer {api.secret}"}
+        address = f"{url}/api/v1/tools/get_action"
+        return httpx2.post(address, headers=headers, json=arguments, timeout=80)
+
+    for wrong in ({"wait": 61}, {"wait": "5"}, {"wait": True}, {"wait": 5, "action_id": 7}):
+        assert call(**{"action_id": action, **wrong}).status_code == 422
+    assert call(action_id="7d444840-9dc0-11d1-b245-5ffdce74fad2", wait=60).status_code == 404
+    answers = [beside.submit(call, wait=60, **{name: action}) for name in ("action_id", "id")]
+    waiting(2)
+    reviewer.decide(action, "reject", note="Too early")
+    for answer in answers:
+        told = answer.result(30).json()
+        assert (told["state"], told["review"]["note"]) == ("rejected", "Too early")
+
+
 def test_wait_ends_with_the_present_state(url: str, api: Api) -> None:
     began = time.monotonic()
     answer = ask(url, api.secret, f"{api.propose()}?wait=1")

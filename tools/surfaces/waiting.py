@@ -21,12 +21,14 @@ from django.db import close_old_connections
 from accounts.access.auth import ADMITTED, caller_of_token, secret_of
 from accounts.access.caller import Caller
 from accounts.infra.foreign_text import parse_number
+from accounts.infra.json_bodies import parse_json
 from accounts.infra.problems import Problem
 from accounts.infra.streams import add_headers, read_headers
 from approvals.audit.feed import last_event, last_event_of
 from approvals.gate import find
 from approvals.live.hub import HUB, Waiter
 from approvals.reports.steps import has_news
+from tools.catalog.arguments import rename
 from tools.catalog.entries import TOOLS
 
 log = structlog.get_logger(__name__)
@@ -38,6 +40,8 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Any, Any, Any], Awaitable[None]]
 _ADDRESS = re.compile(r"/api/v1/actions/([0-9A-Fa-f-]{32,36})")
+_ADDRESS_OF_TOOL = f"/api/v1/tools/{TOOL.name}"
+_LONGEST_BODY = 1000  # of a question for an action; this runs on the event loop
 _PREFERRED = re.compile(r'(?:\A|[,;])\s*wait\s*=\s*"?([0-9]{1,9})"?\s*(?=[,;]|\Z)', re.IGNORECASE)
 # Few threads, and so few database connections, for the questions of all waiting requests.
 _questions = ThreadPoolExecutor(4, thread_name_prefix="waiting")
@@ -53,10 +57,13 @@ class Wanted:
 
 
 def wait_for_news(app: App) -> App:
-    """Wrap an ASGI application: `GET /api/v1/actions/{id}?wait=` waits, all others do not."""
+    """Wrap an ASGI application: `GET /api/v1/actions/{id}?wait=` and the tool `get_action` wait."""
 
     async def door(scope: Any, receive: Receive, send: Send) -> None:
         wanted = _wanted(scope)
+        if wanted is None and _calls_tool(scope):
+            body = await receive()  # one message: `limit_bodies` has read it
+            wanted, receive = _wanted_in(body), _put_before(body, receive)
         if wanted is None:
             await app(scope, receive, send)
             return
@@ -134,6 +141,26 @@ def _wanted(scope: Any) -> Wanted | None:
     return Wanted(action_id=address[1], seconds=seconds, preferred=True)
 
 
+def _calls_tool(scope: Any) -> bool:
+    asked = (scope["type"], scope.get("method"), scope.get("path"))
+    return asked == ("http", "POST", _ADDRESS_OF_TOOL)
+
+
+def _wanted_in(body: Message) -> Wanted | None:
+    """Return the wait that the tool's arguments ask for. The tool refuses wrong arguments."""
+    content = body.get("body", b"")
+    try:
+        given = parse_json(content) if len(content) <= _LONGEST_BODY else None
+    except Problem:
+        return None
+    arguments = rename(TOOL.parameters, given) if isinstance(given, dict) else {}
+    action_id, seconds = arguments.get("action_id"), arguments.get("wait")
+    if not isinstance(action_id, str) or type(seconds) is not int:
+        return None
+    wanted = Wanted(action_id=action_id, seconds=seconds, preferred=False)
+    return wanted if 0 < seconds <= MOST_SECONDS else None
+
+
 async def _in_few_threads(
     function: Callable[[str, str, asyncio.AbstractEventLoop], Waiter | None],
     secret: str,
@@ -174,9 +201,13 @@ async def _wait_or_leave(waiter: Waiter, seconds: float, gone: asyncio.Future[Me
 
 def _replay(first: Message, gone: asyncio.Future[Message]) -> Receive:
     """Return a `receive` that gives the request, and then the client's disconnect."""
+    return _put_before(first, lambda: asyncio.shield(gone))
+
+
+def _put_before(first: Message, receive: Receive) -> Receive:
     waiting = [first]
 
     async def replay() -> Message:
-        return waiting.pop() if waiting else await asyncio.shield(gone)
+        return waiting.pop() if waiting else await receive()
 
     return replay

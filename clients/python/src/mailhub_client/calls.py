@@ -56,9 +56,10 @@ def settings_of(base_url: str, token: str) -> dict[str, Any]:
 def tool(name: str, arguments: Mapping[str, Any], *, key: str | None = None) -> Call:
     """Return the call of a tool. `key` is its idempotency key."""
     headers = {"Idempotency-Key": key} if key else {}
-    return Call(
-        method="POST", path=f"tools/{quote(name, safe='')}", json=dict(arguments), headers=headers
-    )
+    path = f"tools/{quote(name, safe='')}"
+    wait = arguments.get("wait") if name == "get_action" else None
+    seconds = min(wait, LONGEST_WAIT) if isinstance(wait, int) else 0
+    return Call(method="POST", path=path, json=dict(arguments), headers=headers, wait=seconds)
 
 
 def proposal(name: str, arguments: Mapping[str, Any], key: str | None) -> Call:
