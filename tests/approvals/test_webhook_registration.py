@@ -34,6 +34,9 @@ def test_internal_or_invalid_address_is_refused(api: Api, settings: Any) -> None
         answer = api.post("/webhooks", {"url": url})
         assert answer.status_code == 422, url
         assert [error["field"] for error in problem_of(answer)["errors"]] == ["url"], url
+    for url in ("http://8.8.8.8/", "https://8.8.8.8:22/"):
+        (error,) = problem_of(api.post("/webhooks", {"url": url}))["errors"]
+        assert error["message"] == "Use https, on port 443 or 8443.", url
     assert api.get("/webhooks").json() == {"items": []}
 
 

@@ -16,7 +16,7 @@ from accounts.access.provider_calls import limit_waiting
 from accounts.infra.credentials import encrypt_text
 from accounts.infra.foreign_text import parse_url
 from accounts.infra.problems import FieldError, Problem, not_found
-from accounts.infra.safe_hosts import Endpoint, HostError, check_addresses
+from accounts.infra.safe_hosts import Endpoint, HostError, HostRefused, check_addresses
 from accounts.infra.texts import translatable
 from accounts.models import ApiToken, User
 from approvals.audit import chain
@@ -229,4 +229,9 @@ def may_be_told(url: str) -> None:
     """Raise ValueError or HostRefused for an address to which nothing would ever be sent."""
     endpoint, _ = address_of(url)
     loopback = settings.MAILHUB_LOOPBACK_FOR_PEOPLE
-    check_addresses(endpoint, timeout=SECONDS, loopback=loopback, ports=PORTS)
+    try:
+        check_addresses(endpoint, timeout=SECONDS, loopback=loopback, ports=PORTS)
+    except HostRefused:
+        if endpoint.security == "plain" or endpoint.port not in PORTS:
+            raise ValueError(translatable("Use https, on port 443 or 8443.")) from None
+        raise
