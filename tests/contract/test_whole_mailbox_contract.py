@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.contract.conftest import GmailSide, ImapSide, ServerSide, Side
+from tests.contract.conftest import GmailSide, ImapSide, MemorySide, ServerSide, Side
 from tests.contract.messages import same_message
 from tests.support.servers.sandbox import ADA
 from tools.providers.base import NOT_A_DRAFT, SearchQuery
@@ -120,6 +120,17 @@ def test_search_keys_in_groups_and_beyond_ascii_work(side: Side) -> None:
     ]:
         page = side.ada.search(SearchQuery(raw=query), limit=10, page_token=None)
         assert [card.subject for card in page.cards] == subjects, query
+
+
+def test_header_named_in_a_query_is_searched(side: Side) -> None:
+    """A model writes Gmail's operators at every provider, and would take an empty page for a fact."""
+    if isinstance(side, MemorySide):
+        pytest.skip("it has no language of its own")
+    arrives(side, mail(1, subject="Order 7"))
+    arrives(side, mail(2, subject="Noise", text="Where is my order?\n"))
+    for query in ("subject:order", 'hello subject:"Order 7"'):
+        page = side.ada.search(SearchQuery(raw=query), limit=5, page_token=None)
+        assert [card.subject for card in page.cards] == ["Order 7"], query
 
 
 def test_pages_of_a_search_follow_each_other(side: Side) -> None:

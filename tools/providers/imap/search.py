@@ -1,8 +1,8 @@
 """Translation of a search into the criteria of IMAP SEARCH (RFC 3501 6.4.4). Pure.
 
 A raw query may be SEARCH keys (`FROM mira SINCE 1-Nov-2026 OR SUBJECT invoice SUBJECT bill`). It
-may also be plain words, which are searched in the whole text. The query is parsed here against the
-known keys, and no part of it reaches the wire unchanged.
+may also be plain words, which are searched in the whole text, or in a header (`from:mira`). The
+query is parsed here against the known keys, and no part of it reaches the wire unchanged.
 
 Criteria are flat, without parentheses, and texts are always in quotes or literals, so that no text
 is read as a key.
@@ -90,12 +90,19 @@ def _raw(query: str) -> list[Criterion]:
         return []
     if tokens[0].upper() not in KEYS and tokens[0] != "(":
         words = [word for word in tokens if word not in "()"]
-        return [part for word in words for part in ("TEXT", Text(word))]
+        return [part for word in words for part in _word(word)]
     found: list[Criterion] = []
     rest = tokens[::-1]
     while rest:
         found += [part for key in _keys(rest) for part in key]
     return found
+
+
+def _word(word: str) -> tuple[str, Text]:
+    """Return the key for a word; `from:mira` is a search in a header, as in most search boxes."""
+    name, _, text = word.partition(":")
+    key = name.upper()
+    return (key, Text(text)) if text and key in WITH_TEXT else ("TEXT", Text(word))
 
 
 def _keys(rest: list[str], depth: int = 0) -> list[list[Criterion]]:
