@@ -269,7 +269,9 @@ def replaceable(*, caller: Caller, mailbox: Mailbox, action_id: str) -> PendingA
         find.of_caller(caller).filter(mailbox=mailbox, proposer=caller.user), action_id
     )
     if found is None:
-        raise not_found("The action to be replaced does not exist, or you may not see it.")
+        raise not_found(
+            "The action to be replaced does not exist, or you may not see it. list_actions names yours."
+        )
     action = PendingAction.objects.select_for_update(no_key=True, of=("self",)).get(pk=found.pk)
     if action.status != Status.PENDING:
         raise Problem(

@@ -11,6 +11,7 @@ from approvals.models import ApprovalPolicy, PendingAction
 from tests.approvals.conftest import approve
 from tests.approvals.revisions import ask_back, edit, review
 from tests.conftest import HELLO, Api, make_api, problem_of
+from tests.support.people.office import letter
 from tests.support.servers.memory import MemoryServer
 from tests.support.work import work
 
@@ -94,6 +95,16 @@ def test_foreign_proposal_cannot_be_replaced(
     assert (answer.status_code, problem_of(answer)["code"]) == (404, "not_found")
     assert PendingAction.objects.count() == before
     assert not PendingAction.objects.exclude(status="pending").exists()
+
+
+def test_refused_answer_names_where_its_action_is_found(
+    api: Api, mailbox: Mailbox, server: MemoryServer
+) -> None:
+    server.deliver(mailbox.address, letter(to=mailbox.address).as_bytes())
+    (mail,) = api.tool("list_emails").json()["emails"]
+    given = {"message_id": mail["id"], "comment": "Yes.", "confirm": True, "replaces": mail["id"]}
+    detail = problem_of(api.tool("reply_email", **given))["detail"]
+    assert ("list_actions" in detail, "message_id" in detail) == (True, False)
 
 
 @pytest.mark.parametrize("ending", ["rejected", "cancelled", "sent", "edited"])

@@ -19,7 +19,7 @@ LABEL_OF_ROLE = {
 ROLE_OF_LABEL = {label: role for role, label in LABEL_OF_ROLE.items()}
 NO_FOLDER = translatable("There is no such folder; list_folders names them.")
 DRAFT_GONE = translatable(
-    "The draft is gone, or the mailbox owner changed it. Call list_drafts to see what is there."
+    "The draft is gone, or a change gave it another id. Call list_drafts to see what is there."
 )
 ID = re.compile(r"[A-Za-z0-9_-]{1,200}")
 # A draft has an id that stays and a message that changes with every edit. Both together name the

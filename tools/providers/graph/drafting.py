@@ -21,7 +21,7 @@ NOT_READABLE = translatable(
 )
 BARE_ADDRESS = re.compile(r"[^\s,;<>@]+@[^\s,;<>@]+")
 GONE = translatable(
-    "The draft is gone, or the mailbox owner changed it. Call list_drafts to see what is there."
+    "The draft is gone, or a change gave it another id. Call list_drafts to see what is there."
 )
 
 

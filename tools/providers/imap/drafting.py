@@ -64,7 +64,7 @@ class ImapDrafts:
         if not self._mailbox.is_present(session, place.uid):
             raise NotFound(
                 translatable(
-                    "The draft is gone, or the mailbox owner changed it. Call list_drafts to see what is there."
+                    "The draft is gone, or a change gave it another id. Call list_drafts to see what is there."
                 ),
             )
         return place.uid
