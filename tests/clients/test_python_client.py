@@ -160,6 +160,9 @@ def test_every_method_gets_what_the_server_says(
             hub.preview("send_draft", draft_id="x", unless_answered=True)
         with pytest.raises(ValueError, match="proposes nothing"):
             hub.propose("list_emails")
+        for key in ("order\n7", "Auftrag-ü"):
+            with pytest.raises(ValueError, match="printable ASCII"):
+                hub.propose("send_email", **HELLO, key=key)
     with (
         client.Mailhub("http://127.0.0.1:1", token="mh_x") as hub,
         pytest.raises(client.MailhubError, match="no answer"),

@@ -55,6 +55,8 @@ def settings_of(base_url: str, token: str) -> dict[str, Any]:
 
 def tool(name: str, arguments: Mapping[str, Any], *, key: str | None = None) -> Call:
     """Return the call of a tool. `key` is its idempotency key."""
+    if key and not (key.isascii() and key.isprintable()):
+        raise ValueError("An idempotency key has printable ASCII characters.")
     headers = {"Idempotency-Key": key} if key else {}
     path = f"tools/{quote(name, safe='')}"
     wait = arguments.get("wait") if name == "get_action" else None
