@@ -12,6 +12,7 @@ from accounts.infra.problems import FieldError, Problem, not_found
 from accounts.infra.texts import join, translatable
 from accounts.models import ApiToken, Mailbox, Membership, Role, User
 
+NAMED = 5  # addresses in a refusal
 MANY = 200  # comparing more addresses takes too long for an error
 
 
@@ -60,18 +61,9 @@ def get_mailbox(caller: Caller, ref: str | None, *, need: Role) -> Mailbox:
     Raises Problem `not_found`, with the same text for a mailbox of somebody else, and `forbidden`
     if the role does not cover `need`.
     """
-    found = list(_find_visible(caller, ref)[:2])
+    found = list(_find_visible(caller, ref)[: NAMED + 1])
     if ref is None and len(found) != 1:
-        raise Problem(
-            "invalid_input",
-            "Say which mailbox: list_mailboxes names them.",
-            errors=(
-                FieldError(
-                    field="mailbox",
-                    message=translatable("is required unless there is exactly one mailbox"),
-                ),
-            ),
-        )
+        raise _unnamed_mailbox([each.mailbox.address for each in found])
     if not found:
         raise _unknown_mailbox(caller, ref or "")
     if not Role(found[0].role).covers(need):
@@ -83,6 +75,22 @@ def get_mailbox(caller: Caller, ref: str | None, *, need: Role) -> Mailbox:
             ),
         )
     return found[0].mailbox
+
+
+def _unnamed_mailbox(addresses: list[str]) -> Problem:
+    """Return the refusal of a call without a mailbox; not every caller may use list_mailboxes."""
+    if not addresses:
+        return Problem("invalid_input", "There is no connected mailbox that you may see.")
+    message = translatable("is required unless there is exactly one mailbox")
+    if len(addresses) <= NAMED:
+        message = translatable(
+            "must be one of %(mailboxes)s", mailboxes=", ".join(sorted(addresses))
+        )
+    return Problem(
+        "invalid_input",
+        "Say which mailbox: list_mailboxes names them.",
+        errors=(FieldError(field="mailbox", message=message),),
+    )
 
 
 def _unknown_mailbox(caller: Caller, ref: str) -> Problem:

@@ -6,7 +6,7 @@ from django.test.utils import CaptureQueriesContext
 
 from accounts.models import Mailbox, User
 from approvals.gate.pauses import switch
-from tests.conftest import make_api, make_mailbox
+from tests.conftest import HELLO, make_api, make_mailbox, problem_of
 from tests.support.servers.memory import MemoryServer
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -32,6 +32,19 @@ def test_pause_is_shown_for_its_mailbox_or_for_all(
     assert listed() == {"team0": "active", "team1": "paused"}
     switch.pause(mailbox=None, actor="command")
     assert listed() == {"team0": "paused", "team1": "paused"}
+
+
+def test_program_that_may_not_list_is_told_its_mailboxes(
+    alice: User, bob: User, mailboxes: list[Mailbox], server: MemoryServer
+) -> None:
+    make_mailbox("other@lovelace.example", server, bob)
+    api = make_api(alice, *mailboxes[:2], name="blind", scopes=["mail:propose"])
+    assert api.tool("list_mailboxes").status_code == 403
+    (error,) = problem_of(api.tool("send_email", **HELLO))["errors"]
+    named = "must be one of team0@lovelace.example, team1@lovelace.example"
+    assert error == {"field": "mailbox", "message": named}
+    Mailbox.objects.update(status=Mailbox.Status.DISCONNECTED)
+    assert "no connected mailbox" in problem_of(api.tool("send_email", **HELLO))["detail"]
 
 
 def test_many_mailboxes_take_the_same_statements(alice: User, mailboxes: list[Mailbox]) -> None:
