@@ -120,16 +120,14 @@ ARTIFACTS = (
     r"\b(?:el|le|der|im|dem|del|du|your|the) prompt(?= ?[.,;:)!?]| (?:said|says|asked|asks)\b)",
     # Its thoughts.
     r"</?(?:think|thinking|reasoning|scratchpad|reflection|answer|tool_call|function_call)>",
+    # People greet first: these words are a thought only before the greeting.
     r"\A[^\n]*\n\s*(?:the user (?:wants|asked|asks|is asking|would like)|der (?:nutzer|user|benutzer) (?:möchte|will"
     r"|bittet|wünscht)"
     r"|l['’]utilisat(?:eur|rice) (?:veut|souhaite|demande)|el usuario (?:quiere|pide|desea|solicita)|用户(?:希望|想"
-    r"|要求|需要|让)|ユーザーは)",
-    # People greet first: these words are a thought only before the greeting.
-    r"\A[^\n]*\n\s*(?:(?:okay|ok|alright|hmm)\b|let me think|first,? i (?:need|should|will)|ich (?:soll|muss) (?:also"
-    r"|zuerst)|d['’]abord,? je dois|primero,? (?:debo|tengo que)|首先，?我(?:需要|应该|要)"
-    r"|まず[^。\n]{0,20}(?:必要がある"
-    rf"|述べる|断る))[^\n]{{0,400}}\n\s{{1,4}}"
-    rf"(?:{GREETING}|[^\n]{{1,20}}(?:様|先生|女士|您好|你好))",
+    r"|要求|需要|让)|ユーザーは|(?:okay|ok|alright|hmm)\b|let me think|first,? i (?:need|should|will)"
+    r"|ich (?:soll|muss) (?:also|zuerst)|d['’]abord,? je dois|primero,? (?:debo|tengo que)"
+    r"|首先，?我(?:需要|应该|要)|まず[^。\n]{0,20}(?:必要がある|述べる|断る))"
+    rf"[^\n]{{0,400}}\n\s{{1,4}}(?:{GREETING}|[^\n]{{1,20}}(?:様|先生|女士|您好|你好))",
     r"\b(?:tool|function|api|[a-z]+_[a-z_]+) (?:call |calls )?(?:returned|failed|call failed)\b|\btool call\b"
     r"|工具(?:调用|返回)|ツール(?:の)?呼び出し",
     r"システムプロンプト|系统提示词?|\bsystem ?prompt\b",
