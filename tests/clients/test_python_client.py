@@ -137,6 +137,8 @@ def test_every_method_gets_what_the_server_says(
         assert hub.call("list_mailboxes")["mailboxes"][0]["address"] == mailbox.address
         (sending,) = (each for each in hub.tools() if each["name"] == "send_email")
         assert "subject" in sending["parameters"]["properties"]
+        drafts = [hub.call("create_draft", key="d-1", **HELLO) for _ in range(2)]
+        assert drafts[0]["id"] == drafts[1]["id"]
         preview = hub.preview("send_email", **HELLO)
         assert (len(preview.digest), preview.text.endswith("Nothing has been sent.")) == (64, True)
         upload = hub.upload("a.txt", b"hello", "text/plain")

@@ -24,9 +24,11 @@ class AsyncMailhub:
     ) -> None:
         self._http = httpx.AsyncClient(**calls.settings_of(base_url, token), transport=transport)
 
-    async def call(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
-        """Call any tool, and return its result as mailhub documents it."""
-        found: dict[str, Any] = await self._send(calls.tool(tool, arguments))
+    async def call(
+        self, tool: str, /, *, key: str | None = None, **arguments: Any
+    ) -> dict[str, Any]:
+        """Call any tool, and return its result as mailhub documents it. `key` is an idempotency key."""
+        found: dict[str, Any] = await self._send(calls.tool(tool, arguments, key=key))
         return found
 
     async def tools(self) -> list[dict[str, Any]]:

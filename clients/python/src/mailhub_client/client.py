@@ -24,9 +24,9 @@ class Mailhub:
     ) -> None:
         self._http = httpx.Client(**calls.settings_of(base_url, token), transport=transport)
 
-    def call(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
-        """Call any tool, and return its result as mailhub documents it."""
-        found: dict[str, Any] = self._send(calls.tool(tool, arguments))
+    def call(self, tool: str, /, *, key: str | None = None, **arguments: Any) -> dict[str, Any]:
+        """Call any tool, and return its result as mailhub documents it. `key` is an idempotency key."""
+        found: dict[str, Any] = self._send(calls.tool(tool, arguments, key=key))
         return found
 
     def tools(self) -> list[dict[str, Any]]:
