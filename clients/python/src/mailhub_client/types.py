@@ -89,7 +89,7 @@ class Action:
 
 @dataclass(frozen=True)
 class Preview:
-    """A mail as a person would see it; nothing is stored. `digest` covers what would leave."""
+    """A mail as a person would see it; nothing is stored. `digest` is of this preview only."""
 
     text: str
     digest: str
