@@ -127,6 +127,15 @@ def test_one_address_may_be_given_as_a_text(api: Api, mailbox: Mailbox) -> None:
     assert api.tool("create_draft", **{**HELLO, **alone}).json()["to"] == listed["to"]
 
 
+def test_html_that_would_leave_as_text_is_named_to_the_program(api: Api) -> None:
+    page = {**HELLO, "body": "<p>Hello <b>Mira</b></p>"}
+    for confirm in (False, True):
+        answer = api.tool("send_email", **page, confirm=confirm).json()
+        assert ["body_type" in note for note in answer["notes"]] == [True]
+    for plain in ({**page, "body_type": "html"}, {**HELLO, "body": "if 1 < 2 and p > 3: stop"}):
+        assert "notes" not in api.tool("send_email", **plain).json()
+
+
 def test_international_domain_is_shown_and_used_as_ascii(api: Api) -> None:
     # A Greek alpha.
     answer = api.tool("send_email", **{**HELLO, "to": ["paul@lovel\u03b1ce.example"]})

@@ -69,6 +69,7 @@ from tools.sending.requests import (
     check_callback,
     check_send_time,
     encode,
+    notes_of_text,
     read_remarks,
     request_of_draft,
     understand,
@@ -138,7 +139,8 @@ def send_email(caller: Caller, mailbox: Mailbox, parameters: SendEmail) -> MailP
         attachments=load_attachments(caller, mailbox, parameters.attachments),
         save_to_sent=parameters.save_to_sent_items,
     )
-    composed = Composed(request=request, notes=people.notes)
+    notes = (*people.notes, *notes_of_text(parameters.body, parameters.body_type))
+    composed = Composed(request=request, notes=notes)
     return _propose(caller, mailbox, "send_email", parameters, composed)
 
 
@@ -193,7 +195,7 @@ def reply_email(caller: Caller, mailbox: Mailbox, parameters: ReplyEmail) -> Mai
         later=later,
         is_forged=is_forged,
         unconfirmed=find_unconfirmed(message),
-        notes=people.notes,
+        notes=(*people.notes, *notes_of_text(parameters.comment, parameters.body_type)),
     )
     return _propose(caller, mailbox, "reply_email", parameters, composed)
 
@@ -231,7 +233,7 @@ def forward_email(
         original_id=parameters.message_id,
         comment=own.text,
         unconfirmed=find_unconfirmed(message),
-        notes=people.notes,
+        notes=(*people.notes, *notes_of_text(parameters.comment, parameters.body_type)),
     )
     return _propose(caller, mailbox, "forward_email", parameters, composed)
 

@@ -1,5 +1,6 @@
 """The parts of a proposal as a call gives them: recipients, message, remarks, and time."""
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -18,6 +19,9 @@ from tools.mail.text.addresses import display_name, split_named
 from tools.schemas import RemarkParameters
 
 LONGEST_DELAY = timedelta(days=30)
+_TAG = re.compile(
+    r"</(?:p|b|i|u|a|em|strong|ul|ol|li|div|span|h[1-6]|table|tr|td)>|<br ?/?>", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +85,13 @@ def understand(
         names={each: named[each] for each in visible if each in named},
         notes=tuple(dict.fromkeys(notes)),
     )
+
+
+def notes_of_text(text: str | None, body_type: str) -> tuple[str, ...]:
+    """Return a sentence for a caller who writes HTML and does not say so."""
+    if body_type != "text" or not _TAG.search(text or ""):
+        return ()
+    return ("The text has HTML tags. Readers see them as tags, unless body_type is html.",)
 
 
 def encode(request: Request, *, message_id: str = "") -> OutgoingMessage:
