@@ -41,6 +41,12 @@ def ask(url: str, secret: str, path: str, body: bytes = b"", **headers: str) -> 
     return httpx2.request("GET", address, headers=headers, content=body or None, timeout=80)
 
 
+def call(url: str, secret: str, **arguments: Any) -> httpx2.Response:
+    headers = {"Authorization": f"Bearer {secret}"}
+    address = f"{url}/api/v1/tools/get_action"
+    return httpx2.post(address, headers=headers, json=arguments, timeout=80)
+
+
 def waiting(number: int = 1) -> None:
     """Return once so many programs wait."""
     until(lambda: sum(len(each) for each in HUB._waiters.values()) == number)
@@ -74,16 +80,14 @@ def test_tool_waits_over_rest_like_its_action(
 ) -> None:
     """A program that calls each tool by its name would otherwise ask again and again."""
     action = api.propose()
-
-    def call(**arguments: Any) -> httpx2.Response:
-        headers = {"Authorization": f"Bearer {api.secret}"}
-        address = f"{url}/api/v1/tools/get_action"
-        return httpx2.post(address, headers=headers, json=arguments, timeout=80)
-
     for wrong in ({"wait": 61}, {"wait": "5"}, {"wait": True}, {"wait": 5, "action_id": 7}):
-        assert call(**{"action_id": action, **wrong}).status_code == 422
-    assert call(action_id="7d444840-9dc0-11d1-b245-5ffdce74fad2", wait=60).status_code == 404
-    answers = [beside.submit(call, wait=60, **{name: action}) for name in ("action_id", "id")]
+        assert call(url, api.secret, **{"action_id": action, **wrong}).status_code == 422
+    unknown = "7d444840-9dc0-11d1-b245-5ffdce74fad2"
+    assert call(url, api.secret, action_id=unknown, wait=60).status_code == 404
+    answers = [
+        beside.submit(call, url, api.secret, wait=60, **{name: action})
+        for name in ("action_id", "id")
+    ]
     waiting(2)
     reviewer.decide(action, "reject", note="Too early")
     for answer in answers:
@@ -217,15 +221,21 @@ def test_program_beyond_the_limit_is_answered_at_once(
     assert not HUB._waiting
 
 
+@pytest.mark.parametrize("by_tool", [False, True])
 def test_waiting_programs_cost_no_threads_and_no_queries(
-    url: str, api: Api, reviewer: Reviewer, beside: ThreadPoolExecutor
+    url: str, api: Api, reviewer: Reviewer, beside: ThreadPoolExecutor, by_tool: bool
 ) -> None:
     action = api.propose()
     ask(url, api.secret, action)  # the server's own threads are there now
     before = threading.active_count()
     with ThreadPoolExecutor(20) as many:
         before += 20 + 4 + 1  # the clients, the few threads for questions, and the hub
-        answers = [many.submit(ask, url, api.secret, f"{action}?wait=60") for _ in range(20)]
+        answers = [
+            many.submit(call, url, api.secret, action_id=action, wait=60)
+            if by_tool
+            else many.submit(ask, url, api.secret, f"{action}?wait=60")
+            for _ in range(20)
+        ]
         waiting(20)
         assert threading.active_count() <= before
         reviewer.decide(action, "reject")
