@@ -118,7 +118,8 @@ def render_review(
     response = render(
         request, "approvals/review.html", context, status=problem.status if problem else 200
     )
-    wait = _refresh_after(action, context["undo_seconds"])
+    held = context["paused"] or context["hold"] is not None
+    wait = _refresh_after(action, context["undo_seconds"], held=held)
     if wait and not problem:
         # Works without JavaScript: the page follows the mail until it is out.
         response["Refresh"] = str(wait)
@@ -271,10 +272,12 @@ def _domains(preview: dict[str, Any]) -> list[tuple[str, int]]:
     return sorted(tally.items(), key=lambda each: (-each[1], each[0]))
 
 
-def _refresh_after(action: PendingAction, undo_seconds: int) -> int:
+def _refresh_after(action: PendingAction, undo_seconds: int, *, held: bool) -> int:
     match action.status:
+        case Status.APPROVED if undo_seconds:
+            return undo_seconds + 1
         case Status.APPROVED:
-            return undo_seconds + 1 if undo_seconds else 5
+            return 60 if held else 5
         case Status.EXECUTING:
             return 2
     return 0

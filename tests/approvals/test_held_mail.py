@@ -62,10 +62,12 @@ def test_page_of_mail_for_later_names_its_time(api: Api, reviewer: Reviewer) -> 
     action_id = api.propose(send_at=later.isoformat())
     reviewer.decide(action_id, "approve")
 
-    page = reviewer.page(action_id).content.decode()
+    answer = reviewer.page(action_id)
+    page = answer.content.decode()
 
     assert f'datetime="{later.isoformat()}"' in page
     assert TO_BE_SENT not in page
+    assert answer["Refresh"] == "60"
     row = reviewer.client.get("/?tab=leaving").content.decode()
     assert re.search(rf'leaves <time datetime="{re.escape(later.isoformat())}"', row)
 
