@@ -1,5 +1,5 @@
 """The end of approvals that no longer count: the action returns to a person with the reason, or is
-withdrawn if the person approved that. A sweep judges a few of the actions that are due.
+withdrawn if the person approved that. A sweep judges a few of the approved actions.
 """
 
 from collections.abc import Sequence
@@ -154,9 +154,10 @@ def _return_action(
 def send_back() -> None:
     """Send approved actions that may not leave any more back to a person, with the reason.
 
-    Each call judges the next few of the actions that are due, and begins again after the last.
-    With thousands held back, judging them all would take seconds. Nothing leaves late or wrongly
-    by this: the claim judges the action again, and returns it too.
+    Each call judges the next few approved actions, and begins again after the last: one that leaves
+    in days needs a new decision before its time has come. With thousands, judging them all would
+    take seconds. Nothing leaves wrongly by this: the claim judges the action again, and returns it
+    too.
     """
     for _ in range(SLICES):
         judged = _judge(**_slice)
@@ -171,15 +172,15 @@ def send_back() -> None:
         _slice.update(since=since, last=last)
 
 
-def find_due() -> QuerySet[PendingAction]:
-    """Return the approved actions whose time has come, held back or not."""
-    return PendingAction.objects.filter(conditions.due(), status=Status.APPROVED)
+def find_approved() -> QuerySet[PendingAction]:
+    """Return the approved actions, whether their time has come or not."""
+    return PendingAction.objects.filter(status=Status.APPROVED)
 
 
 def _judge(since: datetime, last: UUID) -> list[Any]:
-    """Return the next few of the actions that are due, each with True if its approval is void."""
+    """Return the next few approved actions, each with True if its approval is void."""
     after = Q(not_before__gte=since) & (Q(not_before__gt=since) | Q(pk__gt=last))
-    following = find_due().filter(after).order_by("not_before", "pk")[:SLICE]
+    following = find_approved().filter(after).order_by("not_before", "pk")[:SLICE]
     judged = (
         PendingAction.objects.filter(pk__in=following.values("pk"))
         .annotate(is_void=ExpressionWrapper(conditions.is_void(), BooleanField()))

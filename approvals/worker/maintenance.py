@@ -178,7 +178,7 @@ CHORES = (
     Chore(name="closed", find=find_closed, act=advance_windows),
     Chore(
         name="void",
-        find=lambda: send_back.find_due().order_by("not_before"),
+        find=lambda: send_back.find_approved().order_by("not_before"),
         act=send_back.send_back,
     ),
     Chore(name="to_probe", find=lookup.find_due, act=LOOKS),

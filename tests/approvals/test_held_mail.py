@@ -11,6 +11,7 @@ from accounts.models import Mailbox, User
 from approvals.gate.rules import change
 from approvals.gate.rules.change import RULES
 from approvals.models import ApprovalPolicy, PendingAction
+from approvals.worker import maintenance
 from tests.conftest import Api, Reviewer
 from tests.support.work import work
 
@@ -96,3 +97,18 @@ def test_page_promises_no_send_time_that_has_passed(api: Api, reviewer: Reviewer
 
     assert f'datetime="{passed.isoformat()}"' not in page
     assert "immediately after the approval" in page
+
+
+def test_mail_for_later_comes_back_before_its_time(
+    api: Api, reviewer: Reviewer, mailbox: Mailbox, alice: User
+) -> None:
+    """Else its page promises the send time until then, and nobody is asked in time."""
+    later = database_now() + timedelta(days=2)
+    action_id = api.propose(send_at=later.isoformat())
+    reviewer.decide(action_id, "approve")
+    set_rules(mailbox, alice, refused=["northwind.example"])
+
+    maintenance.sweep()
+
+    action = api.get(f"/actions/{action_id}").json()
+    assert (action["state"], action["returned"]["code"]) == ("pending", "rules_changed")
