@@ -22,6 +22,7 @@ from accounts.infra.problems import Problem
 from accounts.people.second_factor import FactorMissing
 from approvals.core.states import Status
 from approvals.gate import decide, find, seen
+from approvals.gate.rules.policy import Hold, count_needed, find_hold, policy_of
 from approvals.models import PendingAction, Seen
 from approvals.pages.forms import ApproveForm
 
@@ -35,7 +36,8 @@ class Chosen:
     """One chosen action, with the digest and revision of its row in the list.
 
     `is_seen` is True if the person has had this revision open; `unopened` counts its files that they
-    have not opened.
+    have not opened. `hold` is what holds it back once it is approved, and `missing` the number of
+    people who have to approve it.
     """
 
     action: PendingAction
@@ -43,6 +45,8 @@ class Chosen:
     revision: int
     is_seen: bool
     unopened: int
+    hold: Hold | None
+    missing: int
 
     @property
     def value(self) -> str:
@@ -76,7 +80,7 @@ class Chosen:
             action.mailbox_id,
             action.proposer_id,
             action.proposer_name,
-            () if self.problem else codes,
+            () if self.problem else (codes, self.missing > 1),
         )
 
 
@@ -209,6 +213,7 @@ def _read_chosen(request: AuthenticatedRequest, field: str) -> list[Chosen]:
     opened = dict(
         Seen.objects.filter(person=request.user, action__in=rows).values_list("action", "revision")
     )
+    rules = {row.mailbox: policy_of(row.mailbox) for row in rows}
     return [
         Chosen(
             action=row,
@@ -216,6 +221,8 @@ def _read_chosen(request: AuthenticatedRequest, field: str) -> list[Chosen]:
             revision=chosen[row.pk][1],
             is_seen=opened.get(row.pk) == row.revision,
             unopened=len(seen.find_unopened(row, request.user)),
+            hold=find_hold(row, rules[row.mailbox]),
+            missing=count_needed(row, rules[row.mailbox]) - row.approvals_given,
         )
         for row in rows
     ]

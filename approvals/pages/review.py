@@ -1,13 +1,11 @@
 """The review page: exactly the content that will leave, and the possible decisions."""
 
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from allauth.mfa.models import Authenticator
 from django.http import Http404, HttpResponse
 from django.shortcuts import render
-from django.utils import timezone
 
 from accounts.access.roles import role_of
 from accounts.access.signed_in import AuthenticatedRequest, ask_for_factor, signed_in_page
@@ -20,13 +18,11 @@ from approvals.core.types import get_kind
 from approvals.gate import decide, find, notes, reconcile, revise, rulings, seen
 from approvals.gate.differences import FieldChange
 from approvals.gate.load import UNSEEN, ContentUnavailable, render_content
-from approvals.gate.pauses import switch
 from approvals.gate.rules.conditions import MAY_LOOK, approvals_of, approving_people
 from approvals.gate.rules.policy import (
     DECIDES,
     count_needed,
     find_hold,
-    find_opening,
     find_remaining_approvers,
     own_counts,
     policy_of,
@@ -34,7 +30,7 @@ from approvals.gate.rules.policy import (
     undo_of,
 )
 from approvals.live import events
-from approvals.models import ApprovalPolicy, PendingAction, ReviewText
+from approvals.models import PendingAction, ReviewText
 from approvals.pages import discussion, history, listing
 from approvals.pages.frame import find_leaving, read_frame, seconds_left
 from approvals.pages.track_record import track_record_of
@@ -217,21 +213,15 @@ def _about(
         if action.status == Status.UNKNOWN
         else None,
         "undo_seconds": seconds_left(action),
-        "paused": action.status == Status.APPROVED and switch.is_paused(action.mailbox),
-        "leaves_at": _find_time(action, policy) if action.status == Status.PENDING else None,
-        "hold": find_hold(action, policy) if action.status == Status.APPROVED else None,
+        "hold": find_hold(action, policy)
+        if action.status in (Status.PENDING, Status.APPROVED)
+        else None,
         "undo_window": int(undo_of(policy).total_seconds()),
         "needed": needed,
         "missing": needed - action.approvals_given,
         "four_eyes": not own_counts(action, policy),
         "mark": f"{action.status} {action.revision} {action.approval_round} {action.approvals_given}",
     }
-
-
-def _find_time(action: PendingAction, policy: ApprovalPolicy) -> datetime | None:
-    """Return when a waiting action leaves if it is approved; None if it leaves after the undo window."""
-    later = action.send_at if action.send_at and action.send_at > timezone.now() else None
-    return find_opening(action, policy) or later
 
 
 def _discussion(action: PendingAction, *, may_decide: bool) -> dict[str, Any]:

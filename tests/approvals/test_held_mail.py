@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.conf import settings
 
 from accounts.infra.database import database_now
 from accounts.models import Mailbox, User
@@ -26,6 +27,16 @@ def set_rules(mailbox: Mailbox, person: User, **changes: Any) -> ApprovalPolicy:
     return ApprovalPolicy.objects.get(mailbox=mailbox)
 
 
+def choose(reviewer: Reviewer, action_id: str) -> str:
+    """Return the page of a bulk approval with this mail, which has been looked at."""
+    reviewer.look(action_id)
+    action = PendingAction.objects.get(pk=action_id)
+    token = reviewer.client.cookies[settings.CSRF_COOKIE_NAME].value
+    item = f"{action.pk}:{action.digest}:{action.revision}"
+    answer = reviewer.client.post("/bulk/", {"item": item, "csrfmiddlewaretoken": token})
+    return str(answer.content.decode())
+
+
 def test_mail_does_not_expire_before_its_send_window_opens(
     api: Api, reviewer: Reviewer, mailbox: Mailbox, alice: User
 ) -> None:
@@ -44,6 +55,36 @@ def test_mail_does_not_expire_before_its_send_window_opens(
     page = reviewer.page(str(action.pk)).content.decode()
     assert f'datetime="{opens.isoformat()}"' in page
     assert TO_BE_SENT not in page
+
+
+def test_mail_outlives_a_send_window_that_moves(
+    api: Api, reviewer: Reviewer, mailbox: Mailbox, alice: User
+) -> None:
+    now = database_now()
+    set_rules(mailbox, alice, open_days=str((now + timedelta(days=1)).isoweekday()))
+    action_id = api.propose()
+    reviewer.decide(action_id, "approve")
+
+    opens = set_rules(
+        mailbox, alice, open_days=str((now + timedelta(days=4)).isoweekday())
+    ).opens_at
+
+    assert opens is not None
+    assert PendingAction.objects.get(pk=action_id).expires_at == opens + timedelta(hours=24)
+
+
+def test_page_says_that_the_approval_ends_before_it_may_leave(
+    api: Api, reviewer: Reviewer, mailbox: Mailbox, alice: User
+) -> None:
+    opens_on = str((database_now() + timedelta(days=3)).isoweekday())
+    set_rules(mailbox, alice, open_days=opens_on, approval_minutes=60)
+    action_id = api.propose()
+    proposed = reviewer.page(action_id).content.decode()
+    reviewer.decide(action_id, "approve")
+
+    for page in (proposed, reviewer.page(action_id).content.decode()):
+        assert "The approval ends before that" in page
+    assert "if approved" not in proposed
 
 
 def test_mail_does_not_expire_within_its_undo_window(
@@ -78,15 +119,18 @@ def test_page_names_what_holds_its_mailbox_back(
 ) -> None:
     set_rules(mailbox, alice, daily_cap=1)
     first, second = api.propose(subject="First"), api.propose(subject="Second")
-    for each in (first, second):
-        reviewer.decide(each, "approve")
-    assert TO_BE_SENT in reviewer.page(second).content.decode()
+    reviewer.decide(first, "approve")
+    assert "immediately after the approval" in reviewer.page(second).content.decode()
     work()
+    proposed, chosen = reviewer.page(second).content.decode(), choose(reviewer, second)
+    reviewer.decide(second, "approve")
     held = reviewer.page(second).content.decode()
     Mailbox.objects.filter(pk=mailbox.pk).update(status=Mailbox.Status.NEEDS_REAUTH)
     refused = reviewer.page(second).content.decode()
 
-    assert "The daily limit of this mailbox is reached." in held
+    for page in (proposed, chosen, held):
+        assert "The daily limit of this mailbox is reached." in page
+    assert "immediately after the approval" not in proposed
     assert "The mailbox must be reconnected first." in refused
     assert TO_BE_SENT not in held + refused
 
@@ -112,3 +156,13 @@ def test_mail_for_later_comes_back_before_its_time(
 
     action = api.get(f"/actions/{action_id}").json()
     assert (action["state"], action["returned"]["code"]) == ("pending", "rules_changed")
+
+
+def test_bulk_page_sends_nothing_that_needs_another_approval(
+    api: Api, mailbox: Mailbox, alice: User, bob: User
+) -> None:
+    set_rules(mailbox, alice, approvals_needed=2)
+    page = choose(Reviewer.signed_in(bob), api.propose())
+
+    assert "Approve and send" not in page
+    assert 'data-action="bulk-approve"' in page

@@ -21,6 +21,7 @@ from accounts.infra.problems import Problem
 from accounts.infra.texts import join, ntranslatable, translatable
 from accounts.models import Mailbox, Membership, Role, User
 from accounts.people.second_factor import FactorMissing, lacks_factor
+from approvals.gate.pauses import switch
 from approvals.gate.rules.conditions import REACHABLE, day_is_full, find_counted
 from approvals.gate.seen import find_unopened
 from approvals.models import ApprovalPolicy, PendingAction, Rest
@@ -28,6 +29,9 @@ from approvals.models import ApprovalPolicy, PendingAction, Rest
 DAYS = "1234567"  # ISO: Monday is 1
 ROOM = timedelta(minutes=10)  # for an approved mail to leave, after its undo window
 SOON = timedelta(seconds=15)  # within this time a page says that it is about to leave
+PAUSED = translatable(
+    "This mailbox is paused. mailhub continues when the pause ends, if the approval is still valid then."
+)
 RECONNECT = translatable("The mailbox must be reconnected first.")
 DAY_IS_FULL = translatable("The daily limit of this mailbox is reached.")
 PROPOSED_IT = translatable(
@@ -80,10 +84,18 @@ def leave_times(action: PendingAction, policy: ApprovalPolicy) -> dict[str, Any]
         "not_before": leaves,
         "approved_until": None if minutes is None else leaves + timedelta(minutes=minutes),
     }
-    if opens := find_opening(action, policy):
-        renewed = leave_from(policy, now=opens, send_at=action.send_at)["expires_at"]
-        times["expires_at"] = max(action.expires_at, renewed or opens)
+    if expires_at := expiry_by_window(action, policy):
+        times["expires_at"] = expires_at
     return times
+
+
+def expiry_by_window(action: PendingAction, policy: ApprovalPolicy) -> datetime | None:
+    """Return when an approved action expires that has to wait for the send window; None if it has not."""
+    opens = find_opening(action, policy)
+    if opens is None:
+        return None
+    renewed = leave_from(policy, now=opens, send_at=action.send_at)["expires_at"]
+    return max(action.expires_at, renewed or opens)
 
 
 # --- Approvers ---
@@ -290,24 +302,37 @@ def find_opening(action: PendingAction, policy: ApprovalPolicy) -> datetime | No
 
 @dataclass(frozen=True, kw_only=True)
 class Hold:
-    """The reason that holds an approved action back, the time until which it does, or both."""
+    """The reason that holds an action back, the time until which it does, or both.
+
+    `ends` is True if the approval ends before that time.
+    """
 
     reason: str = ""
     until: datetime | None = None
+    ends: bool = False
 
 
 def find_hold(action: PendingAction, policy: ApprovalPolicy) -> Hold | None:
-    """Return what holds an approved action back, other than a pause; None if a worker may take it."""
+    """Return what holds an action back that is approved, or would be approved now; None if a worker
+    may take it.
+    """
+    if switch.is_paused(action.mailbox):
+        return Hold(reason=PAUSED)
     if action.mailbox.status not in REACHABLE:
         return Hold(reason=RECONNECT)
     mine = ApprovalPolicy.objects.filter(day_is_full(), pk=policy.pk)
     reason = DAY_IS_FULL if policy.daily_cap is not None and mine.exists() else ""
     rest = Rest.objects.filter(mailbox=action.mailbox_id).values_list("until", flat=True).first()
-    times = [action.not_before, find_opening(action, policy), rest]
-    until = max((at for at in times if at is not None), default=None)
-    if until is not None and until <= database_now() + SOON:
+    times = [action.not_before or action.send_at, find_opening(action, policy), rest]
+    until, now = max((at for at in times if at is not None), default=None), database_now()
+    if until is not None and until <= now + SOON:
         until = None
-    return Hold(reason=reason, until=until) if reason or until else None
+    approved_until = action.approved_until
+    if action.not_before is None and policy.approval_minutes is not None:
+        leaves = max(now + undo_of(policy), action.send_at or now)
+        approved_until = leaves + timedelta(minutes=policy.approval_minutes)
+    ends = bool(until and approved_until and approved_until <= until)
+    return Hold(reason=reason, until=until, ends=ends) if reason or until else None
 
 
 def find_closed() -> QuerySet[ApprovalPolicy]:
