@@ -68,6 +68,21 @@ def test_reply_edited_by_a_reviewer_stays_in_its_thread(
     assert len(graph.ledger) == 1
 
 
+@pytest.mark.parametrize(
+    ("tool", "word"), [("reply_email", "answers"), ("forward_email", "forwards")]
+)
+def test_page_says_that_the_original_is_gone(
+    api: Api, reviewer: Reviewer, graph: GraphServer, message_id: str, tool: str, word: str
+) -> None:
+    action_id = api.tool(tool, **asked(tool, message_id, confirm=True)).json()["action"]["id"]
+    assert reviewer.decide(action_id, "approve").status_code == 302
+    graph.store.of(ADA).clear()
+    work()
+
+    page = reviewer.page(action_id).content.decode()
+    assert f"The mail that this {word} is no longer in the mailbox." in page
+
+
 @pytest.mark.parametrize("body", ["On Friday.", " "])
 def test_edited_reply_leaves_without_draft_permission(
     api: Api, reviewer: Reviewer, graph: GraphServer, message_id: str, body: str

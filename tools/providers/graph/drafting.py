@@ -23,6 +23,8 @@ BARE_ADDRESS = re.compile(r"[^\s,;<>@]+@[^\s,;<>@]+")
 GONE = translatable(
     "The draft is gone, or a change gave it another id. Call list_drafts to see what is there."
 )
+ANSWERED_GONE = translatable("The mail that this answers is no longer in the mailbox.")
+FORWARDED_GONE = translatable("The mail that this forwards is no longer in the mailbox.")
 
 
 class GraphDrafts:
@@ -68,17 +70,20 @@ class GraphDrafts:
                 **outgoing.marker_json(),
             }
             return _id_of(self._client.call("POST", "/messages", scope=WRITE, json=body).body)
-        path = (
-            self._mailbox.find_message(original)
-            if original
-            else self._answered_path(outgoing.in_reply_to)
-        )
-        action = "createForward" if kind == "forward" else "createReply"
-        draft = _id_of(
-            self._client.call(
+        forwards = kind == "forward"
+        action = "createForward" if forwards else "createReply"
+        try:
+            path = (
+                self._mailbox.find_message(original)
+                if original
+                else self._answered_path(outgoing.in_reply_to)
+            )
+            answer = self._client.call(
                 "POST", f"{path}/{action}", scope=WRITE, json={"message": outgoing.marker_json()}
-            ).body
-        )
+            )
+        except NotFound:
+            raise NotFound(FORWARDED_GONE if forwards else ANSWERED_GONE) from None
+        draft = _id_of(answer.body)
         # Replace the recipients and the text that Graph put there by the approved ones; `[]`
         # removes a list.
         everybody: dict[str, Any] = {"toRecipients": [], "ccRecipients": [], "bccRecipients": []}
@@ -136,9 +141,7 @@ class GraphDrafts:
         )
         found = next((str(row["id"]) for row in rows if not row.get("isDraft")), None)
         if found is None:
-            raise Unsupported(
-                "unsupported", "The mail that this answers is no longer in the mailbox."
-            )
+            raise Unsupported("unsupported", ANSWERED_GONE)
         return path_of(found)
 
 
