@@ -96,7 +96,7 @@ def _write_item(
     transport: Transport,
     caps: dict[UUID, str],
 ) -> NotificationItem:
-    why = describe_stage(row.stage)
+    why = describe_stage(row.stage, action)
     mailbox_id = action.mailbox_id if action else row.mailbox_id
     cap = caps.get(mailbox_id, Content.PREVIEW) if mailbox_id else Content.PREVIEW
     level = Content.least(channel.content, transport.most, cap)
@@ -110,9 +110,10 @@ def _write_item(
             mailbox=row.mailbox.address if shows and row.mailbox else "",
         )
     if row.stage == Stage.FAILED and may_have_left(action):
-        is_mail = not get_kind(action.kind).words
         doubt = (
-            _("It may have been sent already.") if is_mail else _("It may have happened already.")
+            _("It may have been sent already.")
+            if _is_mail(action)
+            else _("It may have happened already.")
         )
         why = f"{why} {doubt}"
     return NotificationItem(
@@ -145,8 +146,16 @@ def _line(text: str) -> str:
     return " ".join("".join(mark if mark.isprintable() else " " for mark in str(text)).split())
 
 
-def describe_stage(stage: str) -> str:
-    """Return the sentence that says why a person is notified."""
+def _is_mail(action: PendingAction | None) -> bool:
+    return action is None or not get_kind(action.kind).words
+
+
+def describe_stage(stage: str, action: PendingAction | None) -> str:
+    """Return the sentence that says why a person is notified, for a row about this action."""
+    if stage == Stage.UNKNOWN and not _is_mail(action):
+        return _("Nobody knows whether a proposal was carried out. It needs a ruling.")
+    if stage == Stage.ALSO_SENT and not _is_mail(action):
+        return _("A late answer shows that a proposal was carried out all the same, or twice.")
     return {
         Stage.WAITING: _("A proposal waits for your decision."),
         Stage.HALF_TIME: _("A proposal still waits. Half of its time has passed."),

@@ -74,7 +74,7 @@ def _render(request: AuthenticatedRequest, form: WhenForm) -> HttpResponse:
     except Problem:
         raise Http404 from None
     mine = Notification.objects.filter(further, user=person)
-    rows = list(mine.select_related("channel")[: PAGE + 1])
+    rows = list(mine.select_related("channel", "action")[: PAGE + 1])
     context = {
         "form": form,
         "channels": [
@@ -93,7 +93,7 @@ def _render(request: AuthenticatedRequest, form: WhenForm) -> HttpResponse:
         "rows": [
             {
                 "row": row,
-                "why": describe_stage(row.stage),
+                "why": describe_stage(row.stage, row.action),
                 "state": Notification.State(row.state).label,
                 "code": describe_code(row.code),
             }

@@ -11,6 +11,7 @@ import signal
 import sys
 import tarfile
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from approvals.gate import send_back
 from approvals.gate.pauses import switch
 from approvals.models import PendingAction
 from mailhub.asgi import application
+from tests.approvals.notifications.conftest import Post, post, prove
 from tests.conformance.served import Door, served
 from tests.conftest import Api, Reviewer, make_api, problem_of
 from tests.support.people.browser import browser
@@ -35,6 +37,7 @@ from tools.m365.client import M365Client
 from tools.m365.commands import FILE, format_commands
 from tools.sending.held_commands import Unreachable
 
+__all__ = ["post"]
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(120)]
 TEAM = {"id": "1", "displayName": "Offer", "description": "p" * 500}
 EVENT = "m365 outlook event add --subject Talk --attendees bob@lovelace.example,eve@out.example"
@@ -231,6 +234,22 @@ def test_server_death_in_a_write_is_unknown_and_not_repeated(
     page = reviewer.page(action_id).content.decode()
     assert "Not known whether the command ran" in page
     assert "Sent folder" not in page
+
+
+@pytest.mark.usefixtures("writes")
+def test_notification_calls_no_command_a_mail(
+    runner: Api, reviewer: Reviewer, m365: M365, post: Post
+) -> None:
+    prove(reviewer.user)
+    m365.answers(outlook_event_add={"kill": True})
+    reviewer.decide(run(runner, EVENT, confirm=True).json()["action"]["id"], "approve")
+    work()
+    post.sweep()
+    post.sweep(after=timedelta(minutes=11))
+
+    said = "Nobody knows whether a proposal was carried out"
+    assert said in str(post.mails[-1]["Subject"])
+    assert said in reviewer.client.get("/notifications/").content.decode()
 
 
 @pytest.mark.usefixtures("writes")
