@@ -57,4 +57,4 @@ def test_review_page_reads_nothing_twice(api: Api, reviewer: Reviewer) -> None:
     action_id = api.propose()
     reviewer.page(action_id)  # fills the caches of the process
 
-    assert asked(lambda: reviewer.page(action_id)) <= 26
+    assert asked(lambda: reviewer.page(action_id)) <= 28

@@ -324,15 +324,15 @@ def find_hold(action: PendingAction, policy: ApprovalPolicy) -> Hold | None:
     reason = DAY_IS_FULL if policy.daily_cap is not None and mine.exists() else ""
     rest = Rest.objects.filter(mailbox=action.mailbox_id).values_list("until", flat=True).first()
     times = [action.not_before or action.send_at, find_opening(action, policy), rest]
-    until, now = max((at for at in times if at is not None), default=None), database_now()
-    if until is not None and until <= now + SOON:
-        until = None
+    until = max((at for at in times if at is not None), default=None)
+    if until is None or until <= (now := database_now()) + SOON:
+        return Hold(reason=reason) if reason else None
     approved_until = action.approved_until
     if action.not_before is None and policy.approval_minutes is not None:
         leaves = max(now + undo_of(policy), action.send_at or now)
         approved_until = leaves + timedelta(minutes=policy.approval_minutes)
-    ends = bool(until and approved_until and approved_until <= until)
-    return Hold(reason=reason, until=until, ends=ends) if reason or until else None
+    ends = approved_until is not None and approved_until <= until
+    return Hold(reason=reason, until=until, ends=ends)
 
 
 def find_closed() -> QuerySet[ApprovalPolicy]:
