@@ -114,8 +114,7 @@ def render_review(
     response = render(
         request, "approvals/review.html", context, status=problem.status if problem else 200
     )
-    held = context["paused"] or context["hold"] is not None
-    wait = _refresh_after(action, context["undo_seconds"], held=held)
+    wait = _refresh_after(action, context["undo_seconds"], held=context["hold"] is not None)
     if wait and not problem:
         # Works without JavaScript: the page follows the mail until it is out.
         response["Refresh"] = str(wait)

@@ -21,7 +21,10 @@ from approvals.outbound.notifications.outbox import ASKING, URGENT, Stage
 
 HERE_WAIT = timedelta(minutes=1)  # a person who is reviewing now sees the queue themselves
 BY_A_PERSON = (Stage.MENTIONED, Stage.ASSIGNED)
-NEEDED = {Stage.UNKNOWN: (Status.UNKNOWN,), Stage.FAILED: (Status.FAILED, Status.EXPIRED)}
+NEEDED: dict[str, tuple[Status, ...]] = {
+    Stage.UNKNOWN: (Status.UNKNOWN,),
+    Stage.FAILED: (Status.FAILED, Status.EXPIRED),
+}
 DIGEST_AT = time(8)
 MONDAY = 1
 WEEK = 7
@@ -91,7 +94,7 @@ def _refuse(row: Notification, roles: dict[UUID, str], now: datetime) -> str:
     if row.stage in BY_A_PERSON:
         over = row.stage == Stage.ASSIGNED and action.status in FINAL
         return "decided" if over or _decided_since(action, row.created_at) else ""
-    needed = (Status.PENDING,) if row.stage in ASKING else NEEDED.get(Stage(row.stage))
+    needed = (Status.PENDING,) if row.stage in ASKING else NEEDED.get(row.stage)
     return "decided" if needed and action.status not in needed else ""
 
 

@@ -156,7 +156,7 @@ def describe_stage(stage: str, action: PendingAction | None) -> str:
         return _("Nobody knows whether a proposal was carried out. It needs a ruling.")
     if stage == Stage.ALSO_SENT and not _is_mail(action):
         return _("A late answer shows that a proposal was carried out all the same, or twice.")
-    return {
+    sentences: dict[str, str] = {
         Stage.WAITING: _("A proposal waits for your decision."),
         Stage.HALF_TIME: _("A proposal still waits. Half of its time has passed."),
         Stage.LAST_HOUR: _("A proposal expires within an hour."),
@@ -171,7 +171,8 @@ def describe_stage(stage: str, action: PendingAction | None) -> str:
         Stage.BOUNCED: _("A mail that you approved did not reach a recipient."),
         Stage.RECONNECT: _("A mailbox must be reconnected."),
         Stage.DIGEST: _("Your digest."),
-    }.get(Stage(stage), "")
+    }
+    return sentences.get(stage, "")  # a later version may have other stages
 
 
 def _title(items: Sequence[NotificationItem]) -> str:
