@@ -23,7 +23,7 @@ from accounts.infra.fields import Encrypted
 from accounts.models import ApiToken, Mailbox, Membership, User
 from accounts.oauth.grants import take_staff_scopes
 from accounts.people.browsers import end_sessions
-from accounts.people.recovery import mail_rights, revoke_all
+from accounts.people.recovery import hold_programs, mail_rights, revoke_all
 
 RIGHTS = ("is_active", "is_staff", "is_superuser")
 
@@ -113,6 +113,7 @@ class PersonAdmin(ListedAdmin):
         if change:
             obj.save(update_fields=form.changed_data)
             obj.refresh_from_db()
+            hold_programs(obj)
         else:
             obj.email = obj.email.strip().lower()
             obj.set_unusable_password()

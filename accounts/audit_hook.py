@@ -6,6 +6,7 @@ when it starts.
 
 from collections.abc import Iterable
 from typing import Any
+from uuid import UUID
 
 from allauth.core import context
 from django.db import transaction
@@ -17,6 +18,8 @@ from accounts.models import Mailbox, User
 # The receiver gets `mailbox`, `of_people`, `name`, `actor` and `data`. It writes one event in the
 # open transaction.
 audit_event = Signal()
+# The receiver gets `mailboxes`, ids, and locks their chains.
+audit_held = Signal()
 
 
 def record_event(
@@ -54,6 +57,13 @@ def record_event(
             _send(mailbox=each, of_people=False, name=event, actor=actor, data=data)
         known = {name: value for name, value in about.items() if value}
         _send(mailbox=None, of_people=True, name=event, actor=actor, data={**known, **data})
+
+
+def hold_audit(mailboxes: Iterable[UUID]) -> None:
+    """Lock the chains of these mailboxes until the transaction ends, before it records several events:
+    after the first of them the chain of people is locked, and that must come last.
+    """
+    audit_held.send(sender=None, mailboxes=sorted(set(mailboxes)))
 
 
 def record_of_mailbox(*, event: str, mailbox: Mailbox, actor: str) -> None:

@@ -33,7 +33,7 @@ from accounts.models import (
     digest_of,
 )
 from accounts.oauth.programs import name_of
-from accounts.people.recovery import hold_account, rights_taken
+from accounts.people.recovery import hold_account, hold_programs, rights_taken
 
 NAME_LENGTH = 100
 
@@ -152,8 +152,8 @@ def take_staff_scopes(person: User, *, by: User) -> None:
     """Take the scopes of staff from the tokens of a person who leaves the staff, for the same reason,
     or joins it: those of earlier versions were only asleep.
     """
-    held = ApiToken.objects.filter(user=person, revoked_at=None)
-    for token in held.select_for_update(no_key=True, of=("self",)).order_by("pk"):
+    hold_programs(person)
+    for token in ApiToken.objects.filter(user=person, revoked_at=None).order_by("pk"):
         if STAFF_SCOPES & set(token.scopes):
             token.scopes = sorted(set(token.scopes) - STAFF_SCOPES)
             ApiToken.objects.filter(pk=token.pk).update(scopes=token.scopes)

@@ -17,8 +17,9 @@ from django.template.loader import render_to_string
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from accounts.audit_hook import record_event
+from accounts.audit_hook import hold_audit, record_event
 from accounts.infra.languages import in_language_of
+from accounts.infra.transactions import retry_if_rolled_back
 from accounts.models import ApiToken, Invitation, SignInLink, User
 from accounts.people.address_proof import prove_account
 from accounts.people.browsers import end_sessions
@@ -43,6 +44,16 @@ def hold_account(person: User) -> None:
         raise PermissionDenied
 
 
+def hold_programs(person: User) -> None:
+    """Lock the tokens of a person, and then the audit of their mailboxes, as every writer does it. Without
+    that, others who record events there could make a recovery fail again and again.
+    """
+    held = ApiToken.objects.filter(user=person).order_by("pk")
+    list(held.select_for_update(no_key=True).values_list("pk"))
+    hold_audit(held.exclude(mailboxes=None).values_list("mailboxes", flat=True))
+
+
+@retry_if_rolled_back
 @transaction.atomic
 def recover(person: User, *, revoke_tokens: bool = False) -> str:
     """Remove every way to sign in that a person has, and return the secret of a new sign-in link.
@@ -85,6 +96,7 @@ def revoke_all(person: User, *, by: User | None = None) -> None:
     """Revoke every token and sign-in of a person's programs, and end their sign-in links and the
     invitations that they made; without `by` by an operator's command.
     """
+    hold_programs(person)
     SignInLink.objects.filter(user=person, used_at=None).update(used_at=timezone.now())
     Invitation.open().filter(invited_by=person).update(expires_at=timezone.now())
     for token in ApiToken.objects.filter(user=person, revoked_at=None):

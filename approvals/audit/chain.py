@@ -20,7 +20,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
@@ -53,6 +53,12 @@ def record_from_accounts(
 ) -> None:
     """Receive `accounts.audit_hook.audit_event`. An error also rolls the change back."""
     record(mailbox=mailbox, event=name, actor=actor, of_people=of_people, **data)
+
+
+def hold_from_accounts(sender: object, *, mailboxes: Iterable[UUID], **_: object) -> None:
+    """Receive `accounts.audit_hook.audit_held`."""
+    for mailbox in mailboxes:
+        _lock_end(mailbox, mailbox)
 
 
 def record(

@@ -11,6 +11,7 @@ from django.db import transaction
 
 from accounts.audit_hook import record_event
 from accounts.infra.idn import comparable
+from accounts.infra.transactions import retry_if_rolled_back
 from accounts.models import (
     AddressCode,
     ApiToken,
@@ -137,6 +138,7 @@ def _export_account(person: User) -> dict[str, Any]:
     }
 
 
+@retry_if_rolled_back
 @transaction.atomic
 def _erase_account(person: User) -> list[str]:
     """End all access and delete what identifies the person. The row stays, because proofs name it."""
