@@ -23,7 +23,7 @@ from django.db import connection
 from django.http import HttpRequest
 from django.test import Client
 
-from accounts.models import ApiToken, Mailbox, Membership, Role, SignInLink, User
+from accounts.models import ApiToken, Invitation, Mailbox, Membership, Role, SignInLink, User
 from accounts.people import recovery
 from approvals.models import AuditEvent, NotificationChannel
 from approvals.pages.mailboxes import members
@@ -366,6 +366,7 @@ MADE: dict[str, tuple[str, dict[str, Any]]] = {
     "codes": ("/account/factors/totp/activate/", {}),
     "token": ("/tokens/new/", {"name": "new", "scopes": "mail:read", "days": "30"}),
     "chat": ("/notifications/chat/", {"address": "ntfy://ntfy.example/topic", "label": "new"}),
+    "invitation": ("/mailboxes/{mailbox}/invite/", {"email": "eve@evil.example", "role": "manager"}),
 }
 
 
@@ -373,7 +374,7 @@ MADE: dict[str, tuple[str, dict[str, Any]]] = {
 def test_nothing_made_during_a_recovery_outlives_it(made: str, mailbox: Mailbox) -> None:
     """Somebody with a fresh session may post such forms in a loop."""
     person = User.objects.create_user("dora@lovelace.example")
-    Membership.objects.create(mailbox=mailbox, user=person, role=Role.VIEWER)
+    Membership.objects.create(mailbox=mailbox, user=person, role=Role.MANAGER)
     window, passkey, ends = browser(person), Passkey(person), [recovery.recover]
     address, form = MADE[made]
     read = "mfa_authenticator" if "{passkey}" in address else "accounts_user"
@@ -391,12 +392,13 @@ def test_nothing_made_during_a_recovery_outlives_it(made: str, mailbox: Mailbox)
         return answer
 
     with connection.execute_wrapper(meanwhile):
-        window.post(address.format(passkey=passkey.row.pk), form)
+        window.post(address.format(passkey=passkey.row.pk, mailbox=mailbox.pk), form)
 
     assert not ends
     assert not Authenticator.objects.filter(user=person).exists()
     assert not ApiToken.objects.filter(user=person, revoked_at=None).exists()
     assert not NotificationChannel.objects.filter(user=person, kind="apprise").exists()
+    assert not Invitation.open().exists()
 
 
 def test_recovery_without_own_mail_names_people_to_notify(carol: User) -> None:

@@ -22,6 +22,7 @@ from accounts.infra.transactions import retry_if_rolled_back
 from accounts.models import Invitation, Mailbox, Membership, Role, User, digest_of
 from accounts.oauth.grants import take_mailbox
 from accounts.people.address_proof import prove_account
+from accounts.people.recovery import hold_account
 from approvals.audit import chain
 from approvals.audit.form import day_after, midnight
 from approvals.gate.rules.change import record_lost, recount_approvals
@@ -71,6 +72,7 @@ def _count(mailbox: Mailbox, person: User, email: str) -> None:
 @retry_if_rolled_back
 @transaction.atomic
 def _invite(*, mailbox: Mailbox, person: User, email: str, role: Role) -> str:
+    hold_account(person)
     _lock_mailbox(mailbox, person)
     if Membership.objects.filter(mailbox=mailbox, user__email=email).exists():
         raise Problem("conflict", "This person is already a member.")
