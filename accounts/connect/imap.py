@@ -38,7 +38,8 @@ COMMAND_SECONDS = 300.0
 SIGN_IN_BYTES = 256 * 1024  # limit for an IMAP server before the session can be used
 # For each later request: a message with its attachments, or a long list.
 REQUEST_BYTES = 64 * 1024 * 1024
-LINE_COST = 512  # bytes added for each line, because it costs Python as much time and memory
+# A line is parsed word by word, so it costs Python more time and memory than a literal of its size.
+LINE_COST, LINE_FACTOR = 512, 4
 REPLY_BYTES = 64 * 1024  # one reply of an SMTP server, all its lines together
 NOT_ASCII = translatable("A user name or password with letters outside ASCII cannot be used here.")
 # RFC 5530, section 3: response codes that say nothing about the password. Gmail has only an [ALERT] for
@@ -143,7 +144,7 @@ class _PinnedImap(imaplib.IMAP4):
             raise
         except self.error as error:  # a line that is too long is not a refusal
             raise self.abort(str(error)) from None
-        self._spend(len(line) + LINE_COST)
+        self._spend(len(line) * LINE_FACTOR + LINE_COST)
         return line
 
     def _get_response(self) -> Any:

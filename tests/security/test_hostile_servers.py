@@ -111,6 +111,13 @@ def test_text_from_a_hostile_mailbox_is_capped(harm: Harm) -> None:
     assert server.sent < 128 * MEGABYTES
 
 
+def test_words_from_a_hostile_mailbox_are_capped_lower() -> None:
+    """Each becomes an object: 54 MB of them took 1 GB."""
+    with HostileImap("words", at="list") as server, pytest.raises(Unavailable):
+        provider(imap=server.port).list_folders()
+    assert server.sent < 32 * MEGABYTES
+
+
 @pytest.mark.parametrize("at", ["greeting", "ehlo", "mail", "rcpt", "data"])
 @pytest.mark.parametrize("harm", SMTP_HARMS)
 def test_send_cut_before_its_dot_is_not_sent(harm: Harm, at: str, settings: Any) -> None:

@@ -11,7 +11,7 @@ from tests.support.servers.listening import Listening
 
 Harm = Literal[
     "drip", "silent", "endless_lines", "endless_line", "literal", "literal_in_pieces", "digits",
-    "stalled_literal",
+    "stalled_literal", "words",
 ]  # fmt: skip
 PIECE = 65536
 
@@ -21,7 +21,7 @@ class Hostile(Listening):
 
     drip: a byte now and then of an answer that never ends. silent: nothing at all. endless_lines,
     endless_line: as much as the client takes. literal, literal_in_pieces, digits (IMAP): literals
-    of 600 MB, of many small pieces, of a size that is no number.
+    of 600 MB, of many small pieces, of a size that is no number. words: long lines of short words.
     """
 
     def __init__(self, harm: Harm, *, every: float = 0.05) -> None:
@@ -62,6 +62,9 @@ class Hostile(Listening):
             case "stalled_literal":
                 self._say(sock, b"* 1 FETCH (BODY[] {40000000}\r\n")
                 self._ended.wait()
+            case "words":
+                while True:
+                    self._say(sock, b"* LIST (" + b"\\a " * 300_000 + b') "/" x\r\n')
             case "digits":
                 self._say(sock, b"* 1 FETCH (BODY[] {" + b"9" * 5000 + b"}\r\n")
                 self._ended.wait()
