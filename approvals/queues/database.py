@@ -115,7 +115,7 @@ class Worker:
             try:
                 if carry_out(due.action, settle=False):
                     # Else the sweeper does.
-                    maintenance.SENT_COPIES.begin(due.mailbox, [due.action])
+                    maintenance.SENT_COPIES.begin((due.owner, due.mailbox), [due.action])
                 else:
                     # it may be due later, and only the sweeper keeps the time
                     self._sweeper.notify_approved()

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Hashable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from operator import itemgetter
 from typing import Any
 from uuid import UUID
 
@@ -20,6 +21,9 @@ log = structlog.get_logger(__name__)
 AT_ONCE = 4  # mailboxes, for each sort of work in each process
 IDLE_SECONDS = 10.0  # then a thread without work ends, with its connection to the database
 TURN_SECONDS = 30.0  # then the next sweep goes on, and other mailboxes have had their time
+
+# Of work whose mailbox is named with its owner: slow servers of one person leave a thread to others.
+OF_OWNERS: dict[str, Any] = {"share_of": itemgetter(0), "at_once_of_a_share": AT_ONCE - 1}
 
 # The mailbox or webhook that a thread serves, and the action; the longest waiting first.
 Waiting = Callable[[], Iterable[tuple[Hashable, UUID]]]

@@ -17,7 +17,7 @@ from approvals.gate.backoff import LONGEST_RETRY_SECONDS
 from approvals.gate.rules import conditions
 from approvals.models import ApprovalPolicy, PendingAction, Rest
 
-HEADS = 1000
+HEADS = 1000  # a mailbox with much work must not hide others
 A_MINUTE = timedelta(minutes=1)
 A_SLOW_SEND = timedelta(seconds=5)  # as approvals.queues.slots says
 
@@ -34,11 +34,17 @@ class Due:
     owner: int | None
 
 
-def _owner() -> Subquery:
-    managers = Membership.objects.filter(mailbox=OuterRef("mailbox"), role=Role.MANAGER).order_by(
-        "created_at", "pk"
-    )
-    return Subquery(managers.values("user")[:1])
+def _owner(mailbox: str = "mailbox") -> Subquery:
+    managers = Membership.objects.filter(mailbox=OuterRef(mailbox), role=Role.MANAGER)
+    return Subquery(managers.order_by("created_at", "pk").values("user")[:1])
+
+
+def find_served(
+    rows: QuerySet[Any], mailbox: str = "mailbox"
+) -> list[tuple[tuple[int | None, UUID], UUID]]:
+    """Return the first of these rows for `Background`: the owner and the mailbox, and the row."""
+    found = rows.annotate(owner=_owner(mailbox)).values_list("owner", mailbox, "pk")[:HEADS]
+    return [((owner, served), row) for owner, served, row in found]
 
 
 def _rows(

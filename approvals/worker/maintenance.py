@@ -29,14 +29,13 @@ from approvals.outbound.notifications import digest, gather, reminders
 from approvals.outbound.notifications import outbox as notifications
 from approvals.outbound.webhooks import courier, outbox
 from approvals.worker import dispatch, watch
-from approvals.worker.background import Background
+from approvals.worker.background import OF_OWNERS, Background
 from approvals.worker.steady_clock import SteadyClock
 
 log = structlog.get_logger(__name__)
 
 BATCH = 100
 CLOCK = SteadyClock(database_now)
-LISTED = 1000  # of the work for providers: a mailbox with much of it must not hide others
 OTHERS_SECONDS = 3600.0
 
 
@@ -147,19 +146,16 @@ def next_due() -> datetime | None:
 
 
 LOOKS = Background(
-    "looks",
-    lambda: lookup.find_due().values_list("mailbox", "pk")[:LISTED],
-    lookup.look_up,
+    "looks", lambda: dispatch.find_served(lookup.find_due()), lookup.look_up, **OF_OWNERS
 )
 SENT_COPIES = Background(
-    "sent-copies",
-    lambda: find_to_settle().values_list("mailbox", "pk")[:LISTED],
-    settle_one,
+    "sent-copies", lambda: dispatch.find_served(find_to_settle()), settle_one, **OF_OWNERS
 )
 CLEAN_UP = Background(
     "clean-up",
-    lambda: preparation.preparations_to_tidy().values_list("action__mailbox", "pk")[:LISTED],
+    lambda: dispatch.find_served(preparation.preparations_to_tidy(), "action__mailbox"),
     preparation.tidy,
+    **OF_OWNERS,
 )
 # Threads of their own: a slow receiver delays neither the sweep nor other receivers.
 WEBHOOKS = Background(
@@ -169,7 +165,9 @@ WEBHOOKS = Background(
     share_of=itemgetter(0),
     at_once_of_a_share=courier.AT_ONCE_FOR_AN_OWNER,
 )
-NOTIFICATIONS = Background("notifications", people_courier.find_waiting, people_courier.deliver)
+NOTIFICATIONS = Background(
+    "notifications", people_courier.find_waiting, people_courier.deliver, **OF_OWNERS
+)
 reconcile, settle, tidy = LOOKS.finish, SENT_COPIES.finish, CLEAN_UP.finish
 # In this order, because a later task may find work that an earlier one made.
 CHORES = (

@@ -17,7 +17,8 @@ from approvals.core.types import Arrivals, Followed, NotLookedAt, Response, get_
 from approvals.gate import watches
 from approvals.gate.rules import conditions
 from approvals.models import Rest, Watch, WatchedMailbox
-from approvals.worker.background import Background
+from approvals.worker.background import OF_OWNERS, Background
+from approvals.worker.dispatch import find_served
 
 log = structlog.get_logger(__name__)
 
@@ -30,7 +31,6 @@ RETURNS_AFTER = timedelta(days=5)  # servers give up by then (RFC 5321 4.5.4.1)
 FIRST_COPY, LATE_COPY = timedelta(minutes=3), timedelta(minutes=10)
 MOST_IDS = 20  # of new mails that are looked up in Sent by one look
 MOST_FOLLOW_UPS = 10  # of one look
-LISTED = 1000
 
 
 def find_due() -> QuerySet[WatchedMailbox]:
@@ -148,7 +148,5 @@ def _plan(mailbox_id: UUID, newest: Watch, now: datetime) -> datetime:
 
 
 LOOKS = Background(
-    "watches",
-    lambda: find_due().order_by("look_at").values_list("mailbox", "mailbox")[:LISTED],
-    look,
+    "watches", lambda: find_served(find_due().order_by("look_at")), look, **OF_OWNERS
 )

@@ -4,6 +4,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from datetime import timedelta
 from typing import Any, cast
 
 import dns.resolver
@@ -13,14 +14,19 @@ from django.test import Client
 
 from accounts.access import provider_calls
 from accounts.connect.connecting import connect_mailbox
+from accounts.infra import credentials
+from accounts.infra.database import database_now
 from accounts.models import Mailbox, Membership, Role, User
-from approvals.models import PendingAction
+from approvals.models import PendingAction, WatchedMailbox
 from approvals.outbound.notifications.channels.adding import add_chat
+from approvals.worker import background, watch
+from tests.approvals.conftest import approve
 from tests.conftest import HELLO, Api, Reviewer, make_api, make_mailbox, problem_of
 from tests.support.people.browser import browser
 from tests.support.processes.programs import until
 from tests.support.servers.hostile import Hostile, HostileImap
 from tests.support.servers.memory import MemoryServer
+from tests.support.work import work
 from tools.mail.parsers import MAIL
 from tools.providers.imap.sessions import POOL
 
@@ -289,3 +295,40 @@ def test_silent_token_endpoint_holds_no_connection(alice: User, settings: Any) -
         with waiting(lambda: Api(secret=api.secret).tool("list_emails")):
             until(lambda: count_borrowed() <= before)
             google.cut()
+
+
+def test_silent_mailboxes_of_one_person_leave_looks_to_others(
+    alice: User,
+    charlie: User,
+    api: Api,
+    server: MemoryServer,
+    silent: HostileImap,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Their owner has as many as there are threads, and they are the first whose look is due."""
+    monkeypatch.setattr(watch.LOOKS, "_idle_seconds", 0)
+    approve(api.propose(), alice)
+    for number in range(background.AT_ONCE):
+        mailbox = make_mailbox(f"m{number}@stranger.example", server, charlie)
+        approve(make_api(charlie, mailbox, name=f"agent {number}").propose(), charlie)
+    work()
+    address = f"127.0.0.1:{silent.port}:plain"
+    secrets = {"imap": address, "smtp": address, "username": "ada", "password": "secret"}
+    for mailbox in Mailbox.objects.filter(address__endswith="@stranger.example"):
+        mailbox.provider = "imap"
+        mailbox.credentials = credentials.encrypt(secrets, mailbox_id=mailbox.pk)
+        mailbox.save()
+    now = database_now()
+    due = WatchedMailbox.objects.all()
+    due.update(look_at=now - timedelta(minutes=2))
+    mine = due.filter(mailbox__address=alice.email)
+    mine.update(look_at=now - timedelta(minutes=1))
+
+    watch.LOOKS.start()
+
+    until(lambda: mine.filter(look_at__gt=now).exists())
+    owners = [owner for owner, _ in cast(Any, watch.LOOKS._busy)]
+    assert owners.count(charlie.pk) == background.AT_ONCE - 1
+    watch.LOOKS._left.clear()
+    silent.cut()
+    until(lambda: not watch.LOOKS._busy)

@@ -45,13 +45,13 @@ HOUR = 3600  # seconds
 State = Notification.State
 
 
-def find_waiting(now: datetime | None = None) -> list[tuple[UUID, UUID]]:
-    """Return the channels with something to deliver, as pairs that `Background` serves."""
+def find_waiting(now: datetime | None = None) -> list[tuple[tuple[int, UUID], UUID]]:
+    """Return the channels with something to deliver for `Background`, each with its person."""
     now = now or database_now()
-    due = outbox.find_due(now).order_by().values_list("channel", flat=True)
-    withdrawn = outbox.find_withdrawn(now).order_by().values_list("channel", flat=True)
+    due = outbox.find_due(now).order_by().values_list("channel__user", "channel")
+    withdrawn = outbox.find_withdrawn(now).order_by().values_list("channel__user", "channel")
     found = dict.fromkeys([*due.distinct()[:LISTED], *withdrawn.distinct()[:LISTED]])
-    return [(channel, channel) for channel in found]
+    return [((person, channel), channel) for person, channel in found]
 
 
 def end_lost(now: datetime | None = None) -> None:

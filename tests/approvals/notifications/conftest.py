@@ -28,7 +28,7 @@ class Post:
         while gather.gather(now):
             pass
         reminders.remind(now)
-        for channel, _ in find_channels(now):
+        for _, channel in find_channels(now):
             courier.deliver(channel, now=now)
         return now
 
