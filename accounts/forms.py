@@ -28,7 +28,7 @@ from django.utils.translation import gettext_lazy as _
 
 from accounts.access.roles import connected_of
 from accounts.infra.idn import plain_address
-from accounts.models import CHAT_NAME, SCOPES, Mailbox, User, allowed_scopes
+from accounts.models import CHAT_NAME, SCOPES, ApiToken, Mailbox, User, allowed_scopes
 from accounts.people.guessing import may_be_mailed
 
 _PICK = _("Choose at least one.")
@@ -229,6 +229,7 @@ class AccessForm(forms.Form):
 class TokenForm(AccessForm):
     """The scopes, mailboxes and lifetime of a new token."""
 
+    MOST = 100  # of a person, because their page lists all
     name = forms.CharField(label=_("Name"), max_length=100)
     days = forms.ChoiceField(label=_("Expiration"), choices=LIFETIMES, required=False, initial="90")
     field_order = ("name",)
@@ -236,6 +237,7 @@ class TokenForm(AccessForm):
     def __init__(self, *args: Any, owner: User, **kwargs: Any) -> None:
         allowed = allowed_scopes(owner, SCOPES)
         offered = [scope for scope in SCOPES if scope in allowed]
+        self._owner = owner
         super().__init__(*args, offered=offered, mailboxes=connected_of(owner), **kwargs)
         self.fields["scopes"].label = _("The token may")
         self.fields["mailboxes"].label = _("Mailboxes")
@@ -244,6 +246,10 @@ class TokenForm(AccessForm):
         name: str = self.cleaned_data["name"]
         if name == CHAT_NAME:
             raise forms.ValidationError(_("This is the name of the chat. Choose another name."))
+        if ApiToken.objects.filter(user=self._owner, revoked_at=None).count() >= self.MOST:
+            raise forms.ValidationError(
+                _("You have %(count)s tokens. Revoke one first.") % {"count": self.MOST}
+            )
         return name
 
 

@@ -81,6 +81,32 @@ def test_senseless_token_is_refused_in_words(
     assert ApiToken.objects.count() == 1
 
 
+def test_person_has_at_most_100_tokens(alice: User, mailbox: Mailbox) -> None:
+    mine = [ApiToken(user=alice, name=f"t{n}", digest=f"{n}", hint="") for n in range(100)]
+    ApiToken.objects.bulk_create(mine)
+    assert "You have 100 tokens" in made(alice, mailbox).content.decode()
+    ApiToken.objects.filter(name="t7").update(revoked_at=timezone.now())
+    assert "mh_" in made(alice, mailbox).content.decode()
+
+
+@pytest.mark.parametrize(
+    "odd", ["--days=0", "--days=-1", "--days=999999999", "--name=", "--name=a\nb"]
+)
+def test_odd_token_by_command_is_refused(alice: User, mailbox: Mailbox, odd: str) -> None:
+    """0 days made a token that is valid for ever."""
+    named = [
+        "--user",
+        alice.email,
+        "--name=a",
+        "--scopes=mail:read",
+        "--mailboxes",
+        mailbox.address,
+    ]
+    with pytest.raises(CommandError):
+        call_command("create_token", *named, odd)
+    assert not ApiToken.objects.exists()
+
+
 @pytest.mark.both
 def test_new_token_cannot_take_the_name_of_a_revoked_one(
     api: Api, alice: User, mailbox: Mailbox

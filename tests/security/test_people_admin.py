@@ -366,7 +366,10 @@ MADE: dict[str, tuple[str, dict[str, Any]]] = {
     "codes": ("/account/factors/totp/activate/", {}),
     "token": ("/tokens/new/", {"name": "new", "scopes": "mail:read", "days": "30"}),
     "chat": ("/notifications/chat/", {"address": "ntfy://ntfy.example/topic", "label": "new"}),
-    "invitation": ("/mailboxes/{mailbox}/invite/", {"email": "eve@evil.example", "role": "manager"}),
+    "invitation": (
+        "/mailboxes/{mailbox}/invite/",
+        {"email": "eve@evil.example", "role": "manager"},
+    ),
 }
 
 

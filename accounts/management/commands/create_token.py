@@ -9,6 +9,16 @@ from accounts.audit_hook import record_event
 from accounts.management.lookup import find_mailbox, find_user
 from accounts.models import CHAT_NAME, SCOPES, ApiToken, Membership, allowed_scopes
 
+MOST_DAYS = 36_500
+NAME_LENGTH = 100
+
+
+def lifetime(text: str) -> timedelta:
+    days = int(text)
+    if not 1 <= days <= MOST_DAYS:
+        raise ValueError
+    return timedelta(days=days)
+
 
 class Command(BaseCommand):
     help = "Makes an API token and prints it once."
@@ -19,7 +29,9 @@ class Command(BaseCommand):
         parser.add_argument("--name", required=True)
         parser.add_argument("--scopes", required=True, help=f"comma-separated: {', '.join(SCOPES)}")
         parser.add_argument("--mailboxes", required=True, help="comma-separated addresses or ids")
-        parser.add_argument("--days", type=int, help="how long it is valid; for ever when left out")
+        parser.add_argument(
+            "--days", type=lifetime, help="how long it is valid; for ever when left out"
+        )
 
     def handle(
         self,
@@ -28,7 +40,7 @@ class Command(BaseCommand):
         name: str,
         scopes: str,
         mailboxes: str,
-        days: int | None,
+        days: timedelta | None,
         **options: Any,
     ) -> None:
         owner = find_user(user)
@@ -44,6 +56,8 @@ class Command(BaseCommand):
             )
         if name == CHAT_NAME:
             raise CommandError("This is the name of the chat. Choose another name.")
+        if not (name.strip() and name.isprintable() and len(name) <= NAME_LENGTH):
+            raise CommandError(f"A token needs a name of 1 to {NAME_LENGTH} printable characters.")
         bound = [find_mailbox(address) for address in mailboxes.split(",") if address.strip()]
         if (
             Membership.objects.filter(user=owner, mailbox__in=bound).count() != len(bound)
@@ -59,7 +73,7 @@ class Command(BaseCommand):
                     name=name,
                     scopes=wanted,
                     mailboxes=bound,
-                    lifetime=timedelta(days=days) if days else None,
+                    lifetime=days,
                 )
                 record_event(
                     "token_created",
