@@ -168,3 +168,21 @@ def test_list_and_search_are_in_the_order_of_dates(office: Office) -> None:
     newest_first = [f"Day {day}" for day in range(9, 0, -1)]
     assert pages("list_emails") == newest_first
     assert pages("search_emails", subject="Day") == newest_first
+
+
+def test_mail_is_as_new_as_its_date_but_no_newer_than_its_arrival(office: Office) -> None:
+    client = office.imap.signed_in(office.ada)
+    evening, morning = datetime(2026, 11, 5, 20, tzinfo=UTC), datetime(2026, 11, 5, 8, tzinfo=UTC)
+    later = [(f"Imported later {n}", "5 Nov 2026 08:00:00 +0000", morning) for n in range(6)]
+    for subject, written, arrived in (
+        ("Imported first", "5 Nov 2026 20:00:00 +0000", evening),
+        *later,
+        ("From the future", "5 Nov 2099 08:00:00 +0000", morning),
+    ):
+        mail = letter(to=office.ada, subject=subject)
+        mail.replace_header("Date", written)
+        client.append("INBOX", mail.as_bytes(), msg_time=arrived)
+
+    (first,) = office.tool("list_emails", max_results=1)["emails"]
+
+    assert first["subject"] == "Imported first"
