@@ -1,8 +1,8 @@
 """Rate limits for tokens and the chat: a runaway program must not flood the reader or the server.
 
 Each limit holds for one token, and three times as much for all tokens of one person together. The
-counts are shared by all processes (`accounts.access.quotas`). A signed-in person is not limited
-here, except in the chat.
+counts are shared by all processes (`accounts.access.quotas`). What signed-in people, and their chat,
+propose and store has counts of its own: a program must not keep its person from an edit.
 """
 
 from collections.abc import Callable
@@ -13,6 +13,7 @@ from django.conf import settings
 from accounts.access.caller import Caller
 from accounts.access.quotas import Quota, Usage, count, count_often, headers_of, refusal_of
 from accounts.infra.texts import translatable
+from accounts.models import User
 
 MINUTE = 60
 DAY = 24 * 60 * MINUTE
@@ -30,20 +31,26 @@ def count_request(caller: Caller) -> None:
 
 
 def count_proposal(caller: Caller) -> None:
-    """Count one proposal of a token; raise Problem `rate_limited` with the seconds to wait if there
-    is no room.
-    """
+    """Count one proposal; raise Problem `rate_limited` with the seconds to wait if there is no room."""
+    amount = settings.MAILHUB_PROPOSALS_PER_MINUTE
+    if caller.token is None:
+        refusal = translatable(
+            "You have made too many proposals within a minute. Nothing was stored."
+        )
+        _count(caller, "own-proposals", amount, MINUTE, refusal)
+        return
     refusal = translatable(
         "This token has made too many proposals within a minute. Nothing was stored."
     )
-    amount = settings.MAILHUB_PROPOSALS_PER_MINUTE
-    if caller.token is not None:
-        _count(caller, "proposals", amount, MINUTE, refusal)
+    _count(caller, "proposals", amount, MINUTE, refusal)
 
 
 def count_stored(caller: Caller, size: int) -> None:
     """Count the bytes of an upload or of a proposal's attachments; raise Problem `rate_limited`."""
-    if caller.token is None or not size:
+    if not size:
+        return
+    if caller.token is None:
+        count_stored_by(caller.user, size)
         return
     refusal = translatable(
         "This token has reached its limit of stored bytes in a day. Nothing was stored."
@@ -51,6 +58,18 @@ def count_stored(caller: Caller, size: int) -> None:
     amount = settings.MAILHUB_STORED_MEGABYTES_PER_DAY * MEGABYTE
     # Small slices: a server that restarts often must not use up the bytes of a day.
     _count(caller, "stored", amount, DAY, refusal, size=size, unit="content-bytes", slices=1000)
+
+
+def count_stored_by(person: User, size: int) -> None:
+    """Count the bytes of a mail that a person writes or edits; raise Problem `rate_limited`."""
+    refusal = translatable(
+        "You have reached your limit of stored bytes in a day. Nothing was stored."
+    )
+    amount = settings.MAILHUB_STORED_MEGABYTES_PER_DAY * MEGABYTE
+    quota = Quota(name="own-stored", amount=amount, seconds=DAY, refusal=refusal, slices=1000)
+    usage = count_often(quota, f"user:{person.pk}", size)
+    if not usage.granted:
+        raise refusal_of(usage)
 
 
 def count_upload(caller: Caller, size: int) -> None:

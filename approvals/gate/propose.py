@@ -234,13 +234,11 @@ def _supersede(replaced: PendingAction, action: PendingAction, *, actor: str, at
 
 
 def _refuse_when_full(caller: Caller, mailbox: Mailbox) -> None:
-    """Raise `rate_limited` if too many proposals of a token or its owner wait in a mailbox.
+    """Raise `rate_limited` if too many proposals of a program or its person wait in a mailbox.
 
     Proposals that arrive in the same moment may exceed the
     limit by their number.
     """
-    if caller.token is None:
-        return
     most = settings.MAILHUB_PENDING_PROPOSALS
     waiting = PendingAction.objects.filter(
         mailbox=mailbox, status=Status.PENDING, proposer=caller.user
@@ -252,7 +250,9 @@ def _refuse_when_full(caller: Caller, mailbox: Mailbox) -> None:
         raise Problem(
             "rate_limited",
             "Too many proposals of this token wait for a person in this mailbox. Nothing was stored. Withdraw some, or"
-            " propose again when they are decided.",
+            " propose again when they are decided."
+            if caller.token
+            else "Too many of your proposals wait in this mailbox. Nothing was stored. Withdraw some first.",
             retry_after=WAIT_SECONDS,
         )
 

@@ -5,6 +5,7 @@ from uuid import UUID
 from django.db import transaction
 
 from accounts.access.provider_calls import limit_waiting
+from accounts.access.rate_limits import count_stored_by
 from accounts.infra.database import database_now
 from accounts.infra.problems import FieldError, Problem
 from accounts.infra.texts import join, translatable
@@ -46,7 +47,8 @@ def edit(
 
     Raises `forbidden`, and `conflict` if the stored content is not the shown one or is decided.
     Raises `policy_blocked` if the rules refuse a target, and `invalid_input` with the names of the
-    fields. Raises `transient` if the object storage does not answer.
+    fields. Raises `transient` if the object storage does not answer, and `rate_limited` if the person
+    has stored too much.
     """
     action = PendingAction.objects.select_related("mailbox").get(pk=action_id)
     _refuse(action, person, digest, revision, event="edit_refused")
@@ -65,6 +67,7 @@ def edit(
         return action
     first = action.revisions.get(number=1)
     changed = [one.name for one in comparing.compare_fields(kind.fields(first.payload), fields)]
+    count_stored_by(person, sum(map(len, proposal.blobs)))
     prepared = revisions.prepare_blobs(proposal.blobs, action_id=action_id)
     with transaction.atomic():
         action = lock_action(action_id)

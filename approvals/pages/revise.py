@@ -54,7 +54,7 @@ def edit(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse:
             action_id=action_id, person=person, digest=digest, revision=revision, changes=changes
         )
     except Problem as problem:
-        if problem.code in ("invalid_input", "too_large"):
+        if problem.code in ("invalid_input", "too_large", "rate_limited"):
             return _form(request, action, problem=problem, typed=changes)
         return render_refusal(request, action, problem, shown=(digest, revision))
     return redirect("review", action_id)

@@ -14,6 +14,7 @@ from accounts.access import quotas, request_log
 from accounts.models import Mailbox, QuotaUse, User
 from approvals.models import PendingAction
 from tests.conftest import HELLO, Api, make_api, problem_of
+from tests.support.people.browser import browser
 from tools.models import Upload
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -155,6 +156,64 @@ def test_bytes_of_proposals_count(api: Api, settings: Any) -> None:
 
     assert codes == [202] * 6 + [429] * 3
     assert PendingAction.objects.count() == 6
+
+
+def test_bytes_of_changed_drafts_count(
+    api: Api, alice: User, mailbox: Mailbox, settings: Any
+) -> None:
+    settings.MAILHUB_STORED_MEGABYTES_PER_DAY = 4
+    draft = make_api(alice, mailbox, name="another").tool("create_draft", **HELLO).json()["id"]
+    handle = upload(api, 400_000).json()["handle"]
+    change = {**HELLO, "draft_id": draft, "attachments": [{"handle": handle}]}
+    codes = [
+        api.tool("update_draft", **{**change, "subject": str(number)}).status_code
+        for number in range(9)
+    ]
+
+    assert codes == [202] * 6 + [429] * 3
+    assert PendingAction.objects.count() == 6
+
+
+def test_bytes_of_edits_count_and_programs_leave_them_to_people(
+    api: Api, alice: User, settings: Any
+) -> None:
+    settings.MAILHUB_STORED_MEGABYTES_PER_DAY = 1
+    action = PendingAction.objects.get(pk=api.propose())
+    assert upload(api, 1_000_000).status_code == 201  # nearly all that the token may store
+    answers = []
+    for number in range(4):
+        action.refresh_from_db()
+        shown = {"digest": action.current.digest, "revision": action.revision}
+        file = SimpleUploadedFile(f"{number}.bin", bytes([number]) * 200_000)
+        answers.append(
+            browser(alice).post(f"/actions/{action.pk}/edit/", {**shown, "attachments": file})
+        )
+
+    assert [answer.status_code for answer in answers] == [302] * 3 + [429]
+    assert "limit of stored bytes" in answers[-1].content.decode()
+    action.refresh_from_db()
+    assert action.revision == 4
+
+
+@pytest.mark.parametrize(
+    ("limit", "words"),
+    [
+        ("MAILHUB_PROPOSALS_PER_MINUTE", "too many proposals"),
+        ("MAILHUB_PENDING_PROPOSALS", "Too many of your proposals"),
+    ],
+)
+def test_proposals_of_a_person_are_limited(
+    alice: User, mailbox: Mailbox, settings: Any, limit: str, words: str
+) -> None:
+    setattr(settings, limit, 2)
+    mail = {"mailbox": str(mailbox.pk), "to": "mira@northwind.example", "body": "Hello."}
+    answers = [
+        browser(alice).post("/compose/", {**mail, "subject": str(number)}) for number in range(3)
+    ]
+
+    assert [answer.status_code for answer in answers] == [302, 302, 429]
+    assert words in answers[-1].content.decode()
+    assert PendingAction.objects.count() == 2
 
 
 def test_nothing_is_counted_for_a_stranger(mailbox: Mailbox) -> None:

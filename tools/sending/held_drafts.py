@@ -113,6 +113,7 @@ def _propose(
             return build_proposed(earlier, caller, replayed=True)
         key = digest_of({"after": str(earlier.pk)})
     rate_limits.count_proposal(caller)
+    rate_limits.count_stored(caller, 0 if after is None else len(after.source))
     payload = {
         "version": PAYLOAD_VERSION,
         "kind": KIND,
