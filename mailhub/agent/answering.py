@@ -20,6 +20,7 @@ from mailhub.agent.checkpoints import UnreadableConversation
 from mailhub.agent.graph import Turn, make_agent, offered_tools, superstep_limit
 from mailhub.agent.models import Thread
 from mailhub.agent.policy import Mode
+from tools.mail.text.redaction import make_storable
 
 log = structlog.get_logger(__name__)
 # These libraries log the address of every request.
@@ -137,16 +138,16 @@ async def _agent(
 
 def _text_of(message: Any, metadata: Any) -> str:
     """Return the model's new text; earlier messages and results of tools pass here too."""
-    return message.text if isinstance(message, AIMessageChunk) else ""
+    return make_storable(message.text) if isinstance(message, AIMessageChunk) else ""
 
 
 async def _plain(model: BaseChatModel, prompt: str, said: list[str]) -> AsyncGenerator[str, None]:
     try:
         async with aclosing(model.astream([SystemMessage(PLAIN), HumanMessage(prompt)])) as chunks:  # type: ignore[type-var]  # it is a generator
             async for chunk in chunks:
-                if chunk.text:
-                    said.append(chunk.text)
-                    yield stream.text(chunk.text)
+                if text := make_storable(chunk.text):
+                    said.append(text)
+                    yield stream.text(text)
     except Exception as error:  # each provider has its own exceptions; the reader gets one text
         log.exception("model_failed")
         said.append(BROKEN.format(error=type(error).__name__))

@@ -21,7 +21,7 @@ from django.utils import timezone
 from langchain.agents import create_agent
 from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, RemoveMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, RemoveMessage, ToolMessage
 from langchain_core.tools import StructuredTool
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.prebuilt.tool_node import ToolCallRequest
@@ -29,6 +29,7 @@ from langgraph.runtime import Runtime
 
 from accounts.access.auth import find_again
 from accounts.access.caller import Caller
+from accounts.infra.foreign_text import load_json
 from accounts.infra.problems import Problem
 from accounts.infra.streams import in_thread
 from mailhub.agent import stream, threads
@@ -40,7 +41,7 @@ from tools.catalog.calls import call_tool, mailbox_of, tools_for, unknown_tool
 from tools.catalog.entries import Tool
 from tools.catalog.servers import ServerTool, describe_server_tool, find_tool
 from tools.catalog.tool_schema import published_parameters
-from tools.mail.text.redaction import redact
+from tools.mail.text.redaction import make_storable, redact
 
 log = structlog.get_logger(__name__)
 
@@ -189,7 +190,7 @@ class Guard(AgentMiddleware[AgentState[Any], Any]):  # type: ignore[misc]  # see
             messages=shown, **({"tool_choice": "none"} if last and request.tools else {})
         )
         response = await handler(request)
-        answer = response.result[-1]
+        answer = response.result[-1] = _writable(response.result[-1])
         if last and isinstance(answer, AIMessage) and answer.tool_calls:
             stopped = STOPPED.format(limit=limit)
             say({"text": f"\n{stopped}" if answer.text else stopped})
@@ -246,6 +247,13 @@ def looked_for(arguments: Mapping[str, Any]) -> str:
     """Return what a call looks for, in one short line, with secrets masked."""
     values = [str(arguments[name]) for name in LOOKED_FOR if arguments.get(name)]
     return redact(" ".join(" ".join(values).split()))[:LOOKED_FOR_CHARS]
+
+
+def _writable(answer: BaseMessage) -> BaseMessage:
+    """Return an answer that can be stored and sent back to the model."""
+    said = json.dumps(answer.model_dump(mode="json", exclude={"type"}), ensure_ascii=False)
+    clean = make_storable(said)
+    return answer if clean == said else AIMessage.model_validate(load_json(clean))
 
 
 def call_by_mode(turn: Turn, name: str, arguments: Mapping[str, Any]) -> Outcome:

@@ -243,3 +243,25 @@ def test_agent_has_the_permissions_of_its_caller(
     answer = chat.ask("Read Charlie's mail")
     assert answer.kinds()[-1] == ("tool_error", "list_emails")
     assert '"code":"not_found"' in model.tool_results()[0]
+
+
+@pytest.mark.parametrize(
+    "says",
+    [
+        Says(text="Half an emoji: \ud83d."),
+        Says(calls=(("search_emails", {"query": "\ud83d"}),)),
+        Says(calls=(("read_email", {"message_id": "\ud83d", "\ud83d": 1}),)),
+        Says(calls=(("\ud83d", {}),)),
+    ],
+)
+def test_half_an_emoji_breaks_no_conversation(chat: Chat, model: ModelServer, says: Says) -> None:
+    model.says(says)
+    for prompt in ("First.", "Second."):
+        answer = chat.ask(prompt, threadId="t")
+        assert answer.ended
+        assert "failed; this answer" not in answer.text
+    assert "First." in str(model.shown())
+
+
+def test_blank_name_of_a_thread_is_none(chat: Chat) -> None:
+    assert chat.ask("Hello", threadId=" ").thread.strip()
