@@ -118,6 +118,36 @@ def test_words_from_a_hostile_mailbox_are_capped_lower() -> None:
     assert server.sent < 32 * MEGABYTES
 
 
+FETCH = b'* 1 FETCH (UID 1 FLAGS () INTERNALDATE "17-Jul-1996 02:44:25 -0700" RFC822.SIZE 9)\r\n'
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {b"EXAMINE": b"* 3 EXISTS\r\n"},
+        {b"EXAMINE": b"* 3 EXISTS\r\n* OK [UIDVALIDITY x] x\r\n"},
+        {b"SEARCH": b"* SEARCH a\r\n"},
+        {b"SEARCH": b"* SEARCH " + b"9" * 5000 + b"\r\n"},
+        {b"FETCH": FETCH.replace(b"INTERNALDATE", b"DATE")},
+        {b"FETCH": FETCH.replace(b'"17-Jul-1996 02:44:25 -0700"', b"7")},
+        {b"LIST": b'* LIST () "/" "&!!-"\r\n'},
+        {b"LIST": b'* LIST () "/"\r\n'},
+        {b"LIST": b"* LIST NIL NIL NIL\r\n"},
+        {b"LIST": b"* LIST " + b"(" * 3000 + b"\r\n"},
+        {b"STATUS": b""},
+        {b"STATUS": b"* STATUS INBOX NIL\r\n"},
+    ],
+)
+def test_odd_answer_of_a_mailbox_is_a_failure_of_its_server(odd: dict[bytes, bytes]) -> None:
+    def read(mailbox: ImapProvider) -> None:
+        mailbox.list_messages(folder="inbox", unread=None, limit=2, page_token=None)
+        mailbox.list_folders()
+
+    with HostileImap(at="never", odd=odd) as server, pytest.raises(Unavailable) as caught:
+        read(provider(imap=server.port))
+    assert (caught.value.code, "cannot read" in caught.value.detail) == ("connection_lost", True)
+
+
 @pytest.mark.parametrize("at", ["greeting", "ehlo", "mail", "rcpt", "data"])
 @pytest.mark.parametrize("harm", SMTP_HARMS)
 def test_send_cut_before_its_dot_is_not_sent(harm: Harm, at: str, settings: Any) -> None:

@@ -5,6 +5,7 @@ themselves.
 import contextlib
 import socket
 import threading
+from collections.abc import Mapping
 from typing import Literal
 
 from tests.support.servers.listening import Listening
@@ -109,12 +110,20 @@ class HostileSmtp(Hostile):
 
 class HostileImap(Hostile):
     """An IMAP server that does harm at this command, or at the greeting; otherwise it answers as an
-    empty mailbox.
+    empty mailbox, or with the `odd` answers to some commands.
     """
 
-    def __init__(self, harm: Harm, *, at: str = "greeting", every: float = 0.05) -> None:
+    def __init__(
+        self,
+        harm: Harm = "silent",
+        *,
+        at: str = "greeting",
+        every: float = 0.05,
+        odd: Mapping[bytes, bytes] | None = None,
+    ) -> None:
         super().__init__(harm, every=every)
         self.at = at
+        self.odd = odd or {}
 
     def serve(self, sock: socket.socket) -> None:
         self._meet(sock, "greeting", b"* OK [CAPABILITY IMAP4rev1] ready\r\n")
@@ -128,6 +137,7 @@ class HostileImap(Hostile):
                     b"SEARCH": b"* SEARCH 1 2 3\r\n",
                     b"LIST": b'* LIST (\\Sent) "/" "Sent"\r\n',
                 }.get(verb, b"")
+                untagged = self.odd.get(verb, untagged)
                 self._meet(sock, verb.decode("latin-1").lower(), untagged + tag + b" OK done\r\n")
 
     def _meet(self, sock: socket.socket, point: str, usual: bytes) -> None:

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
 
+import structlog
 from django.conf import settings
 from imapclient import IMAPClient
 from imapclient.response_parser import parse_message_list
@@ -28,6 +29,8 @@ from tools.providers.imap.message_ids import Place
 from tools.providers.imap.search import Criterion, Text, arguments
 from tools.providers.imap.sessions import POOL, Session
 
+log = structlog.get_logger(__name__)
+
 FIRST_WINDOW = 500
 SLOWEST_UPLOAD = 100_000  # bytes a second
 
@@ -46,6 +49,11 @@ UNSAFE_ARGUMENT = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 FOR_NOW = re.compile(r"\[(UNAVAILABLE|INUSE|SERVERBUG|LIMIT)\b", re.IGNORECASE)
 # The server does not understand the search; other refusals are about the server's own state.
 NOT_SEARCHED = re.compile(r"\bBAD\b|\[BADCHARSET\b", re.IGNORECASE)
+# What the library, and we, fail with over an answer of another form.
+ODD_ANSWER = (
+    *(AttributeError, IndexError, KeyError, RecursionError),
+    *(TypeError, UnicodeDecodeError, ValueError),
+)
 NO_FOLDER = translatable("There is no such folder; list_folders names them.")
 NO_DRAFTS = translatable(
     "Could not find Drafts folder. Available folders can be listed with list_folders."
@@ -81,6 +89,7 @@ class ImapMailbox:
         seconds = settings.MAILHUB_REQUEST_SECONDS + uploaded / SLOWEST_UPLOAD
         with (
             map_errors(),
+            _map_odd_answers(),
             POOL.session(self.key, lambda: open_imap(self.access)) as session,
             conversation(session.client, seconds),
         ):
@@ -288,6 +297,19 @@ def body_of(row: dict[bytes, Any], section: bytes = b"") -> bytes:
     """
     name = b"BODY[" + section
     return next((value or b"" for key, value in row.items() if key.startswith(name)), b"")
+
+
+@contextmanager
+def _map_odd_answers() -> Iterator[None]:
+    try:
+        yield
+    except ODD_ANSWER as error:
+        if type(error) not in ODD_ANSWER:
+            raise  # one of ours
+        log.exception("odd_answer", provider="imap")
+        raise Unavailable(
+            "connection_lost", "The mail server gave an answer that mailhub cannot read."
+        ) from None
 
 
 @contextmanager
