@@ -75,6 +75,20 @@ def test_correspondent_is_exported_and_erased(api: Api, reviewer: Reviewer, alic
     assert proof.verify() == []
 
 
+def test_mail_that_an_edit_took_from_an_address_is_exported_without_words(
+    api: Api, alice: User
+) -> None:
+    action = PendingAction.objects.get(pk=api.propose(to=[MIRA], subject="Offer 4471"))
+    edit = {"to": "otto@northwind.example", "subject": "Your salary", "body": "Dear Otto."}
+    shown = {"digest": action.current.digest, "revision": action.revision}
+    assert browser(alice).post(f"/actions/{action.pk}/edit/", shown | edit).status_code == 302
+
+    (told,) = json.loads(person("export", MIRA))["mails_to_it"]
+    assert (told["action"], told["subject"], told["text"]) == (str(action.pk), "", "")
+    (told,) = json.loads(person("export", "otto@northwind.example"))["mails_to_it"]
+    assert "Dear Otto." in told["text"]
+
+
 def test_address_in_other_letters_is_exported_and_erased(api: Api) -> None:
     sent = api.propose(to=["Kim@Bücher.example"], subject="Offer 4471")
     api.post(f"/actions/{sent}/cancel")

@@ -89,17 +89,21 @@ def export_person(person: User) -> dict[str, Any]:
 
 
 def export_correspondent(address: str) -> list[dict[str, Any]]:
-    """Return the mails to an address whose content is still here, with their text."""
+    """Return the mails to an address whose content is still here, with their text.
+
+    A mail that an edit addressed to others is told without its words: they may be about them.
+    """
     return [
         {
             "action": str(action.pk),
             "mailbox": action.mailbox.address,
             "state": action.status,
             "proposed_at": action.created_at.isoformat(),
-            "subject": action.current.preview.get("title", ""),
-            "text": _text_of(action),
+            "subject": action.current.preview.get("title", "") if is_to_it else "",
+            "text": _text_of(action) if is_to_it else "",
         }
         for action in _find_mails_to(address)
+        for is_to_it in [_is_to(address, action.current.preview.get("targets"))]
     ]
 
 
@@ -218,10 +222,14 @@ def _find_mails_to(address: str) -> Iterator[PendingAction]:
     named = Revision.objects.filter(preview__icontains=address).order_by("pk")
     seen = set()
     for key, targets in named.values_list("action", "preview__targets").iterator():
-        if key in seen or address not in (each["address"].lower() for each in targets or ()):
+        if key in seen or not _is_to(address, targets):
             continue
         seen.add(key)
         yield PendingAction.objects.select_related("mailbox").get(pk=key)
+
+
+def _is_to(address: str, targets: Any) -> bool:
+    return address in (each["address"].lower() for each in targets or ())
 
 
 def _text_of(action: PendingAction) -> str:
