@@ -11,7 +11,7 @@ from typing import Any
 from django.conf import settings
 
 from accounts.access.caller import Caller
-from accounts.access.quotas import Quota, Usage, count, count_often, headers_of, refusal_of
+from accounts.access.quotas import Quota, Usage, count, count_often, headers_of, refusal_of, take
 from accounts.infra.texts import translatable
 from accounts.models import User
 
@@ -66,10 +66,8 @@ def count_stored_by(person: User, size: int) -> None:
         "You have reached your limit of stored bytes in a day. Nothing was stored."
     )
     amount = settings.MAILHUB_STORED_MEGABYTES_PER_DAY * MEGABYTE
-    quota = Quota(name="own-stored", amount=amount, seconds=DAY, refusal=refusal, slices=1000)
-    usage = count_often(quota, f"user:{person.pk}", size)
-    if not usage.granted:
-        raise refusal_of(usage)
+    quota = Quota(name="own-stored", amount=amount, seconds=DAY, refusal=refusal)
+    take(quota, f"user:{person.pk}", size)
 
 
 def count_upload(caller: Caller, size: int) -> None:

@@ -27,7 +27,7 @@ def of_caller(caller: Caller) -> QuerySet[Thread]:
 def open_thread(caller: Caller, name: str | None) -> Thread:
     """Return the caller's thread of this name; other callers have their own of the same name."""
     found, _ = Thread.objects.get_or_create(
-        user=caller.user, caller_name=_owner(caller), name=(name or "").strip() or str(uuid4())
+        user=caller.user, caller_name=_owner(caller), name=name or str(uuid4())
     )
     return found
 

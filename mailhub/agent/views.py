@@ -62,7 +62,8 @@ async def agent_stream(request: HttpRequest) -> HttpResponseBase:
         await sync_to_async(rate_limits.count_chat)(caller)
         if text := _refusal_of(asked):
             return _stream(caller, place, _stream_text(text))
-        thread = await sync_to_async(threads.open_thread)(caller, asked.threadId)
+        name = (asked.threadId or "").strip()  # it goes into a header
+        thread = await sync_to_async(threads.open_thread)(caller, name)
     except Problem as problem:
         return problem_response(request, problem)
     answering = await _load_answering()
