@@ -1,8 +1,8 @@
 """Rate limits for tokens and the chat: a runaway program must not flood the reader or the server.
 
 Each limit holds for one token, and three times as much for all tokens of one person together. The
-counts are shared by all processes (`accounts.access.quotas`). What signed-in people, and their chat,
-propose and store has counts of its own: a program must not keep its person from an edit.
+counts are shared by all processes (`accounts.access.quotas`). Proposals and stored bytes of signed-in
+people, and of their chat, have counts of their own: a program must not keep its person from an edit.
 """
 
 from collections.abc import Callable

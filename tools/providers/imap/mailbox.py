@@ -49,7 +49,7 @@ UNSAFE_ARGUMENT = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 FOR_NOW = re.compile(r"\[(UNAVAILABLE|INUSE|SERVERBUG|LIMIT)\b", re.IGNORECASE)
 # The server does not understand the search; other refusals are about the server's own state.
 NOT_SEARCHED = re.compile(r"\bBAD\b|\[BADCHARSET\b", re.IGNORECASE)
-# What the library, and we, fail with over an answer of another form.
+# The library, and our code, fail with these over an answer of another form.
 ODD_ANSWER = (
     *(AttributeError, IndexError, KeyError, RecursionError),
     *(TypeError, UnicodeDecodeError, ValueError),
