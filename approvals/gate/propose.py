@@ -249,10 +249,8 @@ def _refuse_when_full(caller: Caller, mailbox: Mailbox) -> None:
     ):
         raise Problem(
             "rate_limited",
-            "Too many proposals of this token wait for a person in this mailbox. Nothing was stored. Withdraw some, or"
-            " propose again when they are decided."
-            if caller.token
-            else "Too many of your proposals wait in this mailbox. Nothing was stored. Withdraw some first.",
+            "Too many of your proposals wait for a person in this mailbox. Nothing was stored. Withdraw some, or propose"
+            " again when they are decided.",
             retry_after=WAIT_SECONDS,
         )
 
