@@ -10,7 +10,7 @@ from accounts.models import User
 from approvals.models import PendingAction
 from tests.browser.conftest import picture
 from tests.browser.test_every_page import signed_in
-from tests.conftest import Api
+from tests.conftest import Api, Reviewer
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 PHONE = {"width": 390, "height": 844}
@@ -54,6 +54,38 @@ def test_thumb_decides_one_mail_after_the_other(
         picture(page, "line-end")
         page.wait_for_load_state("networkidle")
     assert states_of(ids) == ["approved", "rejected", "pending", "approved"]
+
+
+def test_second_touch_does_not_approve_the_next_mail(
+    browser: Browser,
+    live_server: LiveServer,
+    alice: User,
+    api: Api,
+    reviewer: Reviewer,
+    settings: Any,
+) -> None:
+    """Not even one that was read before: a slow page may change under the thumb."""
+    settings.MAILHUB_UNDO_SECONDS = 600
+    ids = [api.propose(subject=f"Mail {n}") for n in range(2)]
+    for each in ids:
+        reviewer.look(each)
+    with signed_in(browser, live_server, alice, has_touch=True, viewport=PHONE) as window:
+        page = window.new_page()
+        page.goto(f"/line/{ids[0]}/")
+        approve = page.locator("form[data-action=approve] button")
+        page.locator(READ).wait_for()
+        page.clock.install()  # of the next page: its second does not pass
+        approve.tap()
+        page.wait_for_url(f"**/line/{ids[1]}/")
+        approve.tap()
+        expect(page.locator("#said")).to_contain_text("Read it first")
+        page.clock.run_for(1100)
+        page.locator(READ).wait_for()
+        assert states_of(ids) == ["approved", "pending"]
+        approve.tap()
+        expect(page.get_by_role("heading", name="All done")).to_be_visible()
+        page.wait_for_load_state("networkidle")
+    assert states_of(ids) == ["approved", "approved"]
 
 
 def test_line_works_by_keys_and_without_scripts(

@@ -55,13 +55,15 @@ const LOOK_MS = 1000;
 // A mail is approved only after the beginning of its text was in view for a second, in this revision. The server
 // keeps that it was. A root without a text, such as a page that shows its history, was not looked at.
 export class Look {
-  // `post` tells the server; it returns a promise of true.
-  constructor(root, { seen = false, post }) {
-    this.seen = seen;
+  // `post` tells the server; it returns a promise of true. A mail that was `known` before is not approved within a
+  // second either: a second touch may be meant for the mail before.
+  constructor(root, { known = false, post }) {
+    this.seen = false;
     this.root = root;
     this.begin = root.querySelector("[data-begin]");
     this.timer = null;
     this.inView = false;
+    if (known) { this.timer = setTimeout(() => this.finish(), LOOK_MS); return; }
     if (!this.begin) return;
     this.observer = new IntersectionObserver(([entry]) => { this.inView = entry.isIntersecting; this.count(post); });
     const frame = root.querySelector("iframe.frame");
@@ -77,10 +79,13 @@ export class Look {
     clearTimeout(this.timer);
     if (this.seen || !this.inView || document.visibilityState !== "visible") return;
     this.timer = setTimeout(async () => {
-      if (!(await post())) return;
-      this.seen = true;
-      this.root.dataset.seen = "";
+      if (await post()) this.finish();
     }, LOOK_MS);
+  }
+
+  finish() {
+    this.seen = true;
+    this.root.dataset.seen = "";
   }
 
   end() {

@@ -65,7 +65,7 @@ async function show(row, again = false) {
   for (const form of pane().querySelectorAll("form")) form.addEventListener("submit", remember);
   const shown = pane().querySelector("[data-presence]");
   if (!shown) return;
-  const current = new Look(shown, { seen: shown.dataset.seen !== undefined, post: () => report(shown.dataset) });
+  const current = new Look(shown, { known: shown.dataset.known !== undefined, post: () => report(shown.dataset) });
   look = current;
   for (const form of pane().querySelectorAll("form[data-action=approve]")) {
     form.addEventListener("submit", (event) => { if (!current.check()) event.preventDefault(); });

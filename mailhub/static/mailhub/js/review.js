@@ -8,7 +8,7 @@ let look;
 const inLine = document.body.dataset.line !== undefined;
 
 export function startReview() {
-  look = new Look(document.body, { seen: document.body.dataset.seen !== undefined, post: () => here({ revision: document.body.dataset.revision }) });
+  look = new Look(document.body, { known: document.body.dataset.known !== undefined, post: () => here({ revision: document.body.dataset.revision }) });
   document.addEventListener("visibilitychange", () => { if (!document.hidden) here(); });
   document.addEventListener("submit", (event) => {
     if (event.target.dataset.action?.startsWith("approve") && !look.check()) event.preventDefault();
