@@ -21,6 +21,7 @@ from accounts.infra.foreign_text import parse_uuid
 from accounts.infra.problems import Problem
 from accounts.people.second_factor import FactorMissing
 from approvals.core.states import Status
+from approvals.core.types import get_kind
 from approvals.gate import decide, find, seen
 from approvals.gate.rules.policy import Hold, count_needed, find_hold, policy_of
 from approvals.models import PendingAction, Seen
@@ -53,6 +54,10 @@ class Chosen:
         return f"{self.action.pk}:{self.digest}:{self.revision}"
 
     @property
+    def is_mail(self) -> bool:
+        return not get_kind(self.action.kind).words
+
+    @property
     def preview(self) -> dict[str, Any]:
         shown: dict[str, Any] = self.action.shown or {}  # type: ignore[attr-defined]
         return shown
@@ -80,7 +85,7 @@ class Chosen:
             action.mailbox_id,
             action.proposer_id,
             action.proposer_name,
-            () if self.problem else (codes, self.missing > 1),
+            () if self.problem else (codes, self.missing > 1, self.is_mail),
         )
 
 

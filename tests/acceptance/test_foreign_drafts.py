@@ -7,6 +7,7 @@ from io import StringIO
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.core.management import call_command
 
 from accounts.models import Membership
@@ -120,6 +121,27 @@ def test_deletion_of_a_persons_draft_waits_for_approval(office: Office) -> None:
     assert "Delete this draft" in office.reviewer.page(proposal["action"]["id"]).content.decode()
     assert office.approve(proposal)["state"] == "succeeded"
     assert office.folder("Drafts") == []
+
+
+def test_bulk_page_takes_no_change_of_a_draft_for_a_mail(office: Office) -> None:
+    found = (
+        office.tool("delete_draft", draft_id=persons_draft(office)),
+        office.tool("send_email", **{**NOTE, "to": [office.ada]}, confirm=True),
+    )
+    actions = [PendingAction.objects.get(pk=each["action"]["id"]) for each in found]
+    for each in actions:
+        office.reviewer.look(str(each.pk))
+    client = office.reviewer.client
+    form = {
+        "item": [f"{each.pk}:{each.digest}:{each.revision}" for each in actions],
+        "csrfmiddlewaretoken": client.cookies[settings.CSRF_COOKIE_NAME].value,
+    }
+
+    page = client.post("/bulk/", form).content.decode()
+
+    assert "deletes a draft" in page
+    for button in ("Approve 1 proposal", "Approve and send 1"):
+        assert button in " ".join(page.split())
 
 
 def test_same_change_proposed_twice_is_one_action(office: Office) -> None:
