@@ -73,6 +73,32 @@ def test_mail_outlives_a_send_window_that_moves(
     assert PendingAction.objects.get(pk=action_id).expires_at == opens + timedelta(hours=24)
 
 
+@pytest.mark.parametrize("approved_before", [False, True])
+def test_mail_that_missed_its_window_waits_for_the_next(
+    api: Api, reviewer: Reviewer, mailbox: Mailbox, alice: User, approved_before: bool
+) -> None:
+    """Only once: mail that is held back for longer expires."""
+    now = database_now()
+    set_rules(mailbox, alice, open_days=str(now.isoweekday()))
+    action_id = api.propose()
+    reviewer.decide(action_id, "approve")
+    action = PendingAction.objects.get(pk=action_id)
+    assert action.approved_at is not None
+    expires_at, moment = action.expires_at, timedelta(milliseconds=1)
+    opened = action.approved_at + (moment if approved_before else -moment)
+    yesterday = str((now - timedelta(days=1)).isoweekday())
+
+    ApprovalPolicy.objects.update(open_days=yesterday, opens_at=opened, closes_at=opened + moment)
+    maintenance.sweep()
+
+    opens = ApprovalPolicy.objects.get().opens_at
+    assert opens is not None
+    assert opens > expires_at
+    after = PendingAction.objects.get(pk=action_id)
+    kept = expires_at if approved_before else opens + timedelta(hours=24)
+    assert (after.status, after.expires_at) == ("approved", kept)
+
+
 def test_page_says_that_the_approval_ends_before_it_may_leave(
     api: Api, reviewer: Reviewer, mailbox: Mailbox, alice: User
 ) -> None:

@@ -16,7 +16,7 @@ from accounts.models import Mailbox, Role, User
 from approvals.audit import chain
 from approvals.core.states import Status
 from approvals.gate.rules.conditions import are_approvers_lost, find_counted, number_that_counts
-from approvals.gate.rules.policy import expiry_by_window, find_blocked, window_of
+from approvals.gate.rules.policy import find_blocked, keep_until_it_opens, window_of
 from approvals.models import ApprovalPolicy, Decision, PendingAction
 
 LISTS = ("allowed", "refused")
@@ -63,7 +63,7 @@ def change_rules(*, mailbox: Mailbox, person: User, rules: Mapping[str, Any]) ->
         _keep_what_is_still_allowed(policy)
         _begin_new_rounds(mailbox)
     if WINDOW.intersection(changed):
-        _keep_until_it_opens(policy)
+        keep_until_it_opens(policy, Q())
     told = {
         name: [_describe_value(name, before[name]), _describe_value(name, rules[name])]
         for name in changed
@@ -92,14 +92,6 @@ def _keep_what_is_still_allowed(policy: ApprovalPolicy) -> None:
             PendingAction.objects.filter(
                 pk=action.pk, status=Status.APPROVED, approval_round=action.approval_round
             ).update(rules_version=policy.version)
-
-
-def _keep_until_it_opens(policy: ApprovalPolicy) -> None:
-    """Let no approved action expire before the send window opens, as an approval does."""
-    approved = PendingAction.objects.filter(mailbox=policy.mailbox_id, status=Status.APPROVED)
-    for action in approved.order_by("pk"):
-        if expires_at := expiry_by_window(action, policy):
-            approved.filter(pk=action.pk).update(expires_at=expires_at)
 
 
 def _begin_new_rounds(mailbox: Mailbox) -> None:

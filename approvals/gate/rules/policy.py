@@ -21,6 +21,7 @@ from accounts.infra.problems import Problem
 from accounts.infra.texts import join, ntranslatable, translatable
 from accounts.models import Mailbox, Membership, Role, User
 from accounts.people.second_factor import FactorMissing, lacks_factor
+from approvals.core.states import Status
 from approvals.gate.pauses import switch
 from approvals.gate.rules.conditions import REACHABLE, day_is_full, find_counted
 from approvals.gate.seen import find_unopened
@@ -96,6 +97,16 @@ def expiry_by_window(action: PendingAction, policy: ApprovalPolicy) -> datetime 
         return None
     renewed = leave_from(policy, now=opens, send_at=action.send_at)["expires_at"]
     return max(action.expires_at, renewed or opens)
+
+
+def keep_until_it_opens(policy: ApprovalPolicy, which: Q) -> None:
+    """Let none of these approved actions expire before the send window opens, as an approval does."""
+    approved = PendingAction.objects.filter(
+        which, mailbox=policy.mailbox_id, status=Status.APPROVED, expires_at__gt=Now()
+    )
+    for action in approved.order_by("pk"):
+        if expires_at := expiry_by_window(action, policy):
+            approved.filter(pk=action.pk).update(expires_at=expires_at)
 
 
 # --- Approvers ---
@@ -345,6 +356,10 @@ def advance_windows() -> None:
     for policy in find_closed().annotate(at=Now()):
         window = window_of(policy, policy.at)
         if window:
+            # What was to leave in the window that is over waits for the next one, but only once: mail
+            # that is held back for longer expires.
+            opened = policy.opens_at
+            keep_until_it_opens(policy, Q(approved_at__gte=opened) | Q(send_at__gte=opened))
             ApprovalPolicy.objects.filter(pk=policy.pk, closes_at=policy.closes_at).update(
                 opens_at=window[0], closes_at=window[1], window_set_at=policy.at
             )
