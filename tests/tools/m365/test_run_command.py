@@ -307,6 +307,15 @@ def test_write_that_is_no_longer_allowed_does_not_run(
     assert "Command failed" in reviewer.page(action_id).content.decode()
 
 
+@pytest.mark.usefixtures("writes", "m365")
+def test_page_of_a_command_says_what_holds_it_back(
+    runner: Api, reviewer: Reviewer, mailbox: Mailbox
+) -> None:
+    switch.pause(mailbox=mailbox, actor="test")
+    action_id = run(runner, EVENT, confirm=True).json()["action"]["id"]
+    assert "This mailbox is paused." in reviewer.page(action_id).content.decode()
+
+
 @pytest.mark.usefixtures("writes")
 def test_words_of_a_failed_command_prove_nothing(
     runner: Api, reviewer: Reviewer, m365: M365
