@@ -226,10 +226,14 @@ def test_html_is_edited_as_it_looks_and_nothing_is_lost(browser: Browser, mailhu
     ):
         assert kept in source
 
-    unusual = mailhub.propose("DL", body="<dl><dt>a</dt><dd>b</dd></dl>", body_type="html")["id"]
-    page.goto(f"/actions/{unusual}/edit/")
-    expect(page.get_by_text("The editor cannot keep all of this formatting")).to_be_visible()
-    expect(page.locator("textarea[name=body]")).to_have_value(re.compile("<dl>"))
+    for unusual, tag in (
+        ("<dl><dt>a</dt><dd>b</dd></dl>", "<dl>"),
+        ('<div style="white-space: pre-wrap"><p>a  b\nc</p></div>', "a  b\nc"),
+    ):
+        kept_as_it_is = mailhub.propose("Odd", body=unusual, body_type="html")["id"]
+        page.goto(f"/actions/{kept_as_it_is}/edit/")
+        expect(page.get_by_text("The editor cannot keep all of this formatting")).to_be_visible()
+        expect(page.locator("textarea[name=body]")).to_have_value(re.compile(tag))
     window.close()
 
 

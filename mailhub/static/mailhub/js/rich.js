@@ -8,6 +8,7 @@ const BLOCKS = {
 const PARTS = {
   li: "block+", caption: "inline*", thead: "tr+", tbody: "tr+", tfoot: "tr+", tr: "(td | th)+", td: "block+", th: "block+",
 };
+const KEEPS_SPACE = "pre, [style*=white-space]";
 
 for (const form of document.querySelectorAll("[data-rich]")) start(form);
 
@@ -134,10 +135,10 @@ function styled(value) {
   return probe.style.cssText;
 }
 
-// The same for two texts that differ only in white space and in the spelling of styles.
+// The same for two texts that differ only in white space that no reader sees, and in the spelling of styles.
 function normal(html) {
   const walk = (node) => {
-    if (node.nodeType !== Node.ELEMENT_NODE) return node.parentElement.closest("pre") ? node.data : node.data.replace(/\s+/g, "");
+    if (node.nodeType !== Node.ELEMENT_NODE) return node.parentElement.closest(KEEPS_SPACE) ? node.data : node.data.replace(/[ \t\n\r\f]+/g, "");
     const attributes = [...node.attributes].map(({ name, value }) => `${name}=${JSON.stringify(name === "style" ? styled(value) : value)}`).sort();
     return `<${node.localName} ${attributes.join(" ")}>${[...node.childNodes].map(walk).join("")}</>`;
   };
