@@ -11,6 +11,7 @@ import pytest
 from django.utils import timezone
 
 from approvals.models import PendingAction
+from tests.approvals.revisions import edit
 from tests.conftest import HELLO
 from tests.support.people.office import SENT, Office, letter, office
 from tests.support.work import work
@@ -195,6 +196,20 @@ def test_forward_carries_files_and_pictures_unchanged(office: Office) -> None:
     client = office.imap.signed_in(office.ada)
     client.select_folder("INBOX")
     assert rb"$Forwarded" in client.get_flags([1])[1]
+
+
+def test_picture_that_an_edit_removes_leaves_as_a_file(office: Office) -> None:
+    """Its page names it, so its readers have to see it."""
+    message_id = office.receive(with_attachments(office))
+    proposal = office.tool(
+        "forward_email", message_id=message_id, to=[office.mira], comment="FYI", confirm=True
+    )
+    edit(proposal["action"]["id"], office.reviewer.user, body="<p>Without it</p>")
+    office.approve(proposal)
+
+    (arrived,) = office.inbox(office.mira)
+    (picture,) = (part for part in arrived.walk() if part.get_filename() == "photo.png")
+    assert picture.get_content_disposition() == "attachment"
 
 
 @pytest.mark.parametrize(

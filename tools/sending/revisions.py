@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC
 from typing import Any, Literal
+from urllib.parse import unquote
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -324,7 +325,14 @@ def _request(
             ),
         )
     source = blob(payload.source_sha256)
+    content = _content(payload, changed)
     present = _in_order(attachments_in(source), payload.attachments)
+    if changed.keys() & BODY:
+        # A picture that the new text no longer shows becomes an ordinary attachment.
+        named = unquote(content.html or "")
+        present = tuple(
+            file if file.content_id in named else replace(file, content_id="") for file in present
+        )
     return Request(
         kind=payload.sort,
         from_address=payload.sender,
@@ -334,7 +342,7 @@ def _request(
         bcc=bcc,
         names=names_in(source),
         subject=changed.get("subject", payload.subject),
-        content=_content(payload, changed),
+        content=content,
         importance=payload.importance,
         attachments=_attachments(present, changed.get("attachments")),
         in_reply_to=payload.in_reply_to,
