@@ -38,6 +38,8 @@ SENTENCES = {
     " is a new proposal.",
     "unanswered, incomplete": "It was %(done)s. No answer was found, but mailhub could not search the"
     " whole mailbox. Look into the conversation before you do what follow_up_note says.",
+    "unanswered, bounced": "It was %(done)s, a server returned it, and nobody has answered. Tell the user,"
+    " and check the addresses in bounced before you do what follow_up_note says.",
     "failed": "The provider refused it, and it was not %(done)s. Correct the cause in error, then"
     " propose a new one.",
     "failed, draft_changed": "Its draft was changed, sent or removed in the mailbox, so mailhub did not"
@@ -117,6 +119,8 @@ def _variant(row: str, steps: Sequence[Step]) -> str:
         return "person" if last.link.actor.startswith("user:") else last.withdrawn_code
     if row == "expired" and len(steps) > 1 and steps[-2].state == Status.APPROVED:
         return "approved"
+    if row == "unanswered" and any(step.name == "action.bounced" for step in steps):
+        return "bounced"
     if row in ("unanswered", "failed") and last is not None:
         return str(last.link.data.get("code", ""))
     if row == "returned" and last is not None:

@@ -136,6 +136,15 @@ def bounce_it(stage: Stage) -> None:
 
 def hear_nothing(stage: Stage, code: str = "") -> None:
     send_it(stage)
+    be_silent(stage, code)
+
+
+def hear_of_a_bounce_only(stage: Stage) -> None:
+    bounce_it(stage)
+    be_silent(stage)
+
+
+def be_silent(stage: Stage, code: str = "") -> None:
     now = timezone.now()
     Watch.objects.update(follow_up_at=now)
     watches.record_silence(stage.row.pk, now=now, code=code)
@@ -272,6 +281,7 @@ STEPS: list[tuple[str, Move, str, str]] = [
     ),
     ("bounced", bounce_it, "succeeded", "bounced"),
     ("unanswered", hear_nothing, "succeeded", "unanswered"),
+    ("returned and unanswered", hear_of_a_bounce_only, "succeeded", "unanswered, bounced"),
     ("searched in part", hear_little, "succeeded", "unanswered, incomplete"),
     ("answered first", answer_it, "cancelled", "cancelled, withdrawn_answered"),
     (
