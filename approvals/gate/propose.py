@@ -249,8 +249,8 @@ def _refuse_when_full(caller: Caller, mailbox: Mailbox) -> None:
     ):
         raise Problem(
             "rate_limited",
-            "Too many of your proposals wait for a person in this mailbox. Nothing was stored. Withdraw some, or propose"
-            " again when they are decided.",
+            "Too many of your proposals wait for a person in this mailbox. Nothing was stored. Withdraw some, or"
+            " propose again when they are decided.",
             retry_after=WAIT_SECONDS,
         )
 

@@ -20,7 +20,6 @@ NEED_THE_ROW = {
     "count_upload",
     "_subjects",
     "record",  # the list of a token's requests
-    "_refuse_when_full",
     "_owner",  # the threads of the chat have no name
     "find_again",  # the chat is found by its person
     "_insert",  # the proposal keeps the token

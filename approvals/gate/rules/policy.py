@@ -356,7 +356,7 @@ def advance_windows() -> None:
     for policy in find_closed().annotate(at=Now()):
         window = window_of(policy, policy.at)
         if window:
-            # What was to leave in the window that is over waits for the next one, but only once: mail
+            # Mail that missed the window that is over waits for the next one, but only once: mail
             # that is held back for longer expires.
             opened = policy.opens_at
             keep_until_it_opens(policy, Q(approved_at__gte=opened) | Q(send_at__gte=opened))

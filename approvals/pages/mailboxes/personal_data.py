@@ -91,7 +91,7 @@ def export_person(person: User) -> dict[str, Any]:
 def export_correspondent(address: str) -> list[dict[str, Any]]:
     """Return the mails to an address whose content is still here, with their text.
 
-    A mail that an edit addressed to others is told without its words: they may be about them.
+    A mail that an edit addressed to others is in it without its words, which may be about them.
     """
     return [
         {
