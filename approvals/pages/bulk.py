@@ -184,7 +184,7 @@ def _report(
 
 
 def _page(request: AuthenticatedRequest, chosen: list[Chosen], status: int = 200) -> HttpResponse:
-    context = {"groups": _divide(chosen), "count": len(chosen)}
+    context = {"groups": _divide(chosen)}
     return render(request, "approvals/bulk.html", context, status=status if chosen else 409)
 
 
