@@ -18,10 +18,10 @@ class Release:
     newest: Mapping[str, int]
 
 
-# The release whose code must run on the tables of this tree: 0.3.5. After a release, write its commit
+# The release whose code must run on the tables of this tree: 0.3.6. After a release, write its commit
 # and its newest migrations here.
 PREVIOUS = Release(
-    commit="d3543ea4c09211dbdd0fd1c17621b27c148b13ba",
+    commit="bebc3f65015a248de0f231577c12be8bc014714c",
     newest={"accounts": 21, "agent": 5, "approvals": 54, "tools": 11},
 )
 
