@@ -371,6 +371,9 @@ def test_grant_can_be_limited_but_never_widened(
     grants.narrow(grant, scopes=["mail:read", "mail:draft"], mailboxes=[mailbox, second])
     grant.refresh_from_db()
     assert (grant.scopes, list(grant.mailboxes.all())) == (["mail:read"], [mailbox])
+    grants.narrow(grant, scopes=["mail:draft"], mailboxes=[mailbox])
+    grant.refresh_from_db()
+    assert grant.scopes == []
 
 
 def test_nobody_gets_a_secret_of_a_connected_program(
