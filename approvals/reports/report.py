@@ -7,11 +7,13 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from accounts.access.caller import Caller
+from accounts.infra.database import database_now
 from accounts.models import User
 from approvals.core.answers import Action, Change, StepReview, Verdict, Warned, Watched
 from approvals.core.states import Status
 from approvals.gate import differences, find, notes, reconcile
 from approvals.gate.rules.conditions import VOID
+from approvals.gate.rules.policy import find_hold, policy_of
 from approvals.models import AuditEvent, PendingAction
 from approvals.reports import guidance
 from approvals.reports.steps import ORDERED_AGAIN, Step, as_steps, steps_of
@@ -65,10 +67,21 @@ def report(action: PendingAction, caller: Caller) -> ActionReport:
     doubt = "may_have_been_sent_at" in members or "also_sent_at" in members
     by = members.get("answered_by", "")
     members["next"] = guidance.advise(action, Status(action.status), steps, in_doubt=doubt, by=by)
-    if action.status == Status.APPROVED and action.not_before:
-        leaves = find.rfc3339(action.not_before.replace(microsecond=0))
-        members["next"] += f" It leaves at {leaves} at the earliest."
+    if action.status == Status.APPROVED and (held := _say_what_holds(action)):
+        members["next"] += f" {held}"
     return members
+
+
+def _say_what_holds(action: PendingAction) -> str:
+    """Return in English what holds an approved action back; nothing if a worker may take it."""
+    hold = find_hold(action, policy_of(action.mailbox))
+    at = max([each for each in (action.not_before, hold and hold.until) if each], default=None)
+    said = [str(hold.reason)] if hold and hold.reason else []
+    if at and at > database_now():
+        said.append(f"It leaves at {find.rfc3339(at.replace(microsecond=0))} at the earliest.")
+    if hold and hold.ends:
+        said.append("The approval ends before that, and a person then decides again.")
+    return " ".join(said)
 
 
 def report_step(action: PendingAction, link: AuditEvent, listener: Caller) -> dict[str, Any]:

@@ -111,6 +111,8 @@ def test_page_says_that_the_approval_ends_before_it_may_leave(
     for page in (proposed, reviewer.page(action_id).content.decode()):
         assert "The approval ends before that" in page
     assert "if approved" not in proposed
+    told = api.get(f"/actions/{action_id}").json()["next"]
+    assert re.search(r"It leaves at \S+T00:00:00Z at the earliest\. The approval ends", told)
 
 
 def test_mail_does_not_expire_within_its_undo_window(
@@ -151,10 +153,11 @@ def test_page_names_what_holds_its_mailbox_back(
     proposed, chosen = reviewer.page(second).content.decode(), choose(reviewer, second)
     reviewer.decide(second, "approve")
     held = reviewer.page(second).content.decode()
+    told = api.get(f"/actions/{second}").json()["next"]
     Mailbox.objects.filter(pk=mailbox.pk).update(status=Mailbox.Status.NEEDS_REAUTH)
     refused = reviewer.page(second).content.decode()
 
-    for page in (proposed, chosen, held):
+    for page in (proposed, chosen, held, told):
         assert "The daily limit of this mailbox is reached." in page
     assert "immediately after the approval" not in proposed
     assert "The mailbox must be reconnected first." in refused

@@ -310,8 +310,9 @@ def test_action_says_what_to_do_next(stage: Stage, move: Move, state: str, situa
     told = stage.told
     assert told["state"] == state
     in_doubt = f" {guidance.IN_DOUBT}" if situation in DOUBTFUL else ""
-    leaves = stage.row.not_before if state == "approved" else None
-    when = f" It leaves at {leaves:%Y-%m-%dT%H:%M:%SZ} at the earliest." if leaves else ""
+    leaves, when = stage.row.not_before, ""
+    if state == "approved" and leaves and leaves > timezone.now():
+        when = f" It leaves at {leaves:%Y-%m-%dT%H:%M:%SZ} at the earliest."
     words = {"done": "sent", "by": "mira@northwind.example"}
     assert told["next"] == guidance.SENTENCES[situation] % words + in_doubt + when
 
