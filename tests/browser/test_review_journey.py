@@ -110,6 +110,12 @@ def test_rows_change_in_place_for_every_viewer(browser: Browser, mailhub: Mailhu
     assert page.locator("#rows > li").count() == 3
     assert page.evaluate("document.activeElement.href") == focused
     assert page.evaluate("window.shifted") < 0.01
+    box = page.locator(f"#row-{ids[0]} .pick input")
+    box.focus()
+    other.goto(f"/actions/{ids[0]}/")
+    other.get_by_role("button", name="Assign to me").click()
+    expect(page.locator(f"#row-{ids[0]}")).to_contain_text("assigned to", timeout=PATIENCE_MS)
+    expect(box).to_be_focused()
     # Two reviewers at once: the second one sees a message, and nothing is done twice.
     page.goto(f"/actions/{ids[0]}/")
     other.goto(f"/actions/{ids[0]}/")

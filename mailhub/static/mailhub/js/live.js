@@ -94,14 +94,14 @@ function swap(row) {
   holder.innerHTML = row.html.trim();
   const fresh = holder.content.firstElementChild;
   if (bare(old) === bare(fresh)) return;
-  const focused = old.contains(document.activeElement);
+  const focused = old.contains(document.activeElement) && (document.activeElement.closest(".pick") ? ".pick input" : ".what a");
   const box = old.querySelector(".pick input");
   const fresher = fresh.querySelector(".pick input");
   if (box && fresher && box.value === fresher.value) fresher.checked = box.checked;
   if (old.classList.contains("at")) fresh.classList.add("at");
   fresh.style.minHeight = `${old.offsetHeight}px`;
   old.replaceWith(fresh);
-  if (focused) fresh.querySelector(".what a")?.focus({ preventScroll: true });
+  if (focused) (fresh.querySelector(focused) ?? fresh.querySelector(".what a"))?.focus({ preventScroll: true });
   fresh.dispatchEvent(new Event("live", { bubbles: true }));
 }
 
