@@ -4,6 +4,7 @@ asgiref keeps a thread for a request until its answer ends, and Django a databas
 thread. Without this, ten open answers would take all connections of a process.
 """
 
+import asyncio
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import aclosing
@@ -22,6 +23,8 @@ Send = Callable[[Any], Awaitable[None]]
 
 OF_PERSON = 20
 OF_PROCESS = 500
+PING_SECONDS = 15.0
+PING = ": ping\n\n"  # a comment, which clients pass over
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,21 +54,51 @@ def take_place(person_id: int) -> Place | None:
 def stream(
     place: Place, pieces: AsyncGenerator[str, None], *, content_type: str
 ) -> StreamingHttpResponse:
-    """Return an answer that is sent piece by piece, over ASGI.
+    """Return server-sent events that are sent piece by piece, over ASGI.
 
-    If the reader disconnects, `pieces` is closed. It asks the database by `in_thread` only.
+    While no piece comes, pings keep proxies from ending the answer. If the reader disconnects,
+    `pieces` is closed. It asks the database by `in_thread` only.
     """
 
     async def send() -> AsyncGenerator[str, None]:
         try:
-            async with aclosing(pieces):
-                async for piece in pieces:
+            async with aclosing(_add_pings(pieces)) as pinged:
+                async for piece in pinged:
                     yield piece
         finally:
             _taken.discard(place)
 
     headers = {"X-Accel-Buffering": "no", "Content-Encoding": "identity"}
     return StreamingHttpResponse(send(), content_type=content_type, headers=headers)
+
+
+async def _add_pings(pieces: AsyncGenerator[str, None]) -> AsyncGenerator[str, None]:
+    ready: asyncio.Queue[str | None] = asyncio.Queue()
+
+    # One task asks for all pieces, as a time limit within them needs it.
+    async def read() -> None:
+        async with aclosing(pieces):
+            async for piece in pieces:
+                ready.put_nowait(piece)
+                await ready.join()  # until the reader has taken it
+
+    reading = asyncio.create_task(read())
+    reading.add_done_callback(lambda _: ready.put_nowait(None))
+    try:
+        while True:
+            try:
+                piece = await asyncio.wait_for(ready.get(), PING_SECONDS)
+            except TimeoutError:
+                yield PING
+                continue
+            if piece is None:
+                break
+            yield piece
+            ready.task_done()
+        await reading
+    finally:
+        reading.cancel()
+        await asyncio.wait([reading])
 
 
 async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

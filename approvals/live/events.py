@@ -5,7 +5,6 @@ changes. The hub (`hub.py`) only notifies.
 """
 
 import asyncio
-import time
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -21,7 +20,6 @@ from approvals.live.hub import HUB, Listener
 from approvals.models import Presence
 from approvals.models.pages import PRESENT
 
-PING_SECONDS = 15.0
 STREAM_SECONDS = 300.0  # then the browser reconnects, and its session is checked again
 # Transactions commit in another order than they took their ids, so an event may appear after a
 # later one. A stream names it; a page that polls reads so many events again.
@@ -120,8 +118,8 @@ async def stream(
 ) -> AsyncGenerator[str, None]:
     """Yield server-sent events for one page.
 
-    They are a mark before the oldest event that is new for the page, and a ping when it is quiet.
-    `now` is a result of `last_event` from before.
+    They are a mark before the oldest event that is new for the page. `now` is a result of
+    `last_event` from before.
     """
     listener = Listener(
         person_id=person.pk,
@@ -130,19 +128,16 @@ async def stream(
         oldest=asyncio.Queue(maxsize=1),
     )
     HUB.add(listener, seen=now)
-    ends = time.monotonic() + STREAM_SECONDS
     try:
         yield "retry: 3000\n\n"
         # Events that were missed while the connection was lost; if none was missed, the page asks
         # once in vain.
         yield _event(now) if since and now > since else ": hello\n\n"
-        while time.monotonic() < ends:
-            try:
-                event = await asyncio.wait_for(listener.oldest.get(), PING_SECONDS)
-            except TimeoutError:
-                yield ": ping\n\n"
-            else:
-                yield _event(event)
+        async with asyncio.timeout(STREAM_SECONDS):
+            while True:
+                yield _event(await listener.oldest.get())
+    except TimeoutError:
+        pass
     finally:
         HUB.remove(listener)
 

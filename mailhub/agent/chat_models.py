@@ -10,7 +10,7 @@ from django.conf import settings
 from langchain.chat_models import init_chat_model
 from langchain_core.language_models import BaseChatModel
 
-WAIT_SECONDS = 60
+WAIT_SECONDS = 240  # a model may think for minutes before its first word
 ANY_KEY = "none"  # a self-hosted server may need no key, but the library requires one
 # The constructor arguments of each provider's class, with the settings that hold their values.
 OPTIONS = {

@@ -4,6 +4,7 @@ import pytest
 from django.core.serializers import serialize
 from django.test import Client
 
+from accounts.infra import streams
 from accounts.models import Mailbox, User
 from approvals.models import PendingAction
 from mailhub.agent import stream
@@ -82,6 +83,22 @@ def test_text_arrives_while_the_model_is_still_speaking(chat: Chat, model: Model
         assert "The first" in next(pieces)
         model.go_on.set()
         assert "".join(pieces).endswith(stream.END)
+
+
+def test_silent_model_does_not_end_the_connection(
+    chat: Chat, model: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streams, "PING_SECONDS", 0.05)
+    model.says(Says(text="The first twenty characters, then a pause.", hold=True))
+    with chat.asking("Think") as response:
+        pieces = response.iter_text()
+        whole = next(pieces)
+        while not whole.endswith(streams.PING):
+            whole += next(pieces)
+        model.go_on.set()
+        whole += "".join(pieces)
+    answer = read(200, {}, whole)
+    assert (answer.text, answer.ended) == ("The first twenty characters, then a pause.", True)
 
 
 def test_run_stops_when_the_client_leaves(chat: Chat, model: ModelServer) -> None:
