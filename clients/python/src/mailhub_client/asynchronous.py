@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from types import TracebackType
 from typing import Any
 
 import httpx
@@ -111,10 +110,5 @@ class AsyncMailhub:
     async def __aenter__(self) -> AsyncMailhub:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
