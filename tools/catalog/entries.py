@@ -60,11 +60,15 @@ class Tool:
 
 @dataclass(frozen=True, kw_only=True)
 class MailboxTool(Tool, Generic[M]):
-    """A tool about one mailbox, on which the caller needs the role `need`."""
+    """A tool about one mailbox."""
 
     parameters: type[M]
     run: Callable[[Caller, Mailbox, M], Result]
-    need: Role
+
+    @property
+    def need(self) -> Role:
+        """Return the role that the caller needs there: a viewer changes nothing."""
+        return Role.VIEWER if self.read_only else Role.PROPOSER
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +118,6 @@ TOOLS: dict[str, AnyTool] = {
             example={"mailbox": ALICE},
             done=_("Looked at the folders"),
             run=reads.list_folders,
-            need=Role.VIEWER,
         ),
         MailboxTool(
             name="list_emails",
@@ -126,7 +129,6 @@ TOOLS: dict[str, AnyTool] = {
             example={"folder": "inbox", "unread": True, "max_results": 10},
             done=_("Listed mails"),
             run=reads.list_emails,
-            need=Role.VIEWER,
         ),
         MailboxTool(
             name="search_emails",
@@ -138,7 +140,6 @@ TOOLS: dict[str, AnyTool] = {
             example={"from": MIRA, "text": "invoice", "since": "2026-11-01"},
             done=_("Searched mail"),
             run=reads.search_emails,
-            need=Role.VIEWER,
         ),
         MailboxTool(
             name="read_email",
@@ -152,7 +153,6 @@ TOOLS: dict[str, AnyTool] = {
             example={"message_id": MAIL},
             done=_("Read a mail"),
             run=reads.read_email,
-            need=Role.VIEWER,
         ),
         MailboxTool(
             name="read_thread",
@@ -164,7 +164,6 @@ TOOLS: dict[str, AnyTool] = {
             example={"thread_id": THREAD},
             done=_("Read a conversation"),
             run=reads.read_thread,
-            need=Role.VIEWER,
         ),
         MailboxTool(
             name="list_attachments",
@@ -176,7 +175,6 @@ TOOLS: dict[str, AnyTool] = {
             example={"message_id": MAIL},
             done=_("Listed the files of a mail"),
             run=reads.list_attachments,
-            need=Role.VIEWER,
         ),
         MailboxTool(
             name="download_attachment",
@@ -188,7 +186,6 @@ TOOLS: dict[str, AnyTool] = {
             example={"message_id": MAIL, "attachment_id": "2", "as": "text"},
             done=_("Read a file"),
             run=reads.download_attachment,
-            need=Role.VIEWER,
         ),
         MailboxTool(
             name="gmail_search_messages",
@@ -200,7 +197,6 @@ TOOLS: dict[str, AnyTool] = {
             example={"query": "from:mira subject:invoice"},
             done=_("Searched mail"),
             run=gmail_search.gmail_search_messages,
-            need=Role.VIEWER,
         ),
         MailboxTool(
             name="gmail_get_message",
@@ -212,7 +208,6 @@ TOOLS: dict[str, AnyTool] = {
             example={"message_id": "18c2f0a9d3b4e5f6"},
             done=_("Read a mail"),
             run=gmail_search.gmail_get_message,
-            need=Role.VIEWER,
         ),
         MailboxTool(
             name="create_draft",
@@ -224,7 +219,6 @@ TOOLS: dict[str, AnyTool] = {
             example=_NEW,
             done=_("Wrote a draft"),
             run=drafts.create_draft,
-            need=Role.PROPOSER,
         ),
         MailboxTool(
             name="draft_reply",
@@ -236,7 +230,6 @@ TOOLS: dict[str, AnyTool] = {
             example={"message_id": MAIL, "body": "Thank you."},
             done=_("Wrote a draft"),
             run=drafts.draft_reply,
-            need=Role.PROPOSER,
         ),
         MailboxTool(
             name="update_draft",
@@ -247,7 +240,6 @@ TOOLS: dict[str, AnyTool] = {
             example={"draft_id": MAIL, **_NEW},
             done=_("Changed a draft"),
             run=held_drafts.update_draft,
-            need=Role.PROPOSER,
         ),
         MailboxTool(
             name="list_drafts",
@@ -259,7 +251,6 @@ TOOLS: dict[str, AnyTool] = {
             example={"max_results": 10},
             done=_("Listed the drafts"),
             run=drafts.list_drafts,
-            need=Role.VIEWER,
         ),
         MailboxTool(
             name="delete_draft",
@@ -271,7 +262,6 @@ TOOLS: dict[str, AnyTool] = {
             example={"draft_id": MAIL},
             done=_("Deleted a draft"),
             run=held_drafts.delete_draft,
-            need=Role.PROPOSER,
         ),
         MailboxTool(
             name="send_email",
@@ -283,7 +273,6 @@ TOOLS: dict[str, AnyTool] = {
             example=_NEW | _WHY,
             done=_("Proposed a mail"),
             run=proposals.send_email,
-            need=Role.PROPOSER,
         ),
         MailboxTool(
             name="reply_email",
@@ -295,7 +284,6 @@ TOOLS: dict[str, AnyTool] = {
             example={"message_id": MAIL, "comment": "Thursday suits me."} | _WHY,
             done=_("Proposed an answer"),
             run=proposals.reply_email,
-            need=Role.PROPOSER,
         ),
         MailboxTool(
             name="forward_email",
@@ -307,7 +295,6 @@ TOOLS: dict[str, AnyTool] = {
             example={"message_id": MAIL, "to": MIRA, "comment": "For you."} | _WHY,
             done=_("Proposed a forward"),
             run=proposals.forward_email,
-            need=Role.PROPOSER,
         ),
         MailboxTool(
             name="send_draft",
@@ -319,7 +306,6 @@ TOOLS: dict[str, AnyTool] = {
             example={"draft_id": MAIL} | _WHY,
             done=_("Proposed a draft"),
             run=proposals.send_draft,
-            need=Role.PROPOSER,
         ),
         CallerTool(
             name="get_action",

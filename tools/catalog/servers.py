@@ -7,7 +7,7 @@ from typing import Any
 from django.conf import settings
 
 from accounts.access.caller import Caller
-from accounts.models import Mailbox, Role
+from accounts.models import Mailbox
 from tools.catalog.entries import TOOLS, AnyTool, MailboxTool, Result
 from tools.schemas import CallServerTool
 from tools.servers.calling import find_listed, propose_on_server, read_on_server
@@ -78,7 +78,6 @@ def _make_tool(server: McpServer, remote: str, *, reads: bool) -> ServerTool:
         scope="agent:chat" if reads else "mail:propose",
         parameters=CallServerTool,
         run=run,
-        need=Role.VIEWER if reads else Role.PROPOSER,
         server=server,
         remote=remote,
     )
