@@ -90,8 +90,9 @@ def _read(*types: Any, waits: bool = False) -> tuple[Answered, ...]:
     )
 
 
-def _keyed(status: int, *types: Any) -> Answered:
-    return Answered(status=status, types=types, headers=("Idempotency-Replayed",))
+def _keyed(status: int, *types: Any, **links: Mapping[str, str]) -> tuple[Answered, ...]:
+    headers = ("Idempotency-Replayed",)
+    return (Answered(status=status, types=types, headers=headers, links=links),)
 
 
 OF_THINGS = [
@@ -134,7 +135,7 @@ OF_THINGS = [
         tag="actions",
         summary="Withdraw an action that has not left",
         path_parameters={"action_id": "id of an action"},
-        answers=(_keyed(200, ActionReport),),
+        answers=_keyed(200, ActionReport),
         keyed=True,
         problems=("404", "409", "422_keyed"),
         scope="mail:propose",
@@ -166,13 +167,8 @@ OF_THINGS = [
         tag="attachments",
         summary="Upload a file to attach; it is kept for a day",
         upload=True,
-        answers=(
-            Answered(
-                status=201,
-                types=(answers.UploadedFile,),
-                headers=("Idempotency-Replayed",),
-                links={"attachments_get": {"handle": "$response.body#/handle"}},
-            ),
+        answers=_keyed(
+            201, answers.UploadedFile, attachments_get={"handle": "$response.body#/handle"}
         ),
         keyed=True,
         problems=("409", "422_keyed"),
@@ -205,14 +201,7 @@ OF_THINGS = [
         summary="Tell an address from now on; the answer holds the secret of its signatures, once",
         body=NewWebhook,
         keyed=True,
-        answers=(
-            Answered(
-                status=201,
-                types=(NewWebhookRow,),
-                headers=("Idempotency-Replayed",),
-                links={"webhooks_delete": {"webhook_id": "$response.body#/id"}},
-            ),
-        ),
+        answers=_keyed(201, NewWebhookRow, webhooks_delete={"webhook_id": "$response.body#/id"}),
         problems=("409", "415", "422_keyed"),
         scope="webhooks:manage",
     ),
