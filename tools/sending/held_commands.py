@@ -22,8 +22,8 @@ from tools.mail.text.addresses import domain_of
 from tools.schemas import SendingParameters
 from tools.sending import command_runs as runs
 from tools.sending.answers import Proposed, build_proposed
-from tools.sending.proposals import request_digest
-from tools.sending.requests import check_callback, read_remarks
+from tools.sending.proposals import find_earlier, request_digest
+from tools.sending.requests import read_remarks
 
 EXCERPT = 200
 
@@ -180,25 +180,16 @@ def propose_command(
     proposal: Proposal,
 ) -> Proposed | None:
     """Store the proposal of a command; return None after all checks if it is only a preview."""
-    asked = request_digest(tool, parameters)
-    key = parameters.idempotency_key
-    if parameters.confirm:
-        earlier = proposals.replay(
-            caller=caller, mailbox=mailbox, tool=tool, key=key, request_digest=asked
-        )
-        if earlier is not None:
-            return build_proposed(earlier, caller, replayed=True)
-    check_callback(caller, parameters)
-    if parameters.replaces is not None:
-        proposals.replaceable(caller=caller, mailbox=mailbox, action_id=parameters.replaces)
+    if earlier := find_earlier(caller, mailbox, tool, parameters):
+        return earlier
     if not parameters.confirm:
         return None
     action, replayed = proposals.propose(
         caller=caller,
         mailbox=mailbox,
         tool=tool,
-        key=key,
-        request_digest=asked,
+        key=parameters.idempotency_key,
+        request_digest=request_digest(tool, parameters),
         proposal=proposal,
         replaces=parameters.replaces,
         remarks=read_remarks(parameters),

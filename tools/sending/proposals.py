@@ -127,7 +127,7 @@ class Composed:
 
 def send_email(caller: Caller, mailbox: Mailbox, parameters: SendEmail) -> MailPreview | Proposed:
     """Preview a new message, or propose it to a person."""
-    if earlier := _find_earlier(caller, mailbox, "send_email", parameters):
+    if earlier := find_earlier(caller, mailbox, "send_email", parameters):
         return earlier
     _check_copy(mailbox, parameters.save_to_sent_items)
     people = understand(to=parameters.to, cc=parameters.cc, bcc=parameters.bcc)
@@ -148,7 +148,7 @@ def reply_email(caller: Caller, mailbox: Mailbox, parameters: ReplyEmail) -> Mai
     """Preview or propose an answer: resolve its recipients now, quote the original, keep the
     thread.
     """
-    if earlier := _find_earlier(caller, mailbox, "reply_email", parameters):
+    if earlier := find_earlier(caller, mailbox, "reply_email", parameters):
         return earlier
     _check_copy(mailbox, parameters.save_to_sent_items)
     with map_errors(mailbox):
@@ -204,7 +204,7 @@ def forward_email(
     caller: Caller, mailbox: Mailbox, parameters: ForwardEmail
 ) -> MailPreview | Proposed:
     """Preview or propose a forward with the original's attachments, byte for byte."""
-    if earlier := _find_earlier(caller, mailbox, "forward_email", parameters):
+    if earlier := find_earlier(caller, mailbox, "forward_email", parameters):
         return earlier
     _check_copy(mailbox, parameters.save_to_sent_items)
     with map_errors(mailbox):
@@ -242,7 +242,7 @@ def send_draft(caller: Caller, mailbox: Mailbox, parameters: SendDraft) -> MailP
     """Preview or propose the present content of a draft; it is not sent if the draft
     changes first.
     """
-    if earlier := _find_earlier(caller, mailbox, "send_draft", parameters):
+    if earlier := find_earlier(caller, mailbox, "send_draft", parameters):
         return earlier
     with map_errors(mailbox):
         provider = provider_of(mailbox)
@@ -334,13 +334,13 @@ def _times(found: Mapping[str, datetime | None]) -> dict[str, str]:
     return {name: rfc3339(at) for name, at in found.items() if at is not None}
 
 
-def _find_earlier(
-    caller: Caller, mailbox: Mailbox, tool: str, parameters: MailParameters
+def find_earlier(
+    caller: Caller, mailbox: Mailbox, tool: str, parameters: SendingParameters
 ) -> Proposed | None:
     """Return the action to which the key led before, or None for a new proposal.
 
     Raises Problem if the action that the new proposal replaces cannot be replaced, or if its
-    callback address or its send time cannot be used.
+    callback address cannot be used, or the send time of a mail.
     """
     if parameters.confirm:
         earlier = proposals.replay(
@@ -355,7 +355,8 @@ def _find_earlier(
     check_callback(caller, parameters)
     if parameters.replaces is not None:
         proposals.replaceable(caller=caller, mailbox=mailbox, action_id=parameters.replaces)
-    check_send_time(parameters.send_at)
+    if isinstance(parameters, MailParameters):
+        check_send_time(parameters.send_at)
     return None
 
 
