@@ -22,6 +22,7 @@ from tools.mail.text.addresses import domain_of
 from tools.schemas import SendingParameters
 from tools.sending import command_runs as runs
 from tools.sending.answers import Proposed, build_proposed
+from tools.sending.kinds import accepted_outcome
 from tools.sending.proposals import find_earlier, request_digest
 from tools.sending.requests import read_remarks
 
@@ -143,15 +144,10 @@ class HeldCommand(ActionKind):
             outcome="error" if reply.failed else "ok",
             duration_ms=round((time.monotonic() - started) * 1000),
         )
-        return self.judge_error(short) if reply.failed else self._accepted()
-
-    def _accepted(self) -> Outcome:
-        """Return the outcome. Its receipt has no content of the answer, because it outlives the
-        action's content.
-        """
-        at = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-        receipt = {"at": at, "recipient_count": 0, "provider": self.provider}
-        return Outcome(verdict="accepted", receipt=receipt)
+        if reply.failed:
+            return self.judge_error(short)
+        # Its receipt has no content of the answer, because it outlives the action's content.
+        return accepted_outcome(self.provider, 0, datetime.now(UTC))
 
     def reconcile(self, approved: ApprovedAction) -> Outcome | None:
         return None

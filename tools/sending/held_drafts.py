@@ -51,6 +51,7 @@ from tools.reading.own_mail import provider_of
 from tools.schemas import DeleteDraft, UpdateDraft
 from tools.sending import drafts
 from tools.sending.answers import Proposed, build_proposed
+from tools.sending.kinds import accepted_outcome
 from tools.sending.prepared import refuse_prepared
 from tools.sending.preview import EXCERPT
 from tools.sending.purpose import fill, name_targets
@@ -315,10 +316,7 @@ class ChangeDraft(ActionKind):
             return Outcome(verdict="unknown", code=error.code, detail=error.detail)
         with suppress(Error):  # the draft stays changed even if this fails
             Draft.objects.filter(mailbox=mailbox, provider_id=draft["id"]).delete()
-        at = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-        return Outcome(
-            verdict="accepted", receipt={"at": at, "recipient_count": 0, "provider": provider.name}
-        )
+        return accepted_outcome(provider.name, 0, datetime.now(UTC))
 
     def _change(self, provider: MailProvider, approved: ApprovedAction) -> None:
         draft_id = approved.payload["draft"]["id"]

@@ -54,6 +54,7 @@ from tools.providers.errors import (
     Unsupported,
 )
 from tools.providers.notes import DraftNotes
+from tools.reading.compact import rfc3339
 from tools.sending import revisions
 from tools.sending.copies import keep_copy
 from tools.sending.payload import Kind, MailPayload
@@ -157,7 +158,7 @@ class SendMail(ActionKind):
             return _not_accepted(error, mailbox, provider)
         with suppress(Error):  # the mail stays accepted even if this note fails
             mailbox_status.mark_working(mailbox)
-        return _accepted_outcome(
+        return accepted_outcome(
             provider.name,
             len(envelope.recipients),
             receipt.at,
@@ -192,7 +193,7 @@ class SendMail(ActionKind):
         payload = MailPayload.from_json(approved.payload)
         envelope = payload.envelope(approved.blob(payload.source_sha256))
         changed = provider.differs_in_sent(approved.message_id, envelope)
-        return _accepted_outcome(
+        return accepted_outcome(
             provider.name,
             len(envelope.recipients),
             datetime.now(UTC),
@@ -450,7 +451,7 @@ def _search_from(answered: Sequence[Message], proposed_at: datetime) -> datetime
     return min(max(arrived, earliest), proposed_at - CLOCKS_DIFFER)
 
 
-def _accepted_outcome(
+def accepted_outcome(
     provider: str,
     recipient_count: int,
     at: datetime,
@@ -463,16 +464,12 @@ def _accepted_outcome(
     names the differences from the approved mail.
     """
     receipt: dict[str, Any] = {
-        "at": _format(at),
+        "at": rfc3339(at),
         "recipient_count": recipient_count,
         "provider": provider,
     }
     if date:
-        receipt["date"] = _format(date)
+        receipt["date"] = rfc3339(date)
     if changed:
         receipt["changed"] = list(changed)
     return Outcome(verdict="accepted", receipt=receipt, reference=reference)
-
-
-def _format(moment: datetime) -> str:
-    return moment.isoformat(timespec="seconds").replace("+00:00", "Z")
