@@ -31,7 +31,6 @@ from approvals.core.types import (
     Proposal,
     Remarks,
     Rendered,
-    Target,
 )
 from approvals.gate import propose as proposals
 from approvals.gate.revisions import find_authors
@@ -39,9 +38,8 @@ from tools.answers import Deleted, DraftRow
 from tools.mail.message import lenient
 from tools.mail.message.compose import OutgoingMessage, add_date
 from tools.mail.message.hidden import as_parts
-from tools.mail.message.markup import compare_texts, find_hidden
+from tools.mail.message.markup import find_hidden
 from tools.mail.message.page_text import make_readable
-from tools.mail.text.addresses import domain_of
 from tools.models import Draft
 from tools.providers import provider_for
 from tools.providers.base import MailProvider, StoredDraft
@@ -53,7 +51,7 @@ from tools.sending import drafts
 from tools.sending.answers import Proposed, build_proposed
 from tools.sending.kinds import accepted_outcome
 from tools.sending.prepared import refuse_prepared
-from tools.sending.preview import EXCERPT
+from tools.sending.preview import EXCERPT, render, targets_of
 from tools.sending.purpose import fill, name_targets
 from tools.sending.requests import check_callback, encode, read_remarks
 
@@ -183,19 +181,9 @@ def _preview(
     shown = after or before
     hidden = find_hidden(message.request.content, message.request.subject) if message else ()
     parts: dict[str, Any] = {"change": "delete" if after is None else "update"}
-    names = (after or {}).get("names", {})
     return Preview(
         title=shown["subject"],
-        targets=tuple(
-            Target(
-                address=address,
-                role=role,
-                name="" if role == "bcc" else names.get(address.lower(), ""),
-                external=domain_of(address) != mailbox.domain,
-            )
-            for role in ("to", "cc", "bcc")
-            for address in (after or {}).get(role, ())
-        ),
+        targets=targets_of(message.request, {mailbox.domain}) if message else (),
         excerpt=shown["text"][:EXCERPT],
         fingerprint=hashlib.sha256(asked.encode()).hexdigest(),
         parts=parts | ({"hidden": as_parts(hidden)} if hidden else {}),
@@ -266,17 +254,8 @@ class ChangeDraft(ActionKind):
 
     def render(self, payload: Mapping[str, Any], blob: Callable[[str], bytes]) -> Rendered:
         shown = payload["after"] or payload["before"]
-        text, html = shown["text"], shown.get("html")
         source = blob(payload["source_sha256"]) if payload["source_sha256"] else b""
-        passages, unseen = compare_texts(text, html) if html is not None else ((), ())
-        return Rendered(
-            text=text,
-            html=html,
-            source=source.decode("ascii", "replace"),
-            size=len(source),
-            passages=passages,
-            unseen=unseen,
-        )
+        return render(shown["text"], shown.get("html"), source)
 
     def execute(self, approved: ApprovedAction) -> Outcome:
         mailbox = approved.mailbox

@@ -36,7 +36,6 @@ from approvals.core.types import (
 from approvals.gate.reconcile import DESTROYED, may_any_have_left
 from approvals.gate.revisions import find_told_codes
 from tools.mail.message.compose import add_date
-from tools.mail.message.markup import compare_texts
 from tools.models import Draft, DraftInTransit
 from tools.providers import provider_for
 from tools.providers.base import Handover, MailProvider, Message
@@ -58,6 +57,7 @@ from tools.reading.compact import rfc3339
 from tools.sending import revisions
 from tools.sending.copies import keep_copy
 from tools.sending.payload import Kind, MailPayload
+from tools.sending.preview import render
 from tools.sending.purpose import explain_mail
 from tools.sending.responses import find_answer, find_arrived_answers, find_responses
 from tools.sending.surroundings import add_answers, look_at_thread, remember_acquaintances
@@ -104,17 +104,7 @@ class SendMail(ActionKind):
 
     def render(self, payload: Mapping[str, Any], blob: Callable[[str], bytes]) -> Rendered:
         mail = MailPayload.from_json(payload)
-        source = blob(mail.source_sha256)
-        text, html = mail.text, mail.html
-        passages, unseen = compare_texts(text, html) if html is not None else ((), ())
-        return Rendered(
-            text=text,
-            html=html,
-            source=source.decode("ascii", "replace"),
-            size=len(source),
-            passages=passages,
-            unseen=unseen,
-        )
+        return render(mail.text, mail.html, blob(mail.source_sha256))
 
     def fields(self, payload: Mapping[str, Any]) -> tuple[EditField, ...]:
         return revisions.fields(MailPayload.from_json(payload))

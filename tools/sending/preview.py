@@ -1,17 +1,18 @@
 """The preview of a mail as a value. Pure."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
 from accounts.infra.texts import load_texts
 from approvals.core.answers import Warned
-from approvals.core.types import Preview, PreviewWarning, Target
+from approvals.core.types import Preview, PreviewWarning, Rendered, Target
 from tools.answers import MailPreview, PreviewedMail
 from tools.mail.message.compose import OutgoingMessage, Request
 from tools.mail.message.content import Original
 from tools.mail.message.hidden import HiddenText, as_parts
+from tools.mail.message.markup import compare_texts
 from tools.mail.parsers import is_small, run
 from tools.mail.text.addresses import domain_of
 from tools.warnings import Context, judge_message
@@ -52,16 +53,6 @@ def of_message(
     Raises Unparsable.
     """
     request = message.request
-    targets = tuple(
-        Target(
-            address=address,
-            role=role,
-            name="" if role == "bcc" else request.names.get(address.lower(), ""),
-            external=domain_of(address) not in context.own_domains,
-        )
-        for role, addresses in (("to", request.to), ("cc", request.cc), ("bcc", request.bcc))
-        for address in addresses
-    )
     found, hidden = _judge(message, context)
     parts = {
         "from": request.from_address,
@@ -76,11 +67,37 @@ def of_message(
     }
     return Preview(
         title=request.subject,
-        targets=targets,
+        targets=targets_of(request, context.own_domains),
         excerpt=request.content.text[:EXCERPT],
         fingerprint=fingerprints(request)[0],
         parts=parts | dict(around or {}) | ({"hidden": as_parts(hidden)} if hidden else {}),
         warnings=tuple(PreviewWarning(**load_texts(each)) for each in found),
+    )
+
+
+def targets_of(request: Request, own_domains: Container[str]) -> tuple[Target, ...]:
+    return tuple(
+        Target(
+            address=address,
+            role=role,
+            name="" if role == "bcc" else request.names.get(address.lower(), ""),
+            external=domain_of(address) not in own_domains,
+        )
+        for role, addresses in (("to", request.to), ("cc", request.cc), ("bcc", request.bcc))
+        for address in addresses
+    )
+
+
+def render(text: str, html: str | None, source: bytes) -> Rendered:
+    """Return the content of a mail or draft for the review page."""
+    passages, unseen = compare_texts(text, html) if html is not None else ((), ())
+    return Rendered(
+        text=text,
+        html=html,
+        source=source.decode("ascii", "replace"),
+        size=len(source),
+        passages=passages,
+        unseen=unseen,
     )
 
 
