@@ -52,7 +52,7 @@ from tools.sending import preview as previews
 from tools.sending.payload import FileDigest, MailPayload
 from tools.sending.requests import check_send_time, encode
 from tools.sending.surroundings import surroundings
-from tools.sending.uploads import TOO_LARGE
+from tools.sending.uploads import TOO_LARGE, TOO_LARGE_TOGETHER
 
 # These warnings are about other mail than this one, so they stay valid for the edited text.
 CARRIED_OVER = (
@@ -410,13 +410,7 @@ def _attachments(
             )
         kept.append(Attachment(name=name, type=media_type(file.type), content=file.content))
     if sum(len(attachment.content) for attachment in kept) > MAX_TOTAL_BYTES:
-        raise Problem(
-            "too_large",
-            translatable(
-                "All attachments together must be smaller than %(max_total_bytes)s bytes.",
-                max_total_bytes=f"{MAX_TOTAL_BYTES:,}",
-            ),
-        )
+        raise Problem("too_large", TOO_LARGE_TOGETHER)
     return tuple(kept)
 
 

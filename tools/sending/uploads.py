@@ -23,6 +23,10 @@ from tools.reading.reads import fetch_attachment
 from tools.schemas import MAX_ATTACHMENT_BYTES, AttachmentGiven
 
 TOO_LARGE = translatable("An attachment must be smaller than 4 MB (4,194,304 bytes).")
+TOO_LARGE_TOGETHER = translatable(
+    "All attachments together must be smaller than %(max_total_bytes)s bytes.",
+    max_total_bytes=f"{MAX_TOTAL_BYTES:,}",
+)
 
 
 def keep(caller: Caller, *, name: str, media_type_: str, content: bytes) -> Upload:
@@ -59,13 +63,7 @@ def load_attachments(
         found.append(_load_one(caller, mailbox, index, each))
         total += len(found[-1].content)
         if total > MAX_TOTAL_BYTES:
-            raise Problem(
-                "too_large",
-                translatable(
-                    "All attachments together must be smaller than %(max_total_bytes)s bytes.",
-                    max_total_bytes=f"{MAX_TOTAL_BYTES:,}",
-                ),
-            )
+            raise Problem("too_large", TOO_LARGE_TOGETHER)
         if total - counted > LARGE:
             hold_content(total - counted)
             counted = total
@@ -88,21 +86,20 @@ def _load_one(caller: Caller, mailbox: Mailbox, index: int, given: AttachmentGiv
     if given.text is not None:
         type_ = given.type if "type" in given.model_fields_set else "text/plain"
         content = given.text.encode()
-        if len(content) > MAX_ATTACHMENT_BYTES:
-            raise Problem("too_large", TOO_LARGE)
-        return Attachment(name=given.name, type=media_type(type_), content=content)
-    assert given.content_base64 is not None, "the schema asks for one of them"
-    try:
-        content = base64.b64decode(given.content_base64, validate=True)
-    except (binascii.Error, ValueError):
-        raise _problem_of(
-            index,
-            "content_base64",
-            translatable("is not base64 (did you mean text? It takes the words themselves)"),
-        ) from None
+    else:
+        assert given.content_base64 is not None, "the schema asks for one of them"
+        type_ = given.type
+        try:
+            content = base64.b64decode(given.content_base64, validate=True)
+        except (binascii.Error, ValueError):
+            raise _problem_of(
+                index,
+                "content_base64",
+                translatable("is not base64 (did you mean text? It takes the words themselves)"),
+            ) from None
     if len(content) > MAX_ATTACHMENT_BYTES:
         raise Problem("too_large", TOO_LARGE)
-    return Attachment(name=given.name, type=media_type(given.type), content=content)
+    return Attachment(name=given.name, type=media_type(type_), content=content)
 
 
 def _load_of_mail(
