@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from email.message import Message as Block
 from email.utils import format_datetime
 from typing import Any, cast
 
@@ -22,7 +21,6 @@ from approvals.reports.report import READ
 from tools.answers import Deleted, DraftList, DraftRow
 from tools.mail.message import lenient
 from tools.mail.message.compose import (
-    MESSAGE_ID,
     OutgoingMessage,
     Request,
     add_date,
@@ -31,7 +29,7 @@ from tools.mail.message.compose import (
     reply_subject,
 )
 from tools.mail.message.content import Content, Original, as_html
-from tools.mail.message.draft_source import KeptParts, importance_of
+from tools.mail.message.draft_source import KeptParts, importance_of, thread_of
 from tools.mail.message.markup import answer_content, author_content
 from tools.mail.text.addresses import split_named
 from tools.models import Draft, DraftAuthor
@@ -134,7 +132,7 @@ def replacement(
             for file in kept.attachments
         )
     subject = kept.subject if parameters.subject is None else parameters.subject
-    thread = _thread(original) if original is not None else _thread_of_draft(head)
+    thread = _thread(original) if original is not None else thread_of(head)
     request = Request(
         kind="reply" if thread["in_reply_to"] else "send",
         **people.envelope(mailbox),
@@ -276,16 +274,6 @@ def _thread(original: Original | None) -> dict[str, Any]:
     if original is None:
         return {"in_reply_to": "", "references": ()}
     return {"in_reply_to": parent(original), "references": chain(original)}
-
-
-def _thread_of_draft(head: Block) -> dict[str, Any]:
-    """Return the members of a request that leave a draft in its thread."""
-    in_reply_to = str(head["In-Reply-To"] or "").strip()
-    references = str(head["References"] or "").split()
-    return {
-        "in_reply_to": in_reply_to if MESSAGE_ID.fullmatch(in_reply_to) else "",
-        "references": tuple(each for each in references if MESSAGE_ID.fullmatch(each)),
-    }
 
 
 def _answer(draft: DraftRow, people: Understood, *, shows_mail: bool = True) -> DraftRow:

@@ -105,10 +105,9 @@ def _request(source: bytes, address: str, name: str) -> Request:
     to = _addresses(draft, "To")
     if not to:
         raise Problem("invalid_input", "The draft has no recipient in To.")
-    in_reply_to = str(draft["In-Reply-To"] or "").strip()
     subject = _subject(source)
     return Request(
-        kind="reply" if in_reply_to else "send",
+        kind="reply" if str(draft["In-Reply-To"] or "").strip() else "send",
         from_address=address,
         from_name=name,
         to=to,
@@ -119,11 +118,18 @@ def _request(source: bytes, address: str, name: str) -> Request:
         content=_content(draft),
         importance=importance_of(draft),
         attachments=_attachments(draft),
-        in_reply_to=in_reply_to if MESSAGE_ID.fullmatch(in_reply_to) else "",
-        references=tuple(
-            known for known in str(draft["References"] or "").split() if MESSAGE_ID.fullmatch(known)
-        ),
+        **thread_of(draft),
     )
+
+
+def thread_of(draft: Block) -> dict[str, Any]:
+    """Return the members of a request that leave a draft in its thread."""
+    in_reply_to = str(draft["In-Reply-To"] or "").strip()
+    references = str(draft["References"] or "").split()
+    return {
+        "in_reply_to": in_reply_to if MESSAGE_ID.fullmatch(in_reply_to) else "",
+        "references": tuple(each for each in references if MESSAGE_ID.fullmatch(each)),
+    }
 
 
 def _subject(source: bytes) -> str:

@@ -19,6 +19,7 @@ from tools.mail.message.compose import (
     parse,
     read_attachments,
 )
+from tools.mail.message.draft_source import importance_of
 from tools.mail.text.addresses import header_text
 
 # Our id of a message, independent of the id that Exchange gives: a named string property in our own
@@ -27,7 +28,6 @@ MARKER = "String {6e3f1f52-8f0b-4d9e-9a0c-7d1f2b9c4a11} Name MailhubMessageId"
 # Larger files need an upload session: a request may have 4 MiB, which is 3 MiB in base64 with
 # nothing else in it.
 INLINE_LIMIT = 2_900_000
-IMPORTANCE = ("low", "high")
 RECEIPTS = ("isReadReceiptRequested", "isDeliveryReceiptRequested")  # mailhub asks for none
 
 
@@ -129,7 +129,6 @@ def parse_outgoing(source: bytes, *, recipients: tuple[str, ...] | None = None) 
     if recipients is not None:
         seen = {address.lower() for address in (*to, *cc)}
         bcc = tuple(address for address in recipients if address.lower() not in seen)
-    importance = str(message["Importance"] or "").strip().lower()
     return Outgoing(
         sender="".join(from_[:1]),
         to=to,
@@ -139,7 +138,7 @@ def parse_outgoing(source: bytes, *, recipients: tuple[str, ...] | None = None) 
         subject=str(message["Subject"] or ""),
         text=_text(message, "plain") or "",
         html=_text(message, "html"),
-        importance=importance if importance in IMPORTANCE else "normal",
+        importance=importance_of(message),
         message_id=str(message["Message-ID"] or "").strip(),
         in_reply_to=str(message["In-Reply-To"] or "").strip(),
         files=tuple(read_attachments(message)),
