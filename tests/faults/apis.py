@@ -14,7 +14,6 @@ from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import time
-from types import TracebackType
 from typing import Any, ClassVar, Literal, Self
 from urllib.parse import unquote
 
@@ -150,14 +149,9 @@ class Graph(Api):
         self._server.__enter__()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: Any) -> None:
         self.heal()
-        self._server.__exit__(kind, error, trace)
+        self._server.__exit__(*raised)
 
     def environment(self) -> dict[str, object]:
         return {"GRAPH_BASE_URL": self._server.url}

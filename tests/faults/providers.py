@@ -4,7 +4,6 @@ ledger.
 
 from collections import Counter
 from contextlib import ExitStack
-from types import TracebackType
 from typing import Any, Self
 
 from tests.faults.apis import Gmail, Graph
@@ -47,13 +46,8 @@ class Providers:
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._stack.__exit__(kind, error, trace)
+    def __exit__(self, *raised: Any) -> None:
+        self._stack.__exit__(*raised)
 
     @property
     def faults(self) -> Counter[str]:

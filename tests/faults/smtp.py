@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from email import message_from_bytes
 from hashlib import sha256
-from types import TracebackType
 from typing import Any, Self
 
 from imapclient import IMAPClient
@@ -134,16 +133,11 @@ class SmtpAndImap:
         self._other_smtp.__enter__()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: Any) -> None:
         self.heal()
         try:
-            self._smtp.__exit__(kind, error, trace)
-            self._other_smtp.__exit__(kind, error, trace)
+            self._smtp.__exit__(*raised)
+            self._other_smtp.__exit__(*raised)
         finally:
             for client in self._clients.values():
                 with suppress(OSError, IMAPClient.Error):

@@ -23,7 +23,6 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from email import message_from_bytes
 from pathlib import Path
-from types import TracebackType
 from typing import Any, ClassVar, Self
 from urllib.parse import urlsplit
 
@@ -147,12 +146,7 @@ class Day:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.machine.stop(signum=signal.SIGKILL)
         self.machine.close_ports()
         with suppress(subprocess.CalledProcessError):

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping
 from email import message_from_bytes, policy
 from email.message import EmailMessage
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from tests.support.processes.person import Answer, Person, request
@@ -56,12 +55,7 @@ class Mailhub(Program):
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
         try:
             if kind is None and self.process is not None and self.process.poll() is None:
                 assert self.interrupt() == 0

@@ -3,7 +3,6 @@
 import contextlib
 import socket
 import threading
-from types import TracebackType
 from typing import Self
 
 from tests.support.processes.programs import SECONDS
@@ -68,12 +67,7 @@ class CuttingProxy:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         self._thread.join(SECONDS)

@@ -5,7 +5,6 @@ names.
 import contextlib
 import socket
 import threading
-from types import TracebackType
 from typing import Self
 
 import dns.flags
@@ -38,12 +37,7 @@ class NameServer:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         dns.resolver.default_resolver = self._before
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)

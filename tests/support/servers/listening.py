@@ -6,7 +6,6 @@ import contextlib
 import socket
 import threading
 from collections.abc import Callable
-from types import TracebackType
 from typing import Self
 
 SECONDS = 60  # no passing test waits so long
@@ -42,12 +41,7 @@ class Listening:
         self._start(self._accept)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self._closing = True
         self._listener.shutdown(socket.SHUT_RDWR)  # wakes up a thread that waits in accept()
         self.cut()

@@ -5,8 +5,7 @@ import struct
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import TracebackType
-from typing import BinaryIO, ClassVar, Literal
+from typing import Any, BinaryIO, ClassVar, Literal
 
 from tests.support.servers.listening import SECONDS, Listening
 
@@ -131,15 +130,10 @@ class FaultySmtp(Listening):
         """Forget all faults."""
         self._faults.clear()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: Any) -> None:
         for hold in self._all_holds:
             hold.release()
-        super().__exit__(kind, error, trace)
+        super().__exit__(*raised)
 
     def serve(self, sock: socket.socket) -> None:
         with sock.makefile("rb") as lines:

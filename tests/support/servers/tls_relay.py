@@ -8,7 +8,6 @@ import socket
 import ssl
 import threading
 from asyncio import StreamReader, StreamWriter
-from types import TracebackType
 from typing import Self
 
 SECONDS = 60.0
@@ -50,12 +49,7 @@ class TlsRelay:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._loop.call_soon_threadsafe(self._end.set)
         self._thread.join(SECONDS)
 
