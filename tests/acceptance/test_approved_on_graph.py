@@ -20,13 +20,13 @@ from tests.acceptance.mail_tools import (
     seeds_way,
 )
 from tests.conftest import HELLO, Api, Reviewer, problem_of
-from tests.support.people.outlook import api, approved, graph, mailbox, state
+from tests.support.people.outlook import approved, graph, mailbox, state
 from tests.support.servers.graph import GraphServer
 from tests.support.servers.sandbox import ADA, MIRA
 from tests.support.work import work
 from tools.providers.graph.outgoing import INLINE_LIMIT
 
-__all__ = ["api", "graph", "mailbox", "message_id", "seeds_way"]
+__all__ = ["graph", "mailbox", "message_id", "seeds_way"]
 pytestmark = pytest.mark.django_db
 
 

@@ -28,13 +28,13 @@ from tests.acceptance.mail_tools import (
     seeds_way,
 )
 from tests.conftest import HELLO, Api, Reviewer
-from tests.support.people.outlook import api, graph, mailbox, now_it_is_time, state
+from tests.support.people.outlook import graph, mailbox, now_it_is_time, state
 from tests.support.servers.graph import GraphServer
 from tests.support.servers.sandbox import ADA, MIRA
 from tests.support.work import work
 from tools.schemas import ForwardEmail, ReplyEmail, SendEmail
 
-__all__ = ["api", "graph", "mailbox", "message_id", "seeds_way"]
+__all__ = ["graph", "mailbox", "message_id", "seeds_way"]
 pytestmark = pytest.mark.django_db
 LONG = pytest.mark.long
 ONE = ["reply_email", *(pytest.param(tool, marks=LONG) for tool in ("send_email", "forward_email"))]

@@ -8,14 +8,14 @@ import pytest
 
 from approvals.gate.execute import execute
 from tests.conftest import Api, Reviewer, problem_of
-from tests.support.people.outlook import api, approved, graph, letter, mailbox, state
+from tests.support.people.outlook import approved, graph, letter, mailbox, state
 from tests.support.servers.graph import GraphServer
 from tests.support.servers.graph_data import Fault
 from tests.support.servers.graph_store import as_recipient
 from tests.support.servers.sandbox import ADA, MIRA
 from tests.support.work import work
 
-__all__ = ["api", "graph", "mailbox"]
+__all__ = ["graph", "mailbox"]
 pytestmark = pytest.mark.django_db
 JO, SAM = "jo@northwind.example", "sam@northwind.example"
 

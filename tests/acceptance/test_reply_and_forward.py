@@ -17,12 +17,12 @@ from tests.acceptance.mail_tools import (
     seeds_way,
 )
 from tests.conftest import Api, Reviewer, problem_of
-from tests.support.people.outlook import api, approved, graph, letter, mailbox, state
+from tests.support.people.outlook import approved, graph, letter, mailbox, state
 from tests.support.servers.graph import GraphServer
 from tests.support.servers.sandbox import ADA, MIRA
 from tests.support.work import work
 
-__all__ = ["api", "graph", "mailbox", "message_id", "seeds_way"]
+__all__ = ["graph", "mailbox", "message_id", "seeds_way"]
 pytestmark = pytest.mark.django_db
 SPY = {"emailAddress": {"address": "spy@evil.example"}}
 

@@ -12,7 +12,7 @@ import pytest
 from accounts.infra import credentials
 from accounts.models import Mailbox, Membership, Role, User
 from approvals.models import PendingAction
-from tests.conftest import HELLO, Api, Reviewer, make_api
+from tests.conftest import HELLO, Api, Reviewer
 from tests.support.servers.emulate import Emulator, emulate
 from tests.support.servers.sandbox import ADA, MIRA
 from tests.support.work import work
@@ -57,11 +57,6 @@ def mailbox(alice: User, google: Emulator, settings: Any) -> Mailbox:
     )
     Membership.objects.create(mailbox=mailbox, user=alice, role=Role.MANAGER)
     return mailbox
-
-
-@pytest.fixture
-def api(alice: User, mailbox: Mailbox) -> Api:
-    return make_api(alice, mailbox)
 
 
 def result(answer: Any) -> dict[str, Any]:

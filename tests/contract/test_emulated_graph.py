@@ -10,7 +10,7 @@ import pytest
 
 from accounts.infra import credentials
 from accounts.models import Mailbox, Membership, Role, User
-from tests.conftest import HELLO, Api, Reviewer, make_api
+from tests.conftest import HELLO, Api, Reviewer
 from tests.support.people.outlook import approved, state
 from tests.support.servers.emulate import Emulator, emulate
 from tests.support.servers.sandbox import ADA, MIRA
@@ -56,11 +56,6 @@ def mailbox(alice: User, graph: Emulator, settings: Any) -> Mailbox:
     )
     Membership.objects.create(mailbox=mailbox, user=alice, role=Role.MANAGER)
     return mailbox
-
-
-@pytest.fixture
-def api(alice: User, mailbox: Mailbox) -> Api:
-    return make_api(alice, mailbox)
 
 
 def subjects(api: Api, tool: str = "list_emails", **query: Any) -> list[str]:

@@ -12,7 +12,6 @@ import pytest
 
 from accounts.infra import credentials
 from accounts.models import Mailbox, Membership, Role, User
-from tests.conftest import Api, make_api
 from tests.support.servers.sandbox import ADA, ImapTap, SandboxServer
 from tests.support.servers.smtp import Accepted, FaultySmtp
 
@@ -77,11 +76,6 @@ def mailbox(alice: User, world: World) -> Mailbox:
     )
     Membership.objects.create(mailbox=mailbox, user=alice, role=Role.MANAGER)
     return mailbox
-
-
-@pytest.fixture
-def api(alice: User, mailbox: Mailbox) -> Api:
-    return make_api(alice, mailbox)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from accounts.infra import credentials
 from accounts.models import Mailbox, User
 from approvals.models import PendingAction, Preparation, Rest
 from approvals.worker import maintenance
-from tests.conftest import Api, Reviewer, make_api
+from tests.conftest import Api, Reviewer
 from tests.support.people.gmail import ADA, connected
 from tests.support.servers.gmail import GmailServer
 from tests.support.work import work
@@ -24,11 +24,6 @@ COMPOSE = "https://www.googleapis.com/auth/gmail.compose"
 @pytest.fixture
 def mailbox(alice: User, gmail: GmailServer) -> Mailbox:
     return connected(gmail, alice)
-
-
-@pytest.fixture
-def api(alice: User, mailbox: Mailbox) -> Api:
-    return make_api(alice, mailbox)
 
 
 @pytest.fixture(

@@ -17,13 +17,13 @@ from approvals.worker import maintenance
 from tests.conftest import Api, Reviewer
 from tests.faults.graph_road import approve, now_it_is_time, probe, throttled_with_a_draft
 from tests.faults.test_late_orders import carry_out, order_again, slow_order
-from tests.support.people.outlook import api, graph, mailbox, state
+from tests.support.people.outlook import graph, mailbox, state
 from tests.support.servers.graph import GraphServer
 from tests.support.servers.graph_data import Fault, Held
 from tests.support.servers.sandbox import ADA
 from tests.support.work import work
 
-__all__ = ["api", "graph", "mailbox", "slow_order"]
+__all__ = ["graph", "mailbox", "slow_order"]
 pytestmark = [pytest.mark.django_db(transaction=True)]
 WITH_DRAFTS, WITHOUT = ["Mail.ReadWrite", "Mail.Send"], ["Mail.Read", "Mail.Send"]
 

@@ -12,14 +12,14 @@ from tests.conftest import Api, Reviewer, make_api
 from tests.faults.gmail_road import look_again
 from tests.faults.graph_road import approve, probe, throttled_with_a_draft
 from tests.support.people.gmail import connected, gmail
-from tests.support.people.outlook import api, graph, mailbox, state
+from tests.support.people.outlook import graph, mailbox, state
 from tests.support.servers.gmail import GmailServer
 from tests.support.servers.graph import GraphServer
 from tests.support.servers.graph_store import as_recipient
 from tests.support.servers.sandbox import ADA
 from tests.support.work import work
 
-__all__ = ["api", "gmail", "graph", "mailbox"]
+__all__ = ["gmail", "graph", "mailbox"]
 pytestmark = pytest.mark.django_db(transaction=True)
 LONG = pytest.mark.long  # test_gmail_content.py and test_graph_content.py compare each part
 PDF = {"name": "a.pdf", "type": "application/pdf", "content_base64": "JVBERi0="}

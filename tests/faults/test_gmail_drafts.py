@@ -11,7 +11,6 @@ from approvals.worker import maintenance
 from tests.conftest import Api, Reviewer
 from tests.faults.gmail_road import (
     HIDDEN,
-    api,
     approve,
     approved,
     drafts,
@@ -26,7 +25,7 @@ from tests.support.servers.gmail import GmailServer
 from tests.support.servers.gmail_data import Call
 from tests.support.work import work
 
-__all__ = ["api", "approved", "gmail", "mailbox", "naming"]
+__all__ = ["approved", "gmail", "mailbox", "naming"]
 pytestmark = pytest.mark.django_db(transaction=True)
 
 

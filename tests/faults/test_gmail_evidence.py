@@ -3,7 +3,7 @@
 import pytest
 
 from accounts.models import Mailbox
-from tests.faults.gmail_road import api, approved, drafts, look_again, mailbox
+from tests.faults.gmail_road import approved, drafts, look_again, mailbox
 from tests.support.people.gmail import ADA, gmail, letter
 from tests.support.servers.gmail import GmailServer
 from tests.support.work import work
@@ -11,7 +11,7 @@ from tools.providers import provider_for
 from tools.providers.base import Envelope, Handover
 from tools.providers.errors import Unsupported
 
-__all__ = ["api", "approved", "gmail", "mailbox"]
+__all__ = ["approved", "gmail", "mailbox"]
 pytestmark = pytest.mark.django_db(transaction=True)
 
 

@@ -15,7 +15,6 @@ from tests.faults.gmail_road import (
     COMPOSE,
     MIRA,
     Plan,
-    api,
     approve,
     approved,
     drafts,
@@ -30,7 +29,7 @@ from tests.support.servers.gmail import GmailServer
 from tests.support.servers.gmail_data import Call
 from tests.support.work import work
 
-__all__ = ["api", "approved", "gmail", "mailbox"]
+__all__ = ["approved", "gmail", "mailbox"]
 pytestmark = pytest.mark.django_db(transaction=True)
 
 

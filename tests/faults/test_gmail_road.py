@@ -20,7 +20,6 @@ from tests.faults.gmail_road import (
     HIDDEN,
     MIRA,
     Plan,
-    api,
     approve,
     approved,
     drafts,
@@ -38,7 +37,7 @@ from tests.support.servers.gmail import GmailServer
 from tests.support.servers.gmail_data import Call, parsed
 from tests.support.work import work
 
-__all__ = ["api", "approved", "gmail", "mailbox", "naming"]
+__all__ = ["approved", "gmail", "mailbox", "naming"]
 pytestmark = pytest.mark.django_db(transaction=True)
 LONG = pytest.mark.long  # test_gmail_answers.py has every code of an answer
 

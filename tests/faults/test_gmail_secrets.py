@@ -12,7 +12,6 @@ from approvals.models import AuditEvent, PendingAction
 from tests.conftest import Api, Reviewer
 from tests.faults.gmail_road import (
     Plan,
-    api,
     approve,
     drop,
     expire_token,
@@ -25,7 +24,7 @@ from tests.support.people.gmail import CLIENT, connected, gmail
 from tests.support.servers.gmail import GmailServer
 from tests.support.work import work
 
-__all__ = ["api", "gmail", "mailbox"]
+__all__ = ["gmail", "mailbox"]
 pytestmark = pytest.mark.django_db(transaction=True)
 
 

@@ -19,7 +19,7 @@ from tests.faults.graph_road import (
     secrets_of,
     throttled_with_a_draft,
 )
-from tests.support.people.outlook import api, graph, letter, mailbox, state
+from tests.support.people.outlook import graph, letter, mailbox, state
 from tests.support.servers import graph_store
 from tests.support.servers.graph import GraphServer
 from tests.support.servers.graph_data import Accepted, Fault
@@ -27,7 +27,7 @@ from tests.support.servers.graph_store import Item, as_recipient
 from tests.support.servers.sandbox import ADA, MIRA
 from tests.support.work import work
 
-__all__ = ["api", "approved", "graph", "mailbox"]
+__all__ = ["approved", "graph", "mailbox"]
 pytestmark = pytest.mark.django_db
 LONG = pytest.mark.long  # test_graph_content.py compares each part without a send
 

@@ -16,14 +16,14 @@ from tests.approvals.lost_answers import text_of
 from tests.approvals.test_restored import home
 from tests.conftest import Api, Reviewer
 from tests.faults.graph_road import approve, created, now_it_is_time, probe, throttled_with_a_draft
-from tests.support.people.outlook import api, graph, letter, mailbox, state
+from tests.support.people.outlook import graph, letter, mailbox, state
 from tests.support.servers.graph import GraphServer
 from tests.support.servers.graph_data import Fault
 from tests.support.servers.graph_store import Item, folder_id
 from tests.support.servers.sandbox import ADA, MIRA
 from tests.support.work import work
 
-__all__ = ["api", "graph", "home", "mailbox"]
+__all__ = ["graph", "home", "mailbox"]
 pytestmark = pytest.mark.django_db
 
 

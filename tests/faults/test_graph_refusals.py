@@ -18,13 +18,13 @@ from approvals.models import PendingAction, Rest
 from approvals.worker import maintenance
 from tests.conftest import Api, Reviewer
 from tests.faults.graph_road import approve, approved, created, expire, now_it_is_time, secrets_of
-from tests.support.people.outlook import api, graph, letter, mailbox, state
+from tests.support.people.outlook import graph, letter, mailbox, state
 from tests.support.servers.graph import GraphServer
 from tests.support.servers.microsoft_sign_in import SignInService
 from tests.support.servers.sandbox import ADA, MIRA
 from tests.support.work import work
 
-__all__ = ["api", "approved", "graph", "mailbox"]
+__all__ = ["approved", "graph", "mailbox"]
 pytestmark = pytest.mark.django_db
 
 

@@ -25,13 +25,13 @@ from tests.faults.graph_road import (
     probe,
     throttled_with_a_draft,
 )
-from tests.support.people.outlook import api, graph, mailbox, state
+from tests.support.people.outlook import graph, mailbox, state
 from tests.support.processes.programs import WorkerProcess, this_test, until
 from tests.support.servers.graph import GraphServer
 from tests.support.servers.sandbox import ADA, CHARLES, MIRA
 from tests.support.work import work
 
-__all__ = ["api", "approved", "graph", "mailbox"]
+__all__ = ["approved", "graph", "mailbox"]
 pytestmark = pytest.mark.django_db
 
 

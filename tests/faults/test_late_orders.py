@@ -17,7 +17,7 @@ from tests.conftest import Api, Reviewer, make_api
 from tests.faults.graph_road import approve, now_it_is_time, probe, throttled_with_a_draft
 from tests.support.people.gmail import connected, gmail
 from tests.support.people.gmail import letter as gmail_letter
-from tests.support.people.outlook import api, graph, mailbox, state
+from tests.support.people.outlook import graph, mailbox, state
 from tests.support.processes.programs import until
 from tests.support.servers.gmail import GmailServer
 from tests.support.servers.graph import GraphServer
@@ -25,7 +25,7 @@ from tests.support.servers.graph_data import Fault, Held
 from tests.support.servers.sandbox import ADA
 from tests.support.work import work
 
-__all__ = ["api", "gmail", "graph", "mailbox"]
+__all__ = ["gmail", "graph", "mailbox"]
 pytestmark = pytest.mark.django_db(transaction=True)
 
 

@@ -15,7 +15,7 @@ from accounts.connect import microsoft
 from accounts.connect.connecting import connect_mailbox
 from accounts.models import Mailbox, Membership, Role, User
 from approvals.models import PendingAction
-from tests.conftest import Api, Reviewer, make_api
+from tests.conftest import Api, Reviewer
 from tests.support.people.outlook import approved
 from tests.support.work import work
 from tools.providers import provider_for
@@ -54,11 +54,6 @@ def mailbox(alice: User) -> Mailbox:
     )
     assert Membership.objects.get(mailbox=mailbox).role == Role.MANAGER
     return mailbox
-
-
-@pytest.fixture
-def api(alice: User, mailbox: Mailbox) -> Api:
-    return make_api(alice, mailbox)
 
 
 @pytest.fixture

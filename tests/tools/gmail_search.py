@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from accounts.models import Mailbox, User
-from tests.conftest import Api, make_api
+from tests.conftest import Api
 from tests.support.people.gmail import ADA, connected
 from tests.support.servers.gmail import GmailServer
 from tools.providers.gmail import GmailProvider
@@ -16,11 +16,6 @@ from tools.providers.gmail.client import GmailClient
 @pytest.fixture
 def mailbox(alice: User, gmail: GmailServer) -> Mailbox:
     return connected(gmail, alice)
-
-
-@pytest.fixture
-def api(alice: User, mailbox: Mailbox) -> Api:
-    return make_api(alice, mailbox)
 
 
 @pytest.fixture

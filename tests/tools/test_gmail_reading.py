@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from accounts.models import Mailbox, User
-from tests.conftest import Api, make_api, problem_of
+from tests.conftest import Api, problem_of
 from tests.support.concurrently import all_at_once
 from tests.support.people.gmail import ADA, arrived, connected, gmail, letter
 from tests.support.processes.programs import until
@@ -25,11 +25,6 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def mailbox(alice: User, gmail: GmailServer) -> Mailbox:
     return connected(gmail, alice)
-
-
-@pytest.fixture
-def api(alice: User, mailbox: Mailbox) -> Api:
-    return make_api(alice, mailbox)
 
 
 def result(answer: Any) -> dict[str, Any]:

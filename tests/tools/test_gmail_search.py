@@ -8,10 +8,10 @@ import pytest
 from tests.conftest import Api, problem_of
 from tests.support.people.gmail import ADA, arrived, gmail, letter
 from tests.support.servers.gmail import GmailServer
-from tests.tools.gmail_search import api, mailbox, provider, search, waits
+from tests.tools.gmail_search import mailbox, provider, search, waits
 from tools.providers.gmail import GmailProvider
 
-__all__ = ["api", "gmail", "mailbox", "provider", "search", "waits"]
+__all__ = ["gmail", "mailbox", "provider", "search", "waits"]
 pytestmark = pytest.mark.django_db
 OWN = 1  # list of mails from mailhub's senders: ids of no other mail are shown without a look at it
 

@@ -9,11 +9,11 @@ from tests.conftest import Api, make_api, make_mailbox, problem_of
 from tests.support.people.gmail import arrived, gmail
 from tests.support.servers.gmail import GmailServer
 from tests.support.servers.memory import MemoryServer
-from tests.tools.gmail_search import Waits, api, mailbox, provider, waits
+from tests.tools.gmail_search import Waits, mailbox, provider, waits
 from tools.providers.errors import Refused, TokenRefused, Unavailable
 from tools.providers.gmail import GmailProvider, metrics
 
-__all__ = ["api", "gmail", "mailbox", "provider", "waits"]
+__all__ = ["gmail", "mailbox", "provider", "waits"]
 pytestmark = pytest.mark.django_db
 
 

@@ -8,13 +8,13 @@ from django.utils import timezone
 
 from approvals.worker import maintenance
 from tests.conftest import Api, Reviewer
-from tests.support.people.outlook import api, graph, letter, mailbox
+from tests.support.people.outlook import graph, letter, mailbox
 from tests.support.servers.graph import GraphServer
 from tests.support.servers.sandbox import ADA
 from tests.support.work import work
 from tools.models import MessageHandle
 
-__all__ = ["api", "graph", "mailbox"]
+__all__ = ["graph", "mailbox"]
 pytestmark = pytest.mark.django_db
 
 

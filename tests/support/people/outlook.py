@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from accounts.models import Mailbox, Membership, Role, User
 from approvals.models import PendingAction, Rest
-from tests.conftest import Api, Reviewer, make_api
+from tests.conftest import Api, Reviewer
 from tests.support.servers.graph import GraphServer, graph_mailbox
 from tests.support.servers.graph_store import WIRE
 from tests.support.servers.sandbox import ADA
@@ -32,11 +32,6 @@ def mailbox(alice: User, graph: GraphServer) -> Mailbox:
     mailbox = graph_mailbox(graph, ADA)
     Membership.objects.create(mailbox=mailbox, user=alice, role=Role.MANAGER)
     return mailbox
-
-
-@pytest.fixture
-def api(alice: User, mailbox: Mailbox) -> Api:
-    return make_api(alice, mailbox)
 
 
 def approved(reviewer: Reviewer, answer: Any) -> PendingAction:
@@ -72,4 +67,4 @@ def letter(sender: str = "Mira Holm <mira@northwind.example>", **headers: str) -
     return message
 
 
-__all__ = ["Api", "api", "approved", "graph", "letter", "mailbox", "now_it_is_time", "state"]
+__all__ = ["Api", "approved", "graph", "letter", "mailbox", "now_it_is_time", "state"]

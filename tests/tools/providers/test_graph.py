@@ -11,7 +11,7 @@ import pytest
 from accounts.models import Mailbox
 from tests.conftest import Api, problem_of
 from tests.support.concurrently import all_at_once
-from tests.support.people.outlook import api, graph, letter, mailbox
+from tests.support.people.outlook import graph, letter, mailbox
 from tests.support.servers.graph import GraphServer, graph_mailbox
 from tests.support.servers.sandbox import ADA, CHARLES
 from tests.tools.providers.graph_mail import TODAY, ada, elsewhere, fill
@@ -23,7 +23,7 @@ from tools.providers.graph import GraphProvider
 from tools.providers.graph.queries import build_search
 from tools.providers.graph.slots import hold_slot
 
-__all__ = ["ada", "api", "elsewhere", "graph", "mailbox"]
+__all__ = ["ada", "elsewhere", "graph", "mailbox"]
 pytestmark = pytest.mark.django_db
 
 

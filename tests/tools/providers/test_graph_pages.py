@@ -10,7 +10,7 @@ import pytest
 
 from accounts.models import Mailbox
 from tests.conftest import Api, problem_of
-from tests.support.people.outlook import api, graph, letter, mailbox
+from tests.support.people.outlook import graph, letter, mailbox
 from tests.support.servers.graph import GraphServer
 from tests.support.servers.sandbox import ADA, CHARLES
 from tests.tools.providers.graph_mail import ada, as_application, elsewhere, fill
@@ -19,7 +19,7 @@ from tools.providers.base import SearchQuery
 from tools.providers.errors import Refused
 from tools.providers.graph import GraphProvider
 
-__all__ = ["ada", "api", "elsewhere", "graph", "mailbox"]
+__all__ = ["ada", "elsewhere", "graph", "mailbox"]
 pytestmark = pytest.mark.django_db
 
 
