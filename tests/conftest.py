@@ -289,6 +289,16 @@ def foreign_api(charlie: User, foreign_mailbox: Mailbox) -> Api:
     return make_api(charlie, foreign_mailbox)
 
 
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    """Serve the application, and yield its address."""
+    from mailhub.asgi import application
+    from tests.conformance.served import served
+
+    with served(application) as address:
+        yield address
+
+
 @pytest.fixture
 def reviewer(alice: User) -> Reviewer:
     return Reviewer.signed_in(alice)

@@ -2,7 +2,7 @@
 
 import socket
 import threading
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator
 from contextlib import ExitStack
 from urllib.parse import urlsplit
 
@@ -12,8 +12,7 @@ from django.test import Client
 
 from accounts.infra import streams
 from accounts.models import User
-from mailhub.asgi import application
-from tests.conformance.served import Door, served
+from tests.conformance.served import Door
 from tests.conftest import Api
 from tests.support.people.browser import sign_in
 from tests.support.processes.programs import until
@@ -21,12 +20,6 @@ from tests.support.processes.programs import until
 pytestmark = pytest.mark.django_db(transaction=True)
 POOL = 10  # connections of a process
 SECONDS = 60
-
-
-@pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    with served(application) as address:
-        yield address
 
 
 def cookie_of(number: int) -> str:

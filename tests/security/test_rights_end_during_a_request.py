@@ -4,7 +4,7 @@ import json
 import re
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -12,8 +12,7 @@ import pytest
 from django.utils import timezone
 
 from accounts.models import ApiToken, Mailbox, User
-from mailhub.asgi import application
-from tests.conformance.served import SECONDS, served
+from tests.conformance.served import SECONDS
 from tests.conftest import make_api
 from tests.support.processes.programs import until
 
@@ -40,12 +39,6 @@ Content-Length: {length}
 Connection: close
 
 """
-
-
-@pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    with served(application) as address:
-        yield address
 
 
 def begin(url: str, path: str, secret: str) -> socket.socket:

@@ -1,28 +1,20 @@
 """The memory for large bodies: what has arrived counts, and one person cannot take all of it."""
 
 import socket
-from collections.abc import Iterator
 from contextlib import ExitStack
 from urllib.parse import urlsplit
 
 import pytest
 
 from accounts.infra.problems import Problem
-from mailhub.asgi import application
 from mailhub.intake import rules
-from tests.conformance.served import SECONDS, served
+from tests.conformance.served import SECONDS
 from tests.conftest import Api
 from tests.security.doors import answered, head
 from tests.support.processes.programs import until
 
 MEGABYTE = 1024 * 1024
 LARGEST = 32 * MEGABYTE
-
-
-@pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    with served(application) as address:
-        yield address
 
 
 def begin(url: str, path: str, api: Api, length: int, sent: int) -> socket.socket:

@@ -11,8 +11,7 @@ import pytest
 from mcp.client import Client
 
 from accounts.models import Mailbox
-from mailhub.asgi import application
-from tests.conformance.served import ERAS, Door, served
+from tests.conformance.served import ERAS, Door
 from tests.conftest import Api
 from tests.support.servers.memory import MemoryServer
 from tests.support.tools import World
@@ -36,12 +35,6 @@ Content-Disposition: attachment; filename=notes.txt
 Notes
 --part--
 """
-
-
-@pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    with served(application) as address:
-        yield address
 
 
 @pytest.fixture(params=[pytest.param(ERAS[0], marks=pytest.mark.long), *ERAS[1:]])

@@ -12,13 +12,12 @@ from accounts.infra.problems import Problem
 from accounts.models import Mailbox
 from tests.conformance.served import Door
 from tests.conftest import HELLO, Api, problem_of
-from tests.tools.mcp_door import call, url
+from tests.tools.mcp_door import call
 from tools.catalog.calls import call_tool
 from tools.catalog.entries import TOOLS
 from tools.catalog.tool_schema import plain_members
 from tools.schemas import Parameters
 
-__all__ = ["url"]
 pytestmark = pytest.mark.django_db
 
 MOMENT = "must be a date and time with a time zone, such as 2026-11-26T09:00:00+01:00"

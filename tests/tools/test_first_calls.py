@@ -24,12 +24,12 @@ from tests.conformance.served import Door
 from tests.conftest import HELLO, Api
 from tests.support.servers.memory import MemoryServer
 from tests.support.tools import World
-from tests.tools.mcp_door import LIST, call, url, world
+from tests.tools.mcp_door import LIST, call, world
 from tools.catalog.arguments import fold_name, understand
 from tools.catalog.entries import TOOLS
 from tools.surfaces.mcp import Visit, _call
 
-__all__ = ["url", "world"]
+__all__ = ["world"]
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(600)]
 
 ROOT = Path(__file__).parents[2]

@@ -14,10 +14,10 @@ from tests.conformance.served import Door
 from tests.conftest import HELLO, Api, make_api
 from tests.support.servers.memory import MemoryServer
 from tests.support.tools import MORE, World
-from tests.tools.mcp_door import call, door, logged, scrubbed, url, world
+from tests.tools.mcp_door import call, door, logged, scrubbed, world
 from tools.catalog.entries import TOOLS, MailboxTool
 
-__all__ = ["door", "logged", "url", "world"]
+__all__ = ["door", "logged", "world"]
 pytestmark = pytest.mark.django_db(transaction=True)
 
 

@@ -9,9 +9,9 @@ from accounts.models import ApiToken, User
 from tests.conformance.served import Door
 from tests.conftest import Api
 from tests.support.processes.person import request
-from tests.tools.mcp_door import LIST, door, shown, url
+from tests.tools.mcp_door import LIST, door, shown
 
-__all__ = ["door", "url"]
+__all__ = ["door"]
 pytestmark = pytest.mark.django_db(transaction=True)
 
 

@@ -1,6 +1,5 @@
 """The card of a proposal (MCP Apps): offered to hosts that show it, and without any decision."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -9,19 +8,12 @@ from mcp.client import Client
 from mcp.client.extension import advertise
 from mcp.shared.exceptions import MCPError
 
-from mailhub.asgi import application
-from tests.conformance.served import Door, served
+from tests.conformance.served import Door
 from tests.conftest import Api
 from tools.surfaces.mcp_card import EXTENSION, MEDIA_TYPE, URI
 
 pytestmark = pytest.mark.django_db(transaction=True)
 PROPOSING = {"send_email", "reply_email", "forward_email", "send_draft"}
-
-
-@pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    with served(application) as address:
-        yield address
 
 
 async def cards(client: Client) -> set[str]:

@@ -8,10 +8,10 @@ import pytest
 from accounts.models import SCOPES, Mailbox, User
 from tests.conformance.served import Door
 from tests.conftest import Api, make_api
-from tests.tools.mcp_door import LIST, door, shown, url
+from tests.tools.mcp_door import LIST, door, shown
 from tools.catalog.entries import DEFAULT_TOOLSETS, TOOLS
 
-__all__ = ["door", "url"]
+__all__ = ["door"]
 pytestmark = pytest.mark.django_db(transaction=True)
 
 TOOL_LIST_BYTES = 10_000

@@ -1,7 +1,7 @@
 """The OAuth client of the official Python SDK connects over the wire, without a token in advance."""
 
 import json
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from urllib.parse import parse_qs, urlsplit
@@ -24,9 +24,8 @@ from pydantic import AnyUrl
 
 from accounts.models import ApiToken, Mailbox, RequestRecord, User
 from approvals.models import PendingAction
-from mailhub.asgi import application
 from tests.accounts.scripted_servers import trusted
-from tests.conformance.served import ERAS, SECONDS, served
+from tests.conformance.served import ERAS, SECONDS
 from tests.conftest import HELLO, Reviewer
 from tests.support.loopback import on_ports
 from tests.support.people.browser import browser
@@ -121,12 +120,6 @@ class Desk:
         (content,) = self.session(work).content
         found: dict[str, Any] = json.loads(content.text)
         return found
-
-
-@pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    with served(application) as address:
-        yield address
 
 
 @pytest.fixture

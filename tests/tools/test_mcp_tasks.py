@@ -2,7 +2,6 @@
 
 import base64
 import json
-from collections.abc import Iterator
 from typing import Any, Literal
 
 import anyio
@@ -16,9 +15,8 @@ from mcp.shared.exceptions import MCPError
 
 from accounts.models import User
 from approvals.models import PendingAction
-from mailhub.asgi import application
 from tests.approvals.revisions import ask_back, edit
-from tests.conformance.served import ERAS, SECONDS, Door, served
+from tests.conformance.served import ERAS, SECONDS, Door
 from tests.conftest import HELLO, Api, Reviewer
 from tests.support.work import work
 from tools.surfaces.mcp_tasks import EXTENSION
@@ -75,12 +73,6 @@ class Tasks(ClientExtension):
     async def _keep(self, handle: Handle, context: ClaimContext) -> types.CallToolResult:
         self.handles.append(handle)
         return types.CallToolResult(content=[])
-
-
-@pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    with served(application) as address:
-        yield address
 
 
 class Program:

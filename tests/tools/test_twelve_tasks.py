@@ -7,7 +7,6 @@ does what its words say. With TWELVE_TASKS=write the test writes its numbers int
 import json
 import os
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,9 +15,8 @@ from typing import Any
 import pytest
 
 from approvals.models import PendingAction
-from mailhub.asgi import application
 from tests.approvals.revisions import ask_back
-from tests.conformance.served import Door, served
+from tests.conformance.served import Door
 from tests.conftest import make_api, make_mailbox
 from tests.support.people.office import Office, letter, office
 from tests.support.servers.memory import MemoryServer
@@ -55,12 +53,6 @@ class Model:
     def find(self, **conditions: Any) -> str:
         """Return the id of the newest mail that meets the conditions."""
         return str(self.ask("search_emails", **conditions)["emails"][0]["id"])
-
-
-@pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    with served(application) as address:
-        yield address
 
 
 def words(problem: Any) -> str:

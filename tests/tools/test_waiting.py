@@ -14,19 +14,12 @@ from accounts.models import ApiToken, Mailbox, User
 from approvals.live import hub
 from approvals.live.hub import HUB
 from approvals.models import AuditEvent
-from mailhub.asgi import application
 from tests.approvals.revisions import ask_back
-from tests.conformance.served import Door, served
+from tests.conformance.served import Door
 from tests.conftest import Api, Reviewer, make_api
 from tests.support.processes.programs import until
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    with served(application) as address:
-        yield address
 
 
 @pytest.fixture
