@@ -37,8 +37,8 @@ from tests.support.people.browser import sign_in
 from tests.support.processes.template import make_test_database
 from tests.support.servers.memory import MemoryServer, serving
 
-# Servers and programs that all tests of a process share; a fixture that modules import is one for
-# each of them.
+# Servers and programs, many of which all tests of a process share; a fixture that modules import is
+# one for each of them.
 pytest_plugins = [
     "tests.support.costs",
     "tests.support.people.chromium",
@@ -47,6 +47,7 @@ pytest_plugins = [
     "tests.support.servers.cyrus",
     "tests.support.servers.dovecot",
     "tests.support.servers.sandbox",
+    "tests.support.servers.smtp",
 ]
 
 # The time of an example depends on the machine more than on the code.

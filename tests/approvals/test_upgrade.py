@@ -218,12 +218,6 @@ def test_harm_of_a_migration_is_seen(operation: Operation, harms: bool) -> None:
     assert bool(find_harm(operation, "approvals", state)) == harms
 
 
-@pytest.fixture
-def smtp() -> Iterator[FaultySmtp]:
-    with FaultySmtp() as server:
-        yield server
-
-
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database_url(request: pytest.FixtureRequest) -> Iterator[str]:
     if request.param == "sqlite":

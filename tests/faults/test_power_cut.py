@@ -2,7 +2,6 @@
 nothing is sent again.
 """
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -17,12 +16,6 @@ from tests.support.servers.sandbox import SandboxServer
 from tests.support.servers.smtp import FaultySmtp
 
 pytestmark = pytest.mark.process
-
-
-@pytest.fixture
-def smtp() -> Iterator[FaultySmtp]:
-    with FaultySmtp() as server:
-        yield server
 
 
 def test_sqlite_does_not_lose_a_sent_mail(

@@ -23,12 +23,6 @@ from tests.support.servers.smtp import FaultySmtp
 pytestmark = [pytest.mark.process, pytest.mark.long]
 
 
-@pytest.fixture
-def smtp() -> Iterator[FaultySmtp]:
-    with FaultySmtp() as server:
-        yield server
-
-
 def subjects(smtp: FaultySmtp) -> list[str]:
     """Return the subjects that the mail server has accepted, sorted."""
     return sorted(str(message_from_bytes(accepted.content)["Subject"]) for accepted in smtp.ledger)

@@ -24,12 +24,6 @@ from tests.support.servers.services import Postgres
 from tests.support.servers.smtp import FaultySmtp
 
 
-@pytest.fixture
-def smtp() -> Iterator[FaultySmtp]:
-    with FaultySmtp() as server:
-        yield server
-
-
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database_url(request: pytest.FixtureRequest) -> Iterator[str]:
     if request.param == "sqlite":

@@ -3,9 +3,11 @@
 import socket
 import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO, ClassVar, Literal
+
+import pytest
 
 from tests.support.servers.listening import SECONDS, Listening
 
@@ -248,3 +250,9 @@ class FaultySmtp(Listening):
 def _address(rest: str) -> str:
     """Return the text in the angle brackets of MAIL FROM and RCPT TO."""
     return rest.partition("<")[2].partition(">")[0]
+
+
+@pytest.fixture
+def smtp() -> Iterator[FaultySmtp]:
+    with FaultySmtp() as server:
+        yield server
