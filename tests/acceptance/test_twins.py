@@ -6,27 +6,21 @@ from typing import Any
 
 import pytest
 
-from accounts.models import User
 from approvals.models import PendingAction
 from approvals.worker import maintenance
 from tests.approvals.webhook_listener import Listener, httpserver, listener, told
-from tests.conftest import Api, Reviewer, make_api
+from tests.conftest import Api, Reviewer
 from tests.faults.gmail_road import now_it_is_time
-from tests.support.people.gmail import connected, gmail
+from tests.support.people.gmail import gmail, mailbox
 from tests.support.servers.gmail import GmailServer
 from tests.support.servers.sandbox import ADA, MIRA
 from tests.support.work import work
 
-__all__ = ["gmail", "httpserver", "listener"]
+__all__ = ["gmail", "httpserver", "listener", "mailbox"]
 pytestmark = pytest.mark.django_db(transaction=True)
 
 OFFER: dict[str, Any] = {"to": [MIRA], "subject": "Offer", "body": "Our offer: 100 EUR."}
 EDITED = OFFER | {"body": "Our offer: 120 EUR."}
-
-
-@pytest.fixture
-def api(alice: User, gmail: GmailServer) -> Api:
-    return make_api(alice, connected(gmail, alice))
 
 
 def lose_answer(action_id: str, reviewer: Reviewer, gmail: GmailServer) -> None:

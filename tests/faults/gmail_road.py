@@ -8,22 +8,17 @@ import pytest
 from django.utils import timezone
 
 from accounts.infra import credentials
-from accounts.models import Mailbox, User
+from accounts.models import Mailbox
 from approvals.models import PendingAction, Preparation, Rest
 from approvals.worker import maintenance
 from tests.conftest import Api, Reviewer
-from tests.support.people.gmail import ADA, connected
+from tests.support.people.gmail import ADA
 from tests.support.servers.gmail import GmailServer
 from tests.support.work import work
 
 Plan = Callable[[GmailServer], object]
 MIRA, CHARLES, HIDDEN = "mira@northwind.example", "charles@lovelace.example", "hidden@copy.example"
 COMPOSE = "https://www.googleapis.com/auth/gmail.compose"
-
-
-@pytest.fixture
-def mailbox(alice: User, gmail: GmailServer) -> Mailbox:
-    return connected(gmail, alice)
 
 
 @pytest.fixture(

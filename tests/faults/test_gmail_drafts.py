@@ -15,12 +15,11 @@ from tests.faults.gmail_road import (
     approved,
     drafts,
     look_again,
-    mailbox,
     naming,
     now_it_is_time,
     state,
 )
-from tests.support.people.gmail import ADA, gmail, letter
+from tests.support.people.gmail import ADA, gmail, letter, mailbox
 from tests.support.servers.gmail import GmailServer
 from tests.support.servers.gmail_data import Call
 from tests.support.work import work

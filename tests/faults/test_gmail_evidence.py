@@ -3,8 +3,8 @@
 import pytest
 
 from accounts.models import Mailbox
-from tests.faults.gmail_road import approved, drafts, look_again, mailbox
-from tests.support.people.gmail import ADA, gmail, letter
+from tests.faults.gmail_road import approved, drafts, look_again
+from tests.support.people.gmail import ADA, gmail, letter, mailbox
 from tests.support.servers.gmail import GmailServer
 from tests.support.work import work
 from tools.providers import provider_for

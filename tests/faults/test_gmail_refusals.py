@@ -21,10 +21,9 @@ from tests.faults.gmail_road import (
     expire_token,
     fail,
     look_again,
-    mailbox,
     state,
 )
-from tests.support.people.gmail import ADA, connected, gmail, letter
+from tests.support.people.gmail import ADA, connected, gmail, letter, mailbox
 from tests.support.servers.gmail import GmailServer
 from tests.support.servers.gmail_data import Call
 from tests.support.work import work

@@ -26,12 +26,11 @@ from tests.faults.gmail_road import (
     drop,
     fail,
     look_again,
-    mailbox,
     naming,
     now_it_is_time,
     state,
 )
-from tests.support.people.gmail import ADA, gmail, letter
+from tests.support.people.gmail import ADA, gmail, letter, mailbox
 from tests.support.processes.programs import WorkerProcess, this_test, until
 from tests.support.servers.gmail import GmailServer
 from tests.support.servers.gmail_data import Call, parsed

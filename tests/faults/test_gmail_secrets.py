@@ -17,10 +17,9 @@ from tests.faults.gmail_road import (
     expire_token,
     fail,
     look_again,
-    mailbox,
 )
 from tests.support.concurrently import all_at_once
-from tests.support.people.gmail import CLIENT, connected, gmail
+from tests.support.people.gmail import CLIENT, connected, gmail, mailbox
 from tests.support.servers.gmail import GmailServer
 from tests.support.work import work
 

@@ -16,22 +16,17 @@ from approvals.gate import overdue, send_back
 from approvals.gate.execute import execute
 from approvals.models import Attempt, PendingAction, Preparation
 from approvals.worker import maintenance
-from tests.conftest import Api, Reviewer, make_api
+from tests.conftest import Api, Reviewer
 from tests.faults.graph_road import now_it_is_time, probe
 from tests.faults.test_late_orders import order_again
-from tests.support.people.gmail import connected, gmail
+from tests.support.people.gmail import gmail, mailbox
 from tests.support.people.outlook import state
 from tests.support.servers.gmail import GmailServer
 from tests.support.servers.sandbox import ADA, MIRA
 from tests.support.work import work
 
-__all__ = ["gmail"]
+__all__ = ["gmail", "mailbox"]
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture
-def api(alice: User, gmail: GmailServer) -> Api:
-    return make_api(alice, connected(gmail, alice))
 
 
 def proposal_of(api: Api, draft: str) -> Any:

@@ -5,17 +5,11 @@ from typing import Any
 
 import pytest
 
-from accounts.models import Mailbox, User
 from tests.conftest import Api
-from tests.support.people.gmail import ADA, connected
+from tests.support.people.gmail import ADA
 from tests.support.servers.gmail import GmailServer
 from tools.providers.gmail import GmailProvider
 from tools.providers.gmail.client import GmailClient
-
-
-@pytest.fixture
-def mailbox(alice: User, gmail: GmailServer) -> Mailbox:
-    return connected(gmail, alice)
 
 
 @pytest.fixture

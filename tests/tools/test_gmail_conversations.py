@@ -5,23 +5,17 @@ from collections.abc import Callable
 
 import pytest
 
-from accounts.models import User
 from approvals.models import PendingAction
-from tests.conftest import Api, Reviewer, make_api
-from tests.support.people.gmail import ADA, connected, gmail, letter
+from tests.conftest import Api, Reviewer
+from tests.support.people.gmail import ADA, gmail, letter, mailbox
 from tests.support.servers.gmail import GmailServer
 from tests.support.servers.gmail_data import Stored, parsed
 from tests.support.work import work
 
-__all__ = ["gmail"]
+__all__ = ["gmail", "mailbox"]
 pytestmark = pytest.mark.django_db(transaction=True)
 MIRA, HIDDEN = "mira@northwind.example", "hidden@copy.example"
 QUESTION = "<q@northwind.example>"
-
-
-@pytest.fixture
-def api(alice: User, gmail: GmailServer) -> Api:
-    return make_api(alice, connected(gmail, alice))
 
 
 def conversation(server: GmailServer) -> str:

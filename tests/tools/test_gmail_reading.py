@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from accounts.models import Mailbox, User
 from tests.conftest import Api, problem_of
 from tests.support.concurrently import all_at_once
-from tests.support.people.gmail import ADA, arrived, connected, gmail, letter
+from tests.support.people.gmail import ADA, arrived, gmail, letter, mailbox
 from tests.support.processes.programs import until
 from tests.support.servers.gmail import GmailServer
 from tools.mail.message import reading
@@ -18,13 +17,8 @@ from tools.providers.errors import Unavailable
 from tools.providers.gmail import GmailProvider, payload
 from tools.providers.gmail.client import GmailClient
 
-__all__ = ["gmail"]
+__all__ = ["gmail", "mailbox"]
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def mailbox(alice: User, gmail: GmailServer) -> Mailbox:
-    return connected(gmail, alice)
 
 
 def result(answer: Any) -> dict[str, Any]:

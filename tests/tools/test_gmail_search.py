@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from tests.conftest import Api, problem_of
-from tests.support.people.gmail import ADA, arrived, gmail, letter
+from tests.support.people.gmail import ADA, arrived, gmail, letter, mailbox
 from tests.support.servers.gmail import GmailServer
-from tests.tools.gmail_search import mailbox, provider, search, waits
+from tests.tools.gmail_search import provider, search, waits
 from tools.providers.gmail import GmailProvider
 
 __all__ = ["gmail", "mailbox", "provider", "search", "waits"]

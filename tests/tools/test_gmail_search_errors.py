@@ -6,10 +6,10 @@ import pytest
 
 from accounts.models import User
 from tests.conftest import Api, make_api, make_mailbox, problem_of
-from tests.support.people.gmail import arrived, gmail
+from tests.support.people.gmail import arrived, gmail, mailbox
 from tests.support.servers.gmail import GmailServer
 from tests.support.servers.memory import MemoryServer
-from tests.tools.gmail_search import Waits, mailbox, provider, waits
+from tests.tools.gmail_search import Waits, provider, waits
 from tools.providers.errors import Refused, TokenRefused, Unavailable
 from tools.providers.gmail import GmailProvider, metrics
 

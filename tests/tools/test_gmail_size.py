@@ -5,18 +5,17 @@ from typing import Any
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 
-from accounts.models import User
 from approvals.models import PendingAction
 from approvals.worker import maintenance
-from tests.conftest import Api, Reviewer, make_api
-from tests.support.people.gmail import connected, gmail
+from tests.conftest import Api, Reviewer
+from tests.support.people.gmail import gmail, mailbox
 from tests.support.servers.gmail import GmailServer
 from tests.support.work import work
 from tools.providers.base import Envelope
 from tools.providers.errors import Refused
 from tools.providers.gmail import GmailProvider, drafting
 
-__all__ = ["gmail"]
+__all__ = ["gmail", "mailbox"]
 pytestmark = pytest.mark.django_db(transaction=True)
 LIMIT = 36_700_160  # maximum bytes of an upload of drafts, by Google's description of the API
 SMALL = 300_000  # the same code in a tenth of a second
@@ -30,11 +29,6 @@ class WithoutLimit(GmailProvider):
 
     def check(self, envelope: Envelope) -> None:
         pass
-
-
-@pytest.fixture
-def api(alice: User, gmail: GmailServer) -> Api:
-    return make_api(alice, connected(gmail, alice))
 
 
 @pytest.fixture(params=[SMALL, pytest.param(LIMIT, marks=pytest.mark.long)])

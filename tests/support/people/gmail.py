@@ -26,6 +26,11 @@ def gmail(settings: Any) -> Iterator[GmailServer]:
         yield server
 
 
+@pytest.fixture
+def mailbox(alice: User, gmail: GmailServer) -> Mailbox:
+    return connected(gmail, alice)
+
+
 def connected(server: GmailServer, owner: User, address: str = ADA) -> Mailbox:
     secrets = CLIENT | {
         "refresh_token": server.signed_in(address),
