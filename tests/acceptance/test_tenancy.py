@@ -3,8 +3,6 @@ plain text in the database.
 """
 
 import json
-import logging
-from collections.abc import Iterator
 from datetime import timedelta
 from io import StringIO
 from typing import Any
@@ -16,9 +14,11 @@ from accounts.infra import credentials
 from accounts.models import ApiToken, Mailbox, Membership, Role, SignInLink, User
 from approvals.models import AuditEvent, Heartbeat, PendingAction
 from tests.conftest import Api, Reviewer, make_api, problem_of
+from tests.support.logged import logged
 from tests.support.servers.memory import MemoryServer
 from tests.support.work import work
 
+__all__ = ["logged"]
 pytestmark = pytest.mark.django_db(transaction=True)
 HOUR = timedelta(hours=1)
 UNKNOWN = "7d444840-9dc0-11d1-b245-5ffdce74fad2"
@@ -139,19 +139,6 @@ def test_api_needs_a_token_even_from_a_signed_in_person(
     assert (answer.status_code, problem_of(answer)["code"]) == (401, "unauthenticated")
     assert answer["WWW-Authenticate"].startswith("Bearer ")
     assert "/.well-known/oauth-protected-resource" in answer["WWW-Authenticate"]
-
-
-@pytest.fixture
-def logged() -> Iterator[StringIO]:
-    """Yield everything that reaches the log, in its final form."""
-    stream = StringIO()
-    handler = logging.getLogger().handlers[0]
-    assert isinstance(handler, logging.StreamHandler)
-    copy = logging.StreamHandler(stream)
-    copy.setFormatter(handler.formatter)
-    logging.getLogger().addHandler(copy)
-    yield stream
-    logging.getLogger().removeHandler(copy)
 
 
 CANARIES: dict[str, Any] = {

@@ -1,10 +1,7 @@
-"""A served MCP endpoint with a mail in the mailbox, its log, and calls of its tools."""
+"""A served MCP endpoint with a mail in the mailbox, and calls of its tools."""
 
 import json
-import logging
 import re
-from collections.abc import Iterator
-from io import StringIO
 from typing import Any
 
 import pytest
@@ -84,19 +81,6 @@ def scrubbed(text: str) -> dict[str, Any]:
             one for one in document["warnings"] if one["code"] != "possible_duplicate"
         ]
     return document
-
-
-@pytest.fixture
-def logged() -> Iterator[StringIO]:
-    """Yield everything that reaches the log, in its final form."""
-    stream = StringIO()
-    handler = logging.getLogger().handlers[0]
-    assert isinstance(handler, logging.StreamHandler)
-    copy = logging.StreamHandler(stream)
-    copy.setFormatter(handler.formatter)
-    logging.getLogger().addHandler(copy)
-    yield stream
-    logging.getLogger().removeHandler(copy)
 
 
 LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}

@@ -12,9 +12,10 @@ from accounts.models import Mailbox, User
 from approvals.models import PendingAction
 from tests.conformance.served import Door
 from tests.conftest import HELLO, Api, make_api
+from tests.support.logged import logged
 from tests.support.servers.memory import MemoryServer
 from tests.support.tools import MORE, World
-from tests.tools.mcp_door import call, door, logged, scrubbed, world
+from tests.tools.mcp_door import call, door, scrubbed, world
 from tools.catalog.entries import TOOLS, MailboxTool
 
 __all__ = ["door", "logged", "world"]

@@ -7,8 +7,8 @@ import pytest
 from django.db import connection
 from django.test import Client
 
-from accounts.models import Mailbox, User
-from tests.conftest import Api, Reviewer, make_api
+from accounts.models import User
+from tests.conftest import Api, Reviewer
 from tests.support.servers.m365 import M365
 from tests.support.work import work
 from tools.models import CommandRun
@@ -23,12 +23,6 @@ ADDED = {
     "body": {"content": "Bearer abcdefghijklmnop1234"},
 }
 EVENT = "m365 outlook event add --subject Talk"
-
-
-@pytest.fixture
-def runner(alice: User, mailbox: Mailbox) -> Api:
-    User.objects.filter(pk=alice.pk).update(is_staff=True)
-    return make_api(alice, mailbox, name="runner", scopes=["m365:run", "mail:propose"])
 
 
 def page(person: User) -> str:

@@ -44,12 +44,6 @@ EVENT = "m365 outlook event add --subject Talk --attendees bob@lovelace.example,
 
 
 @pytest.fixture
-def runner(alice: User, mailbox: Mailbox) -> Api:
-    User.objects.filter(pk=alice.pk).update(is_staff=True)
-    return make_api(alice, mailbox, name="runner", scopes=["m365:run", "mail:propose"])
-
-
-@pytest.fixture
 def writes(settings: Any) -> None:
     settings.MCP_M365_STRICT_READONLY = False
 
