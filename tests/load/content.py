@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from approvals.core.types import Preview, Proposal, Target
 from tests.load.people import Box
-from tools.sending.payload import VERSION
+from tests.support.stored import PLAIN
 
 FIRST = "Mira Jonas Aiko Priya Samuel Lena Tomás Wei Fatima Olga Nils Rosa".split()
 HOSTS = "northwind.example papermill.example kikai.example atelier.example".split()
@@ -29,26 +29,12 @@ def make_mail(chosen: Random, box: Box, message_id: str) -> Proposal:
         + text.replace("\n", "\r\n")
     ).encode()
     payload = {
-        "version": VERSION,
-        "kind": "mail.send",
+        **PLAIN,
         "mailbox": str(box.id),
         "from": box.address,
         "to": [to],
-        "cc": [],
-        "bcc": [],
         "subject": subject,
         "text": text,
-        "html": None,
-        "attachments": [],
-        "importance": "normal",
-        "in_reply_to": "",
-        "references": [],
-        "original": "",
-        "reply_all": False,
-        "comment": "",
-        "draft": None,
-        "send_at": None,
-        "save_to_sent_items": True,
         "message_id": message_id,
         "source_sha256": sha256(source).hexdigest(),
     }

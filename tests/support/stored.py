@@ -11,6 +11,24 @@ from approvals.gate import propose
 from approvals.models import PendingAction
 
 MIRA = "mira@northwind.example"
+# Members that the payload of every plain mail has.
+PLAIN: dict[str, Any] = {
+    "version": 1,
+    "kind": "mail.send",
+    "cc": [],
+    "bcc": [],
+    "html": None,
+    "attachments": [],
+    "importance": "normal",
+    "in_reply_to": "",
+    "references": [],
+    "original": "",
+    "reply_all": False,
+    "comment": "",
+    "draft": None,
+    "send_at": None,
+    "save_to_sent_items": True,
+}
 
 
 def store_mail(caller: Caller, mailbox: Mailbox, **members: Any) -> PendingAction:
@@ -18,26 +36,12 @@ def store_mail(caller: Caller, mailbox: Mailbox, **members: Any) -> PendingActio
     source = b"Subject: Lunch\r\n\r\n"
     message_id = f"<{uuid4().hex}@x.example>"
     payload = {
-        "version": 1,
-        "kind": "mail.send",
+        **PLAIN,
         "mailbox": str(mailbox.pk),
         "from": mailbox.address,
         "to": [MIRA],
-        "cc": [],
-        "bcc": [],
         "subject": "Lunch",
         "text": "Lunch?",
-        "html": None,
-        "attachments": [],
-        "importance": "normal",
-        "in_reply_to": "",
-        "references": [],
-        "original": "",
-        "reply_all": False,
-        "comment": "",
-        "draft": None,
-        "send_at": None,
-        "save_to_sent_items": True,
         "message_id": message_id,
         "source_sha256": sha256(source).hexdigest(),
         **members,
