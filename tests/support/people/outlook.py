@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from accounts.models import Mailbox, Membership, Role, User
 from approvals.models import PendingAction, Rest
-from tests.conftest import Api, Reviewer
+from tests.conftest import Reviewer
 from tests.support.servers.graph import GraphServer, graph_mailbox
 from tests.support.servers.graph_store import WIRE
 from tests.support.servers.sandbox import ADA
@@ -67,4 +67,4 @@ def letter(sender: str = "Mira Holm <mira@northwind.example>", **headers: str) -
     return message
 
 
-__all__ = ["Api", "approved", "graph", "letter", "mailbox", "now_it_is_time", "state"]
+__all__ = ["approved", "graph", "letter", "mailbox", "now_it_is_time", "state"]

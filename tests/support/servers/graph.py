@@ -50,6 +50,7 @@ class GraphServer:
 
     def __init__(self) -> None:
         self.store = Store()
+        self.deliver = self.store.deliver
         self.ledger: list[Accepted] = []
         self.hits: list[Hit] = []
         self.tokens: dict[str, tuple[str, tuple[str, ...]]] = {}
@@ -128,19 +129,6 @@ class GraphServer:
         self._faults.clear()
         self.index_lags = False
         self.tamper = lambda item: None
-
-    def deliver(
-        self,
-        address: str,
-        source: bytes,
-        *,
-        folder: str = "inbox",
-        unread: bool = True,
-        conversation: str = "",
-    ) -> Item:
-        return self.store.deliver(
-            address, source, folder=folder, unread=unread, conversation=conversation
-        )
 
     def sends(self) -> list[Hit]:
         """Return every call to a sending endpoint that reached the server, whatever its result."""
