@@ -63,7 +63,7 @@ def change_rules(*, mailbox: Mailbox, person: User, rules: Mapping[str, Any]) ->
         _keep_what_is_still_allowed(policy)
         _begin_new_rounds(mailbox)
     if WINDOW.intersection(changed):
-        keep_until_it_opens(policy, Q())
+        keep_until_it_opens(policy)
     told = {
         name: [_describe_value(name, before[name]), _describe_value(name, rules[name])]
         for name in changed

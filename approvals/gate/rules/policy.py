@@ -99,14 +99,29 @@ def expiry_by_window(action: PendingAction, policy: ApprovalPolicy) -> datetime 
     return max(action.expires_at, renewed or opens)
 
 
-def keep_until_it_opens(policy: ApprovalPolicy, which: Q) -> None:
-    """Let none of these approved actions expire before the send window opens, as an approval does."""
+def keep_until_it_opens(policy: ApprovalPolicy, *, missed: datetime | None = None) -> None:
+    """Let none of the approved actions expire before the send window opens, as an approval does.
+
+    With `missed`, the opening of a window that is over, only those that were to leave in it.
+    """
     approved = PendingAction.objects.filter(
-        which, mailbox=policy.mailbox_id, status=Status.APPROVED, expires_at__gt=Now()
+        mailbox=policy.mailbox_id, status=Status.APPROVED, expires_at__gt=Now()
     )
     for action in approved.order_by("pk"):
+        if missed is not None and _first_opening(action, policy) != missed:
+            continue
         if expires_at := expiry_by_window(action, policy):
             approved.filter(pk=action.pk).update(expires_at=expires_at)
+
+
+def _first_opening(action: PendingAction, policy: ApprovalPolicy) -> datetime | None:
+    """Return when the window opens, or opened, that an approved action was to leave in first.
+
+    `not_before` does not say: another attempt moves it.
+    """
+    times = (action.approved_at or action.created_at, action.undo_until, action.send_at)
+    window = window_of(policy, max(at for at in times if at is not None))
+    return window[0] if window else None
 
 
 # --- Approvers ---
@@ -358,8 +373,7 @@ def advance_windows() -> None:
         if window:
             # Mail that missed the window that is over waits for the next one, but only once: mail
             # that is held back for longer expires.
-            opened = policy.opens_at
-            keep_until_it_opens(policy, Q(approved_at__gte=opened) | Q(send_at__gte=opened))
+            keep_until_it_opens(policy, missed=policy.opens_at)
             ApprovalPolicy.objects.filter(pk=policy.pk, closes_at=policy.closes_at).update(
                 opens_at=window[0], closes_at=window[1], window_set_at=policy.at
             )
