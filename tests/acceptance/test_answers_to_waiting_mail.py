@@ -41,7 +41,8 @@ NO_ANSWERS = pytest.mark.parametrize(
 
 def letter(sender: str = MIRA, subject: str = "Delivery", **headers: str) -> bytes:
     message = EmailMessage()
-    message["From"], message["To"], message["Subject"] = sender, ALICE, subject
+    message["From"], message["Subject"] = sender, subject
+    message["To"] = headers.pop("to", ALICE)
     message["Message-ID"] = headers.pop("id", "<later@northwind.example>")
     message["Date"] = headers.pop("date", "Mon, 02 Nov 2026 11:00:00 +0000")
     for name, value in headers.items():
@@ -111,6 +112,59 @@ def test_mail_that_is_no_answer_holds_nothing_back(
 
     assert come_due().status == "succeeded"
     assert len(server.ledger) == 1
+
+
+def own_answer(**headers: str) -> bytes:
+    given = {"to": MIRA, "In_Reply_To": ASKED, "id": "<by-hand@lovelace.example>", **headers}
+    return letter(ALICE, **given)
+
+
+@pytest.mark.parametrize(
+    ("headers", "returns"),
+    [
+        ({}, True),
+        ({"to": "desk@alps.example"}, False),  # a forward, for example
+        ({"Auto_Submitted": "auto-replied"}, False),
+    ],
+)
+def test_own_answer_by_hand_returns_the_waiting_mail(
+    waiting: PendingAction, server: MemoryServer, headers: dict[str, str], returns: bool
+) -> None:
+    server.deliver(ALICE, own_answer(**headers), folder="sent")
+
+    action = come_due()
+
+    ended = (action.status, (action.returned or {}).get("code"), len(server.ledger))
+    assert ended == (("pending", "answered_already", 0) if returns else ("succeeded", None, 1))
+
+
+def test_second_answer_to_a_mail_is_a_warning(
+    api: Api, reviewer: Reviewer, server: MemoryServer
+) -> None:
+    server.deliver(ALICE, letter(id=ASKED, date="Mon, 02 Nov 2026 10:00:00 +0000"))
+    message_id = api.tool("list_emails").json()["emails"][0]["id"]
+    first = propose(api, message_id=message_id).json()["action"]["id"]
+    by_hand = own_answer(date="Mon, 02 Nov 2099 10:00:00 +0000")
+    server.deliver(ALICE, by_hand, folder="sent")
+
+    again = propose(api, message_id=message_id, comment="Never.").json()
+
+    assert "answered_already" in [each["code"] for each in again["warnings"]]
+    refused = reviewer.decide(first, "approve")
+    assert (refused.status_code, b"they get one more" in refused.content) == (409, True)
+    beside = reviewer.client.get(f"/actions/{first}/conversation/").content.decode()
+    assert "There are newer messages" in beside
+    assert "No new messages" not in beside
+
+
+def test_reminder_of_own_mail_is_no_second_answer(api: Api, server: MemoryServer) -> None:
+    server.deliver(ALICE, letter(ALICE, id=ASKED, to=MIRA), folder="sent")
+    (card,) = api.tool("list_emails", folder="sent").json()["emails"]
+    server.deliver(ALICE, own_answer(), folder="sent")
+
+    proposed = propose(api, message_id=card["id"]).json()
+
+    assert "answered_already" not in [each["code"] for each in proposed["warnings"]]
 
 
 def test_answer_returns_a_waiting_draft_to_a_person(

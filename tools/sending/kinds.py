@@ -60,9 +60,18 @@ from tools.sending.payload import Kind, MailPayload
 from tools.sending.preview import render
 from tools.sending.purpose import explain_mail
 from tools.sending.responses import find_answer, find_arrived_answers, find_responses
-from tools.sending.surroundings import add_answers, look_at_thread, remember_acquaintances
+from tools.sending.surroundings import (
+    add_answers,
+    find_own_answer,
+    look_at_thread,
+    remember_acquaintances,
+)
 from tools.stored import Unreadable
-from tools.warnings.course import build_thread_moved, build_thread_unread
+from tools.warnings.course import (
+    build_answered_already,
+    build_thread_moved,
+    build_thread_unread,
+)
 
 DRAFT_CHANGED = Outcome(
     verdict="refused",
@@ -278,7 +287,7 @@ class ReplyMail(SendMail):
     aside_template = "approvals/previews/mail.aside.html"
 
     def recheck(self, approved: ApprovedAction) -> tuple[PreviewWarning, ...]:
-        """Return a warning if somebody has answered in the thread since the proposal.
+        """Return a warning if somebody, or the mailbox itself, has answered since the proposal.
 
         A draft names what it answers too. If the mail is to leave only without an answer, the
         warning withdraws it; an answer that nobody could look for, or that may be older than the
@@ -291,11 +300,10 @@ class ReplyMail(SendMail):
         is_whole = True
         with _noting_refusal(mailbox):
             provider = provider_for(mailbox)
-            named, later = look_at_thread(
-                provider, payload.original, answered, payload.references, own=own
-            )
+            look = look_at_thread(provider, payload.original, answered, payload.references, own=own)
+            later = look.later
             if payload.unless_answered and answered:
-                since = _search_from(named, approved.proposed_at)
+                since = _search_from(look.named, approved.proposed_at)
                 answers, is_whole = find_arrived_answers(provider, since, answered, own=own)
                 later = add_answers(later, answers)
         found: list[PreviewWarning] = []
@@ -305,6 +313,8 @@ class ReplyMail(SendMail):
             if payload.unless_answered and later.is_proven:
                 moved = AnsweredFirst(**vars(moved), by=later.from_address, at=at)
             found.append(moved)
+        if mine := find_own_answer(look, payload.recipients, besides=approved.message_id):
+            found.append(build_answered_already(mine))
         if not is_whole or (later is not None and not later.is_whole):
             found.append(build_thread_unread(is_due=is_due))
         return tuple(found)

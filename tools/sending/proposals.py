@@ -32,7 +32,6 @@ from tools.mail.message.compose import (
 from tools.mail.message.content import Content, Original
 from tools.mail.message.markup import answer_content, author_content, forward_content
 from tools.providers import provider_for
-from tools.providers.base import Message
 from tools.providers.failures import map_errors
 from tools.reading.compact import rfc3339
 from tools.reading.originals import (
@@ -75,8 +74,9 @@ from tools.sending.requests import (
     understand,
 )
 from tools.sending.surroundings import (
+    Look,
     all_text,
-    find_later,
+    find_own_answer,
     find_unconfirmed,
     lies_in_sent,
     look_at_thread,
@@ -107,9 +107,9 @@ UNREAD = FieldError(field="follow_up", message=translatable("needs the permissio
 class Composed:
     """The mail that a tool asks to send, and its origin.
 
-    `later` is a newer message of the thread that it answers. `is_forged`: the answered mail claims to
-    be from the mailbox, but is not in Sent. `unconfirmed` is its sender if the checks failed. `notes`
-    say what the caller may not expect.
+    `later` is a newer message of the thread that it answers, and `mine` an answer of the mailbox
+    itself. `is_forged`: the answered mail claims to be from the mailbox, but is not in Sent.
+    `unconfirmed` is its sender if the checks failed. `notes` say what the caller may not expect.
     """
 
     request: Request
@@ -120,6 +120,7 @@ class Composed:
     draft: ProposedDraft | None = None
     authors: tuple[int, ...] = ()
     later: Later | None = None
+    mine: Later | None = None
     is_forged: bool = False
     unconfirmed: Unconfirmed | None = None
     notes: tuple[str, ...] = ()
@@ -157,15 +158,16 @@ def reply_email(caller: Caller, mailbox: Mailbox, parameters: ReplyEmail) -> Mai
         original = as_original(message)
         to, cc = answer_recipients(original, own=mailbox.address, reply_all=parameters.reply_all)
         wrote = {each.lower() for each in (original.from_address, *original.reply_to)}
-        later, is_forged = None, False
+        later, mine, is_forged = None, None, False
         if _asks_mailbox("reply", parameters):
-            later = find_later(
+            look = look_at_thread(
                 provider,
                 parameters.message_id,
                 original.message_id,
                 original.references,
                 own=mailbox.address,
             )
+            later, mine = look.later, find_own_answer(look, to)
             is_forged = wrote.isdisjoint(map(str.lower, to)) and not lies_in_sent(
                 provider, parameters.message_id, to[0]
             )
@@ -193,6 +195,7 @@ def reply_email(caller: Caller, mailbox: Mailbox, parameters: ReplyEmail) -> Mai
         reply_all=parameters.reply_all,
         comment=own.text,
         later=later,
+        mine=mine,
         is_forged=is_forged,
         unconfirmed=find_unconfirmed(message),
         notes=(*people.notes, *notes_of_text(parameters.comment, parameters.body_type)),
@@ -249,19 +252,19 @@ def send_draft(caller: Caller, mailbox: Mailbox, parameters: SendDraft) -> MailP
         stored = provider.read_draft(parameters.draft_id)
     refuse_prepared(mailbox, provider, stored)
     request = request_of_draft(stored.source, mailbox)
-    answered: list[Message] = []
-    later = None
+    look = Look(named=[])
     if request.in_reply_to:
         with map_errors(mailbox):
-            answered, later = look_at_thread(
+            look = look_at_thread(
                 provider, "", request.in_reply_to, request.references, own=mailbox.address
             )
     composed = Composed(
         request=request,
         draft=ProposedDraft(id=stored.id, sha256=stored.etag),
         authors=tuple(find_authors(mailbox, stored)),
-        later=later,
-        unconfirmed=find_unconfirmed(*answered),
+        later=look.later,
+        mine=find_own_answer(look, (*request.to, *request.cc)),
+        unconfirmed=find_unconfirmed(*look.named),
     )
     return _propose(caller, mailbox, "send_draft", parameters, composed)
 
@@ -458,6 +461,7 @@ def _look_around(
         else "",
         answers_to=composed.original.reply_to if composed.original else (),
         later=composed.later,
+        mine=composed.mine,
         original_is_forged=composed.is_forged,
         unconfirmed=composed.unconfirmed,
     )

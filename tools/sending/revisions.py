@@ -63,6 +63,7 @@ CARRIED_OVER = (
     "injection",
     "thread_moved",
     "thread_unread",
+    "answered_already",
     "reply_to_differs",
     "sender_unconfirmed",
 )

@@ -5,7 +5,7 @@ and only once.
 """
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from hashlib import sha256
 
@@ -150,20 +150,31 @@ def remember_acquaintances(mailbox: Mailbox, addresses: Iterable[str]) -> None:
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Look:
+    """What a conversation shows: the messages with the id of the answered one, the answers of others
+    that came after it, and those of the mailbox itself, unless it answers its own mail.
+    """
+
+    named: list[Message]
+    sent: tuple[Message, ...] = ()
+    later: Later | None = None
+
+
 def find_later(
     provider: MailProvider, original: str, answered: str, references: Sequence[str], *, own: str
 ) -> Later | None:
     """Return the answers that came after the answered message, or None. Raises ProviderError."""
-    return look_at_thread(provider, original, answered, references, own=own)[1]
+    return look_at_thread(provider, original, answered, references, own=own).later
 
 
 def look_at_thread(
     provider: MailProvider, original: str, answered: str, references: Sequence[str], *, own: str
-) -> tuple[list[Message], Later | None]:
-    """Return the answered message, and the answers that came after it.
+) -> Look:
+    """Return what the conversation of the answered message shows.
 
     The message may be gone, or several may have its Message-ID, which their senders choose. With
-    places that could not be searched, `Later` is not whole, and may name none. `original` is
+    places that could not be searched, `later` is not whole, and may name none. `original` is
     the answered message's id at the provider and may be empty, `answered` its Message-ID,
     `references` are the ids before it, and `own` is the address of the mailbox. Raises
     ProviderError.
@@ -185,11 +196,32 @@ def look_at_thread(
         and each.message_id not in {answered, *before} - {""}
         and is_answer(each, answered, first, own=own)
     ]
+    is_own = first is not None and (first.is_sent or first.from_address.lower() == own.lower())
+    sent = tuple(
+        each
+        for each in thread.messages
+        if each.is_sent and not each.is_automatic and answered and answered in each.references
+    )
+    look = Look(named=named, sent=() if is_own else sent)
     if answers:
         proven = answers if first else [each for each in answers if answered in each.references]
         later = as_later(proven or answers, is_proven=bool(proven))
-        return named, replace(later, is_whole=thread.is_whole)
-    return named, None if thread.is_whole else Later(ids=(), is_whole=False)
+        return replace(look, later=replace(later, is_whole=thread.is_whole))
+    return look if thread.is_whole else replace(look, later=Later(ids=(), is_whole=False))
+
+
+def find_own_answer(look: Look, recipients: Iterable[str], *, besides: str = "") -> Later | None:
+    """Return the answers in Sent that went to one of these recipients, without the one with the
+    Message-ID `besides`; None if there are none.
+    """
+    people = {each.lower() for each in recipients}
+    answers = [
+        each
+        for each in look.sent
+        if each.message_id != besides
+        and not people.isdisjoint(address.lower() for address in (*each.to, *each.cc))
+    ]
+    return as_later(answers, is_proven=True) if answers else None
 
 
 def as_later(answers: Sequence[Message], *, is_proven: bool) -> Later:

@@ -198,7 +198,8 @@ def conversation(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse
             "newer": any(
                 said["at"] is not None
                 and said["at"] > action.created_at
-                and said["from"] != action.mailbox.address
+                # An ended mail may be among the mailbox's own ones.
+                and (said["from"] != action.mailbox.address or not action.is_final)
                 for said in read
             ),
         }

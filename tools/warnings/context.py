@@ -65,6 +65,7 @@ class Context:
     hidden text included. If it is answered, `asked_by` is its From and `answers_to` its Reply-To.
     `left_behind` says in words what a forward of it does not have.
     `original_is_forged`: it claims to be from the mailbox, but is not in Sent.
+    `later` are newer messages of its conversation, and `mine` answers of the mailbox itself to it.
     `quoted` is the quote of the original that mailhub itself wrote into the text of an answer.
     """
 
@@ -84,6 +85,7 @@ class Context:
     asked_by: str = ""
     answers_to: tuple[str, ...] = ()
     later: Later | None = None
+    mine: Later | None = None
     original_is_forged: bool = False
     unconfirmed: Unconfirmed | None = None
 

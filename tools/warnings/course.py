@@ -100,13 +100,37 @@ def build_thread_unread(*, is_due: bool = False) -> PreviewWarning:
     return thread_unread.warn(Found(text=NOT_SEARCHED, mark="due" if is_due else ""))
 
 
+@check(translatable("This was answered already."), translatable("answered already"))
+def answered_already(message: OutgoingMessage, context: Context) -> Found | None:
+    """Warn if Sent has an answer to the same mail that went to one of the same people: somebody wrote
+    it by hand, or another program did. mailhub checks when the answer is proposed, approved and sent,
+    and each further answer is news. An answer to own mail is a reminder and does not count.
+    """
+    return _describe_own(context.mine) if context.mine else None
+
+
+def build_answered_already(mine: Later) -> PreviewWarning:
+    """Return the warning that the mailbox itself has answered."""
+    return answered_already.warn(_describe_own(mine))
+
+
+def _describe_own(mine: Later) -> Found:
+    text = translatable("Sent has an answer to the same mail. With this, they get one more.")
+    dated = (
+        translatable("The last one is from %(date)s.", date=f"{mine.date:%Y-%m-%d %H:%M %z}")
+        if mine.date
+        else ""
+    )
+    return Found(text=join(text, dated), mark=_marks_of(mine))
+
+
 def build_thread_moved(later: Later) -> PreviewWarning:
     """Return the warning that the thread has newer messages."""
     return thread_moved.warn(_describe_later(later))
 
 
 def _describe_later(later: Later) -> Found:
-    """Return the finding. Its mark names all messages, so another one warns again, whatever its Date."""
+    """Return the finding. Its mark names all messages, so another one warns again."""
     dated = (
         translatable("The newest mail is from %(date)s.", date=f"{later.date:%Y-%m-%d %H:%M %z}")
         if later.date
@@ -114,8 +138,13 @@ def _describe_later(later: Later) -> Found:
     )
     return Found(
         text=join(_newer_mail(later), dated),
-        mark=" ".join(sorted(hashlib.sha256(each.encode()).hexdigest()[:16] for each in later.ids)),
+        mark=_marks_of(later),
     )
+
+
+def _marks_of(found: Later) -> str:
+    """Return a word for each message, so that a further one is news, whatever its Date."""
+    return " ".join(sorted(hashlib.sha256(each.encode()).hexdigest()[:16] for each in found.ids))
 
 
 def _newer_mail(later: Later) -> Translatable:
