@@ -152,8 +152,10 @@ def remember_acquaintances(mailbox: Mailbox, addresses: Iterable[str]) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Look:
-    """What a conversation shows: the messages with the id of the answered one, the answers of others
-    that came after it, and those of the mailbox itself, unless it answers its own mail.
+    """A look at a conversation.
+
+    `named` are the messages with the id of the answered one, and `later` the answers of others that
+    came after it. `sent` are the answers of the mailbox itself, unless it answers its own mail.
     """
 
     named: list[Message]
@@ -212,7 +214,7 @@ def look_at_thread(
 
 def find_own_answer(look: Look, recipients: Iterable[str], *, besides: str = "") -> Later | None:
     """Return the answers in Sent that went to one of these recipients, without the one with the
-    Message-ID `besides`; None if there are none.
+    Message-ID `besides`, or None.
     """
     people = {each.lower() for each in recipients}
     answers = [
