@@ -202,7 +202,7 @@ def look_at_thread(
     sent = tuple(
         each
         for each in thread.messages
-        if each.is_sent and not each.is_automatic and answered and answered in each.references
+        if each.is_sent and not each.is_automatic and _names_or_follows(each, answered, first)
     )
     look = Look(named=named, sent=() if is_own else sent)
     if answers:
@@ -210,6 +210,19 @@ def look_at_thread(
         later = as_later(proven or answers, is_proven=bool(proven))
         return replace(look, later=replace(later, is_whole=thread.is_whole))
     return look if thread.is_whole else replace(look, later=Later(ids=(), is_whole=False))
+
+
+def _names_or_follows(message: Message, answered: str, first: Message | None) -> bool:
+    """Return True if own mail in the conversation answers the message, as far as that is known.
+
+    Microsoft 365 does not show what mail in Sent names: there, whatever is no older does.
+    """
+    if message.references:
+        return answered in message.references
+    # Graph tells whole seconds.
+    return first is not None and not _is_after(
+        first.arrived or first.date, message.arrived or message.date
+    )
 
 
 def find_own_answer(look: Look, recipients: Iterable[str], *, besides: str = "") -> Later | None:

@@ -103,8 +103,9 @@ def build_thread_unread(*, is_due: bool = False) -> PreviewWarning:
 @check(translatable("This was answered already."), translatable("answered already"))
 def answered_already(message: OutgoingMessage, context: Context) -> Found | None:
     """Warn if Sent has an answer to the same mail that went to one of the same people: somebody wrote
-    it by hand, or another program did. mailhub checks when the answer is proposed, approved and sent,
-    and each further answer is news. An answer to own mail is a reminder and does not count.
+    it by hand, or another program did. At Microsoft 365, all later mail to them in the conversation
+    counts. mailhub checks when the answer is proposed, approved and sent, and each further answer is
+    news. An answer to own mail is a reminder and does not count.
     """
     return _describe_own(context.mine) if context.mine else None
 

@@ -58,6 +58,20 @@ def test_ten_results_need_one_request_with_shown_fields_only(
     }
 
 
+def test_own_answer_is_found_without_headers(api: Api, graph: GraphServer) -> None:
+    """Graph shows no headers of mail in Sent, so its place in the conversation counts."""
+    graph.deliver(ADA, letter().as_bytes())
+    by_hand = letter(ADA, to="mira@northwind.example", References="<question@northwind.example>")
+    by_hand.replace_header("Message-ID", "<by-hand@lovelace.example>")
+    item = graph.deliver(ADA, by_hand.as_bytes(), folder="sentitems")
+    item.shown["internetMessageHeaders"] = None
+    (card,) = api.tool("list_emails").json()["emails"]
+
+    proposal = api.tool("reply_email", message_id=card["id"], comment="Yes.", confirm=True).json()
+
+    assert "answered_already" in {warning["code"] for warning in proposal["warnings"]}
+
+
 def test_check_for_a_moved_thread_loads_headers_only(api: Api, graph: GraphServer) -> None:
     original = graph.deliver(ADA, letter().as_bytes())
     for number in range(4):
