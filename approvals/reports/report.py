@@ -76,7 +76,7 @@ def _say_what_holds(action: PendingAction) -> str:
     """Return in English what holds an approved action back; nothing if a worker may take it."""
     hold = find_hold(action, policy_of(action.mailbox))
     at = max([each for each in (action.not_before, hold and hold.until) if each], default=None)
-    said = [str(hold.reason)] if hold and hold.reason else []
+    said = [str(each) for each in (hold.reason, hold.closed) if each] if hold else []
     if at and at > database_now():
         said.append(f"It leaves at {find.rfc3339(at.replace(microsecond=0))} at the earliest.")
     if hold and hold.ends:

@@ -111,10 +111,14 @@ def test_page_says_that_the_approval_ends_before_it_may_leave(
     reviewer.decide(action_id, "approve")
 
     for page in (proposed, reviewer.page(action_id).content.decode()):
+        assert "At this time nothing leaves this mailbox." in page
         assert "The approval ends before that" in page
     assert "if approved" not in proposed
     told = api.get(f"/actions/{action_id}").json()["next"]
-    assert re.search(r"It leaves at \S+T00:00:00Z at the earliest\. The approval ends", told)
+    assert re.search(
+        r"nothing leaves this mailbox\. It leaves at \S+T00:00:00Z at the earliest\. The approval ends",
+        told,
+    )
 
 
 def test_mail_does_not_expire_within_its_undo_window(

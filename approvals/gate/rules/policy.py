@@ -35,6 +35,7 @@ PAUSED = translatable(
 )
 RECONNECT = translatable("The mailbox must be reconnected first.")
 DAY_IS_FULL = translatable("The daily limit of this mailbox is reached.")
+CLOSED = translatable("At this time nothing leaves this mailbox.")
 PROPOSED_IT = translatable(
     "You proposed this, so you cannot approve it. This mailbox asks for another person."
 )
@@ -330,11 +331,12 @@ def find_opening(action: PendingAction, policy: ApprovalPolicy) -> datetime | No
 class Hold:
     """The reason that holds an action back, the time until which it does, or both.
 
-    `ends` is True if the approval ends before that time.
+    `closed` says that it is the send window. `ends` is True if the approval ends before that time.
     """
 
     reason: str = ""
     until: datetime | None = None
+    closed: str = ""
     ends: bool = False
 
 
@@ -349,7 +351,8 @@ def find_hold(action: PendingAction, policy: ApprovalPolicy) -> Hold | None:
     mine = ApprovalPolicy.objects.filter(day_is_full(), pk=policy.pk)
     reason = DAY_IS_FULL if policy.daily_cap is not None and mine.exists() else ""
     rest = Rest.objects.filter(mailbox=action.mailbox_id).values_list("until", flat=True).first()
-    times = [action.not_before or action.send_at, find_opening(action, policy), rest]
+    opening = find_opening(action, policy)
+    times = [action.not_before or action.send_at, opening, rest]
     until = max((at for at in times if at is not None), default=None)
     if until is None or until <= (now := database_now()) + SOON:
         return Hold(reason=reason) if reason else None
@@ -358,7 +361,7 @@ def find_hold(action: PendingAction, policy: ApprovalPolicy) -> Hold | None:
         leaves = max(now + undo_of(policy), action.send_at or now)
         approved_until = leaves + timedelta(minutes=policy.approval_minutes)
     ends = approved_until is not None and approved_until <= until
-    return Hold(reason=reason, until=until, ends=ends)
+    return Hold(reason=reason, until=until, closed=CLOSED if until == opening else "", ends=ends)
 
 
 def find_closed() -> QuerySet[ApprovalPolicy]:
