@@ -6,7 +6,9 @@ from typing import Any
 import structlog
 from allauth.mfa.models import Authenticator
 from allauth.socialaccount.models import SocialAccount
+from allauth.usersessions.models import UserSession
 from django.conf import settings
+from django.contrib.sessions.models import Session
 from django.core.exceptions import PermissionDenied
 from django.core.mail import EmailMessage
 from django.db import transaction
@@ -109,6 +111,24 @@ def revoke_all(person: User, *, by: User | None = None) -> None:
             token=str(token.pk),
         )
     rights_taken.send(sender=None, person=person, by=by, of="account")
+
+
+@transaction.atomic
+def end_what_came_back() -> None:
+    """Sign everybody out and end all open invitations after a restore.
+
+    Some had ended since the copy was made, such as the session of a thief, and nobody knows which.
+    """
+    UserSession.objects.all().delete()
+    Session.objects.all().delete()
+    Invitation.open().update(expires_at=timezone.now())
+
+
+def revoke_everything() -> None:
+    """Revoke the tokens of everybody, by an operator's command after a restore."""
+    holders = ApiToken.objects.filter(revoked_at=None).values("user")
+    for person in User.objects.filter(pk__in=holders).order_by("pk"):
+        revoke_all(person)
 
 
 def mail_recovery(person: User) -> bool:

@@ -16,6 +16,7 @@ from approvals.models import AuditEvent, PendingAction
 from tests.approvals.test_restored import home
 from tests.conftest import Api, make_api
 from tests.support.loopback import on_ports
+from tests.support.people.browser import sign_in
 from tests.support.people.office import Office, letter, office
 
 __all__ = ["home", "office"]
@@ -106,6 +107,7 @@ def test_restored_change_of_a_draft_asks_to_check_drafts(office: Office) -> None
 
     call_command("after_restore", "--yes", "--force", stdout=StringIO())
 
+    sign_in(office.reviewer.client, office.reviewer.user)
     page = office.reviewer.page(proposal["action"]["id"]).content.decode()
     assert "mailhub cannot look whether it happened already." in page
     assert "Check the drafts folder before you approve it." in page

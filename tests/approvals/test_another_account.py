@@ -14,8 +14,8 @@ from approvals.models import AuditEvent, PendingAction
 from approvals.worker import maintenance
 from tests.approvals.conftest import approve
 from tests.approvals.lost_answers import text_of
-from tests.approvals.test_restored import home
-from tests.approvals.test_restoring import after_restore, put_in_sent
+from tests.approvals.test_restored import after_restore, home
+from tests.approvals.test_restoring import put_in_sent
 from tests.approvals.test_watches import look, pass_days
 from tests.conftest import Api, Reviewer
 from tests.support.servers.memory import MemoryServer, serving

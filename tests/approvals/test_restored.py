@@ -26,6 +26,8 @@ from approvals.gate.pauses import restored, switch
 from approvals.models import Attempt, Instance, Pause, PendingAction, Preparation
 from tests.approvals.kinds import Script
 from tests.approvals.test_anchors import cut, head_of, say
+from tests.conftest import Reviewer
+from tests.support.people.browser import sign_in
 from tests.support.servers.memory import MemoryServer
 from tests.support.work import work
 
@@ -46,6 +48,15 @@ def lose(subject: UUID, fence: int = 1) -> None:
     generation = Instance.objects.get().identity
     with restored.hold_journal() as held:
         held.append(generation=generation, subject=subject, fence=fence)
+
+
+def after_restore(*people: Reviewer, **options: bool) -> str:
+    """Run the command, and let these people sign in again, because it signs everybody out."""
+    said = StringIO()
+    call_command("after_restore", "--yes", "--force", stdout=said, **options)
+    for each in people:
+        sign_in(each.client, each.user)
+    return said.getvalue()
 
 
 def lines() -> list[tuple[UUID, int]]:

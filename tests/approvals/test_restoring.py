@@ -3,12 +3,11 @@ warned, and a mail that is in Sent already does not leave again.
 """
 
 from collections.abc import Callable
-from io import StringIO
 from typing import Any
 from uuid import UUID
 
 import pytest
-from django.core.management import CommandError, call_command
+from django.core.management import CommandError
 from django.db import IntegrityError, connection, transaction
 from django.db.models import F
 from django.db.models.functions import Now
@@ -30,19 +29,13 @@ from approvals.worker import dispatch
 from tests.approvals.kinds import NOT_NOW, Script, handed_over
 from tests.approvals.lost_answers import ACCEPTED, sent_and_not_heard, text_of
 from tests.approvals.revisions import ask_back
-from tests.approvals.test_restored import home, lose
+from tests.approvals.test_restored import after_restore, home, lose
 from tests.conftest import HELLO, Api, Reviewer, problem_of
 from tests.support.servers.memory import MemoryServer
 from tools.sending.kinds import SendMail
 
 __all__ = ["home"]
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-def after_restore() -> str:
-    said = StringIO()
-    call_command("after_restore", "--yes", "--force", stdout=said)
-    return said.getvalue()
 
 
 def put_in_sent(server: MemoryServer, action: PendingAction) -> None:
@@ -129,7 +122,7 @@ def test_unknown_mail_says_that_a_later_attempt_may_be_lost(
     action = approved()
     execute(action.pk, worker="test")
 
-    after_restore()
+    after_restore(reviewer)
 
     action.refresh_from_db()
     assert (action.status, action.unreconciled) == ("unknown", False)
@@ -252,7 +245,7 @@ def test_claim_of_an_unreconciled_mail_sends_nothing(
 def test_possibly_sent_mail_stays_unchanged(api: Api, reviewer: Reviewer, alice: User) -> None:
     """Refuse the edit: otherwise Sent would hold the first wording under the id of the second."""
     waiting = PendingAction.objects.get(pk=api.propose())
-    after_restore()
+    after_restore(reviewer)
     waiting.refresh_from_db()
 
     with pytest.raises(Problem) as refused:
@@ -340,7 +333,7 @@ def test_mail_approved_despite_the_warning_is_closed_as_sent(
     began_now: Callable[[], None],
 ) -> None:
     waiting = PendingAction.objects.get(pk=api.propose())
-    after_restore()
+    after_restore(reviewer)
     put_in_sent(server, waiting)
     page = reviewer.page(str(waiting.pk)).content.decode()
     assert "It may have been sent already" in page
@@ -419,7 +412,7 @@ def restore_before_the_claim(action: PendingAction, reviewer: Reviewer) -> None:
     with guards.lift_guards(connection):
         Attempt.objects.all().delete()
         PendingAction.objects.update(status="approved", fence=0, lease_until=None)
-    after_restore()
+    after_restore(reviewer)
     assert reviewer.decide(str(action.pk), "approve").status_code == 302
 
 
@@ -594,7 +587,7 @@ def test_copy_in_sent_explains_only_one_attempt(
     put_in_sent(server, action)
     script.look = SendMail().reconcile
 
-    assert "closed as sent" in after_restore()
+    assert "closed as sent" in after_restore(reviewer)
 
     page = text_of(reviewer.page(str(action.pk)))
     assert [each in page for each in ("older copy", "May have been sent (")] == [doubt, doubt]

@@ -14,8 +14,7 @@ from approvals.models import PendingAction
 from approvals.worker import maintenance
 from tests.approvals.kinds import NOT_NOW, Script, handed_over
 from tests.approvals.lost_answers import ACCEPTED
-from tests.approvals.test_restored import home
-from tests.approvals.test_restoring import after_restore
+from tests.approvals.test_restored import after_restore, home
 from tests.conftest import Api, Reviewer
 from tests.support.people.browser import set_rules
 from tests.support.servers.memory import MemoryServer

@@ -5,13 +5,16 @@ from uuid import uuid4
 
 import pytest
 from django.db import transaction
+from django.test import Client
 
+from accounts.models import Mailbox, Role
 from approvals.gate import decide, overdue, reconcile
 from approvals.gate.execute import execute
 from approvals.models import PendingAction, Revision
+from approvals.pages.mailboxes import members
 from tests.approvals.kinds import Script, handed_over
-from tests.approvals.test_restored import home, lose
-from tests.approvals.test_restoring import after_restore, put_in_sent
+from tests.approvals.test_restored import after_restore, home, lose
+from tests.approvals.test_restoring import put_in_sent
 from tests.approvals.webhook_listener import Listener, httpserver, listener, told
 from tests.conftest import Api, Reviewer
 from tests.support.servers.memory import MemoryServer
@@ -50,7 +53,7 @@ def test_push_after_a_restore_knows_the_doubt(
     if found:
         put_in_sent(server, action)
     lose(action.pk, 2)
-    after_restore()
+    after_restore(reviewer)
     action.refresh_from_db()
     if not found:
         now = {"ruling": "not_sent", "fence": "1", "restored": decide.mark_of_restore(action)}
@@ -67,7 +70,7 @@ def test_push_after_a_restore_knows_the_doubt(
 
 def test_list_keeps_the_doubt_when_the_content_is_deleted(api: Api, reviewer: Reviewer) -> None:
     waiting = PendingAction.objects.get(pk=api.propose())
-    after_restore()
+    after_restore(reviewer)
     reviewer.decide(str(waiting.pk), "reject")
     with transaction.atomic():
         overdue.purge_one(waiting.pk)
@@ -93,10 +96,27 @@ def test_page_from_before_a_restore_approves_nothing(api: Api, reviewer: Reviewe
     """Its revision comes again, with the same content, and warns of the restore."""
     action = PendingAction.objects.get(pk=api.propose())
     lost = {"digest": action.digest, "revision": action.revision + 1, "restored": ""}
-    after_restore()
+    after_restore(reviewer)
     action.refresh_from_db()
     assert (action.digest, action.revision) == (lost["digest"], lost["revision"])
 
     assert reviewer.decide(str(action.pk), "approve", **lost).status_code == 409
     assert 'name="restored"' in reviewer.page(str(action.pk)).content.decode()
     assert reviewer.decide(str(action.pk), "approve").status_code == 302
+
+
+def test_restore_brings_back_no_session_and_no_invitation(api: Api, reviewer: Reviewer) -> None:
+    """They may have ended since the copy was made. So may tokens, and the operator is told."""
+    mailbox, person = Mailbox.objects.get(), reviewer.user
+    secret = members.invite(
+        mailbox=mailbox, person=person, email="eve@else.example", role=Role.MANAGER
+    )
+
+    said = after_restore()
+
+    assert reviewer.client.get("/tokens/").status_code == 302
+    assert Client().get(f"/invitations/{secret}/").status_code == 410
+    assert "What somebody took away since the copy was made is there again" in said
+    assert api.get("/mailboxes").status_code == 200
+    after_restore(revoke_tokens=True)
+    assert api.get("/mailboxes").status_code == 401

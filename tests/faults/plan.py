@@ -21,7 +21,7 @@ EVERY_KIND: tuple[MailboxKind, ...] = ("imap", "graph", "gmail", "imap", "graph 
 CANARY = "canary"  # is in every address, subject and text, and may be nowhere else
 OFFICES = 3
 PROGRAMS = 30  # of the agent: each ends while its mail waits, and the next one continues
-LINKS = 8  # sign-in links of a person for each office: a risky approval requires a fresh sign-in
+LINKS = 12  # sign-in links of a person for each office: for risky approvals, and after a restore
 LEASE_SECONDS = 3
 # A clock jumps by a multiple of these hours. A run is shorter, so each stored time tells by how much the
 # clock was wrong that wrote it. The jumps back are shorter than a proposal waits, and the longest ones

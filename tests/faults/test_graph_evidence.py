@@ -16,6 +16,7 @@ from tests.approvals.lost_answers import text_of
 from tests.approvals.test_restored import home
 from tests.conftest import Api, Reviewer
 from tests.faults.graph_road import approve, created, now_it_is_time, probe, throttled_with_a_draft
+from tests.support.people.browser import sign_in
 from tests.support.people.outlook import graph, letter, mailbox, state
 from tests.support.servers.graph import GraphServer
 from tests.support.servers.graph_data import Fault
@@ -182,6 +183,7 @@ def test_restore_claims_no_look_without_permission(
 
     call_command("after_restore", "--yes", "--force", stdout=said)
 
+    sign_in(reviewer.client, reviewer.user)
     page = reviewer.page(str(action.pk)).content.decode()
     assert len(graph.hits) == searches
     assert "mailhub cannot look whether it happened already." in page

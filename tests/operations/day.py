@@ -337,6 +337,8 @@ class Day:
         machine.listen(web=machine.web_port, stream=machine.stream_port)
         machine.start(*SERVICES)
         self.proxy.start()
+        self.wait(lambda: self._answers("/readyz"), began)
+        self._sign_in()  # the restore has ended all sessions
         with Load(self) as load:
             self.well(began)
         self.say(load)

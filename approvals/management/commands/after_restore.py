@@ -4,6 +4,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
+from accounts.people.recovery import end_what_came_back, revoke_everything
 from approvals.core.states import OPEN
 from approvals.gate import overdue, restore
 from approvals.gate.pauses import restored
@@ -16,10 +17,24 @@ WORDS = {
     "nobody_looks": "nothing shows whether it happened already, waits for a person",
     "not_looked_at": "Sent could not be looked at, waits for a person",
 }
+CAME_BACK = (
+    "Everybody is signed out, and open invitations have ended. What somebody took away since the copy was made is there"
+    " again: tokens and connected programs, members and their roles, accounts and staff, passwords and passkeys,"
+    " webhooks, notification channels, rules. Take it away again before mail may leave; `--revoke-tokens` ends all"
+    " tokens."
+)
 
 
 class Leaving(CommandError):
     """The copy has mail that is leaving, by its lease."""
+
+
+def add_revoke_tokens(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--revoke-tokens",
+        action="store_true",
+        help="also revoke the tokens and connected programs of everybody, and remove their chat services",
+    )
 
 
 class Command(BaseCommand):
@@ -41,8 +56,17 @@ class Command(BaseCommand):
             action="store_true",
             help="go through it even if mailhub has found no difference by itself",
         )
+        add_revoke_tokens(parser)
 
-    def handle(self, *args: Any, dry_run: bool, yes: bool, force: bool, **options: Any) -> None:
+    def handle(
+        self,
+        *args: Any,
+        dry_run: bool,
+        yes: bool,
+        force: bool,
+        revoke_tokens: bool,
+        **options: Any,
+    ) -> None:
         differs = restored.compare()
         paused = restored.reason()
         found = PendingAction.objects.filter(status__in=OPEN).count()
@@ -50,7 +74,11 @@ class Command(BaseCommand):
         if dry_run or not (force or paused):
             return
         if force or differs or not restored.is_begun():
+            # Before the next step, which fails while a lease in the copy runs.
+            end_what_came_back()
             self._begin_generation()
+        if revoke_tokens:
+            revoke_everything()
         tally: Counter[str] = Counter()
         for each in restore.reconcile_after_restore():
             words = WORDS[each.found] + (
@@ -67,6 +95,7 @@ class Command(BaseCommand):
                 f"{len(lost)} handed over that this copy does not know, the last at {max(lost):%Y-%m-%d %H:%M} UTC."
                 " Programs may propose them again, and no page will warn of that."
             )
+        self.stdout.write(CAME_BACK)
         if not yes and input("Let mail leave again? [y/N] ").strip().lower() != "y":
             self.stdout.write("Everything stays paused. Run this again when you are ready.")
             return

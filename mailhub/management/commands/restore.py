@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from approvals.audit import key_check
 from approvals.gate.pauses import restored
-from approvals.management.commands.after_restore import Leaving
+from approvals.management.commands.after_restore import Leaving, add_revoke_tokens
 from mailhub.operations import backups
 
 LONGEST_LEASE_SECONDS = 300
@@ -23,8 +23,11 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("folder", type=Path)
         parser.add_argument("--yes", action="store_true", help="do not ask")
+        add_revoke_tokens(parser)
 
-    def handle(self, *args: Any, folder: Path, yes: bool, **options: Any) -> None:
+    def handle(
+        self, *args: Any, folder: Path, yes: bool, revoke_tokens: bool, **options: Any
+    ) -> None:
         manifest = backups.read_manifest(folder)
         self.stdout.write(f"The backup of {manifest['began']} is whole, and its keys are here.")
         question = "Replace the database? What happened since then is lost. [y/N] "
@@ -40,7 +43,13 @@ class Command(BaseCommand):
         deadline = time.monotonic() + LONGEST_LEASE_SECONDS
         while True:
             try:
-                call_command("after_restore", force=True, yes=yes, stdout=self.stdout)
+                call_command(
+                    "after_restore",
+                    force=True,
+                    yes=yes,
+                    revoke_tokens=revoke_tokens,
+                    stdout=self.stdout,
+                )
                 return
             except Leaving as error:  # the copy was made while mail left
                 if time.monotonic() > deadline:
