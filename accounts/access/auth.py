@@ -94,7 +94,8 @@ def find_caller(user_id: int, token_id: UUID | None) -> Caller | None:
 
 def find_again(caller: Caller, *, seconds: float = FRESH_SECONDS) -> Caller:
     """Return a program with the rights that it still has, if it was found this long ago or longer;
-    raise Problem `unauthenticated` if it has ended.
+    raise Problem `unauthenticated` if it has ended. The chat ends when the account of its person is
+    recovered or closed: a thief may have asked.
 
     The same request continues, so it is not counted again.
     """
@@ -102,7 +103,8 @@ def find_again(caller: Caller, *, seconds: float = FRESH_SECONDS) -> Caller:
     if not is_program or time.monotonic() - caller.found_at < seconds:
         return caller
     found = find_caller(caller.user.pk, caller.token.pk if caller.token else None)
-    if found is None:
+    of_chat = caller.token is None
+    if found is None or (of_chat and found.user.generation != caller.user.generation):
         raise audience.unauthenticated(caller.surface, has_token=True)
     return replace(
         caller,

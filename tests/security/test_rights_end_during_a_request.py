@@ -11,7 +11,11 @@ from urllib.parse import urlsplit
 import pytest
 from django.utils import timezone
 
+from accounts.access.auth import find_again
+from accounts.access.caller import Caller
+from accounts.infra.problems import Problem
 from accounts.models import ApiToken, Mailbox, User
+from accounts.people.recovery import recover
 from tests.conformance.served import SECONDS
 from tests.conftest import make_api
 from tests.support.processes.programs import until
@@ -83,3 +87,12 @@ def test_right_that_ends_during_the_body_is_gone(
     monkeypatch.setattr(time, "monotonic", lambda: clock() + 2)
     found = {path: code_of_rest(client, path) for path, client in begun.items()}
     assert found == dict.fromkeys(BODIES, expected)
+
+
+def test_answer_of_the_chat_ends_with_a_recovery(alice: User) -> None:
+    """A thief may have asked for it, and it lasts minutes. Before each call its caller is looked up."""
+    asked = Caller.chat_of(alice)
+    assert find_again(asked, seconds=0)
+    recover(User.objects.get(pk=alice.pk))
+    with pytest.raises(Problem, match="unauthenticated"):
+        find_again(asked, seconds=0)
