@@ -183,6 +183,16 @@ class SingleSignOn(DefaultSocialAccountAdapter):
             if sociallogin.user.is_active:
                 sociallogin.connect(request, sociallogin.user)
 
+    def populate_user(self, request: HttpRequest, sociallogin: Any, data: Any) -> Any:
+        """Take what the provider said about the person; the library believes `userinfo` alone, and does
+        not compare it with the ID token (OpenID Connect Core 5.3.2).
+        """
+        said = sociallogin.account.extra_data
+        answers = [said[name] for name in ("userinfo", "id_token") if said.get(name)]
+        if len({str(each.get("sub")) for each in answers}) > 1:
+            raise ImmediateHttpResponse(answer_without_sign_on(request))
+        return super().populate_user(request, sociallogin, data)
+
     def get_requests_session(self) -> Any:
         """Return a session whose requests are counted, and of which few wait at once, without a
         database connection: strangers begin a sign-in, and the provider may say nothing.

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
+import jwt
 import pytest
 from allauth.socialaccount.models import SocialAccount
 from django.db.models.signals import pre_save
@@ -128,6 +129,17 @@ def test_odd_answer_of_the_provider_lets_nobody_in(
     assert answer.status_code == 503
     assert not signed_in(window)
     assert not SocialAccount.objects.exists()
+
+
+def test_answers_about_two_people_let_nobody_in(provider: HTTPServer, alice: User) -> None:
+    """OpenID Connect Core 5.3.2: the answer of `userinfo` is not of the person of the ID token."""
+    base = provider.url_for("").rstrip("/")
+    about = {"iss": base, "aud": "id", "sub": "8", "exp": 4_102_444_800}
+    told = {"access_token": "a", "id_token": jwt.encode(about, "k" * 32)}
+    provider.expect_oneshot_request("/token").respond_with_json(told)
+    assert not signed_in(come_in(provider, **ALICE))
+    assert not SocialAccount.objects.exists()
+    assert not AuditEvent.objects.filter(event="address_proven").exists()
 
 
 def test_error_of_the_provider_is_said_on_a_page(provider: HTTPServer) -> None:
