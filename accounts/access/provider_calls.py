@@ -18,7 +18,7 @@ from accounts.infra.problems import Problem
 AT_ONCE = 30
 FOR_OTHERS = 3  # a person leaves one of so many places of a mailbox to others
 RETRY_SECONDS = 5
-STRANGERS = "strangers"  # all calls together that somebody without a sign-in can begin
+STRANGERS = "strangers"  # all calls together of sign-ins that begin
 _lock = threading.Lock()
 _running: list[Hashable] = []
 # A largest answer has 64 MB, and a call needs some times as much to read it.

@@ -12,7 +12,7 @@ from allauth.idp.oidc.models import Client
 from django.conf import settings
 from django.core.exceptions import ValidationError
 
-from accounts.access.provider_calls import STRANGERS, limit_waiting
+from accounts.access.provider_calls import limit_waiting
 from accounts.access.quotas import Quota, take
 from accounts.infra.foreign_text import load_json, parse_url
 from accounts.infra.problems import Problem
@@ -36,6 +36,8 @@ _BUSY = translatable("Too many programs have registered. Wait a little, then try
 OF_NETWORK = Quota(name="oauth-registrations", amount=20, seconds=HOUR, refusal=_BUSY)
 DEVICES = Quota(name="oauth-device-codes", amount=60, seconds=HOUR, refusal=_BUSY)
 _FETCHES = translatable("Too many documents of programs were read. Wait a little, then try again.")
+# Places of their own for those that strangers let us read: slow hosts must not hold up single sign-on.
+OF_STRANGERS = "documents of strangers"
 FETCHES = Quota(name="oauth-documents", amount=20, seconds=HOUR, refusal=_FETCHES)
 
 
@@ -177,7 +179,7 @@ def refresh(client_id: str, *, subject: str) -> None:
             raise ValueError("A person cannot tell the letters of its address apart.")
         parsed = cimd.validate_client_id(client_id)
         take(FETCHES, subject)
-        with limit_waiting(STRANGERS if subject.startswith("network:") else subject):
+        with limit_waiting(OF_STRANGERS if subject.startswith("network:") else subject):
             client = _read_document(client_id, parsed)
     except (ValidationError, HostError, OSError, ValueError, http.client.HTTPException):
         raise Problem(
