@@ -184,8 +184,8 @@ class SingleSignOn(DefaultSocialAccountAdapter):
                 sociallogin.connect(request, sociallogin.user)
 
     def populate_user(self, request: HttpRequest, sociallogin: Any, data: Any) -> Any:
-        """Take what the provider said about the person; the library believes `userinfo` alone, and does
-        not compare it with the ID token (OpenID Connect Core 5.3.2).
+        """Take what the provider said about the person; the library believes `userinfo`, and does not
+        compare it with the ID token (OpenID Connect Core 5.3.2).
         """
         said = sociallogin.account.extra_data
         answers = [said[name] for name in ("userinfo", "id_token") if said.get(name)]

@@ -106,7 +106,7 @@ def test_page_from_before_a_restore_approves_nothing(api: Api, reviewer: Reviewe
 
 
 def test_restore_brings_back_no_session_and_no_invitation(api: Api, reviewer: Reviewer) -> None:
-    """They may have ended since the copy was made. So may tokens, and the operator is told."""
+    """They may have ended since the copy was made. So may tokens: the command says so."""
     mailbox, person = Mailbox.objects.get(), reviewer.user
     secret = members.invite(
         mailbox=mailbox, person=person, email="eve@else.example", role=Role.MANAGER
@@ -116,7 +116,7 @@ def test_restore_brings_back_no_session_and_no_invitation(api: Api, reviewer: Re
 
     assert reviewer.client.get("/tokens/").status_code == 302
     assert Client().get(f"/invitations/{secret}/").status_code == 410
-    assert "What somebody took away since the copy was made is there again" in said
+    assert "The copy has again what people have taken away since" in said
     assert api.get("/mailboxes").status_code == 200
     after_restore(revoke_tokens=True)
     assert api.get("/mailboxes").status_code == 401

@@ -18,10 +18,9 @@ WORDS = {
     "not_looked_at": "Sent could not be looked at, waits for a person",
 }
 CAME_BACK = (
-    "Everybody is signed out, and open invitations have ended. What somebody took away since the copy was made is there"
-    " again: tokens and connected programs, members and their roles, accounts and staff, passwords and passkeys,"
-    " webhooks, notification channels, rules. Take it away again before mail may leave; `--revoke-tokens` ends all"
-    " tokens."
+    "Everybody is signed out, and open invitations have ended. The copy has again what people have taken away since:"
+    " tokens and connected programs, members and their roles, accounts and staff, passwords and passkeys, webhooks,"
+    " notification channels, rules. Take it away again before mail may leave; `--revoke-tokens` ends all tokens."
 )
 
 
