@@ -186,9 +186,4 @@ def _get_own_token(request: AuthenticatedRequest, token_id: UUID) -> ApiToken:
 
 
 def _show_once(request: AuthenticatedRequest, token: ApiToken, secret: str) -> HttpResponse:
-    context = {
-        "token": token,
-        "secret": secret,
-        "mailbox": token.mailboxes.first(),
-    }
-    return render(request, "accounts/token_secret.html", context)
+    return render(request, "accounts/token_secret.html", {"token": token, "secret": secret})

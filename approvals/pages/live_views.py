@@ -76,7 +76,6 @@ def changes(request: AuthenticatedRequest) -> JsonResponse:
         "asked": asked,
         "tab": asked.tab,
         "several": len(mailboxes) > 1,
-        "user": person,
         "may_decide": held_mailboxes(person, need=Role.APPROVER).exists(),
     }
     return JsonResponse(

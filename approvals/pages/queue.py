@@ -17,7 +17,7 @@ from approvals.core.states import Status
 from approvals.live import events as live
 from approvals.models import SavedView
 from approvals.pages import listing
-from approvals.pages.frame import find_leaving, keys_are_on, read_frame
+from approvals.pages.frame import find_leaving, read_frame
 from approvals.pages.orders import LABELS, NEWEST, OLDEST, Order
 
 PAGE = 30
@@ -150,7 +150,6 @@ def index(request: AuthenticatedRequest) -> HttpResponse:
         "saved_views": SavedView.objects.filter(person=person),
         "own_pause": frame.own_pause,
         "event": live.write_mark(frame.event),
-        "keys_on": keys_are_on(request),
         "toast": find_leaving(person),
     }
     return render(request, "approvals/queue.html", context)

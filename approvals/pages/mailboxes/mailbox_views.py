@@ -85,7 +85,6 @@ def render_mailbox(
         "past": find.rule_changes(mailbox),
         "paused": switch.is_paused(mailbox),
         "everything_paused": switch.is_everything_paused(),
-        "unfinished": find.count_unfinished(mailbox),
     }
     return render(
         request, "approvals/mailbox.html", context, status=problem.status if problem else 200
