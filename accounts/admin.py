@@ -102,9 +102,7 @@ class PersonAdmin(ListedAdmin):
         return False
 
     def formfield_for_dbfield(self, db_field: Any, request: Any, **kwargs: Any) -> Any:
-        """Return a field whose change is judged by what the page showed: somebody else may have closed
-        the account since.
-        """
+        """Return a field judged by what the page showed: the account may have been closed since."""
         shows = request.method != "POST" or f"initial-{db_field.name}" in request.POST
         return super().formfield_for_dbfield(db_field, request, show_hidden_initial=shows, **kwargs)
 

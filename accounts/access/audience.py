@@ -72,9 +72,7 @@ def unauthenticated(surface: Surface, *, has_token: bool) -> Problem:
 
 
 def lacks_scope(surface: Surface, *, held: Collection[str], needed: str) -> Problem:
-    """Return the refusal of a call whose scope a token lacks; its challenge names all scopes that a
-    wider grant must have.
-    """
+    """Return the refusal for a missing scope; its challenge has all scopes that are needed."""
     scope = " ".join(sorted({*held, needed}))
     return Problem(
         "forbidden",

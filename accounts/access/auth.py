@@ -148,9 +148,7 @@ def caller_of_session(request: AuthenticatedRequest) -> Caller:
 
 
 def sign_in_method(request: AuthenticatedRequest) -> str:
-    """Return how the person signed in to this session, such as `password+mfa`; `session` if nothing
-    was recorded.
-    """
+    """Return how the person signed in, such as `password+mfa`; `session` without a record."""
     records = get_authentication_records(request, request.user)
     methods = {str(record.get("method", "")) for record in records}
     return "+".join(sorted(methods - {""}))[:60] or "session"

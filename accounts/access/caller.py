@@ -31,9 +31,7 @@ class Caller:
 
     @classmethod
     def chat_of(cls, person: User) -> Self:
-        """Return the chat of a signed-in person. Its model reads what others wrote, so it is a
-        program.
-        """
+        """Return the chat of a person. Its model reads what others wrote, so it is a program."""
         return cls(user=person, surface="agent", scopes=allowed_scopes(person, SCOPES))
 
     @property

@@ -63,9 +63,7 @@ class Usage:
 
 
 def take(quota: Quota, subject: str, amount: int = 1) -> Usage:
-    """Count `amount` for a subject and return the usage; raise Problem `rate_limited` if it does
-    not fit.
-    """
+    """Count `amount` for a subject; return the usage or raise Problem `rate_limited`."""
     usage = count(quota, subject, amount)
     if not usage.granted:
         raise refusal_of(usage)
@@ -210,9 +208,7 @@ def forget_old() -> None:
 
 
 def headers_of(usages: Iterable[Usage]) -> dict[str, str]:
-    """Return the fields `RateLimit-Policy` and `RateLimit` for an answer
-    (draft-ietf-httpapi-ratelimit-headers-10).
-    """
+    """Return `RateLimit-Policy` and `RateLimit` (draft-ietf-httpapi-ratelimit-headers-10)."""
     shown = list(usages)
     if not shown:
         return {}

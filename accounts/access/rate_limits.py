@@ -82,9 +82,7 @@ def count_upload(caller: Caller, size: int) -> None:
 
 
 def count_chat(caller: Caller) -> None:
-    """Count one request to the chat, of a token or a signed-in person, over all threads; raises
-    Problem `rate_limited`.
-    """
+    """Count one request of a caller to the chat, all threads together; raises `rate_limited`."""
     refusal = translatable(
         "You have asked the chat too often within a minute. Wait a little, then ask again."
     )

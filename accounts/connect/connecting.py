@@ -160,9 +160,7 @@ def _fingerprint(provider: str, access: Mapping[str, Any]) -> str:
 @retry_if_rolled_back
 @transaction.atomic
 def disconnect(mailbox: Mailbox, *, person: User) -> None:
-    """Delete the access to a mailbox. Its members, rules and history stay, so that the mailbox can
-    be connected again.
-    """
+    """Delete the access. Members, rules and history stay, so that it can be connected again."""
     Mailbox.objects.filter(pk=mailbox.pk).update(
         status=Mailbox.Status.DISCONNECTED,
         checked_at=timezone.now(),

@@ -78,9 +78,7 @@ class Found:
 
 
 def discover(address: str, *, lookup: Lookup | None = None, fetch: Fetch | None = None) -> Found:
-    """Return how to connect an address. If nothing is found, the usual names in its domain are not
-    guessed.
-    """
+    """Return how to connect an address; the usual names in its domain are never guessed."""
     ends_at = time.monotonic() + ALL_SECONDS
 
     def ask(name: str, kind: str) -> Sequence[str]:

@@ -218,9 +218,7 @@ class PinnedSmtp(smtplib.SMTP):
             self.sock.settimeout(seconds)
 
     def extend(self, seconds: float) -> bool:
-        """Let the dialogue take so many seconds from now on; return False if its deadline has
-        already passed.
-        """
+        """Give the dialogue so many seconds from now; return False if its deadline has passed."""
         if self.sock is None or not self._deadline.stop():
             return False
         self._deadline = Deadline(self.sock, seconds)

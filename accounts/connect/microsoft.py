@@ -90,9 +90,7 @@ def finish_sign_in(flow: dict[str, Any], answer: Mapping[str, str]) -> Granted:
 
 
 def by_device_code(show: Callable[[str], object], permissions: Sequence[str] = ()) -> Granted:
-    """Let a person sign in on another device, and return the access; `show` gets the sentence with
-    the page and the code.
-    """
+    """Return the access after a sign-in on another device; `show` gets the page and the code."""
     asked = permissions or default_permissions()
     with _application(public=True) as app:
         flow = app.initiate_device_flow(_scopes((*asked, PROFILE)))

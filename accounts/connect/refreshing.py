@@ -45,15 +45,11 @@ class CannotConnect(Exception):
 
 
 class GrantEnded(Exception):
-    """Refusal of the refresh token by the provider (`invalid_grant`): a person has to connect the
-    mailbox again.
-    """
+    """Refusal of the refresh token by the provider (`invalid_grant`): a person must reconnect."""
 
 
 class NoToken(Exception):
-    """No token at the moment; `retry_after` in seconds, `detail` a sentence if waiting does not
-    help.
-    """
+    """No token now; `retry_after` in seconds, `detail` a sentence if waiting does not help."""
 
     def __init__(self, retry_after: int | None = None, detail: str = "") -> None:
         super().__init__("no token")

@@ -1,6 +1,4 @@
-"""The system check for Microsoft tenants: it warns if any organisation in the world could connect a
-mailbox here.
-"""
+"""The system check that warns if any Microsoft tenant in the world could connect a mailbox."""
 
 from typing import Any
 

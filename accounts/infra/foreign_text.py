@@ -43,9 +43,7 @@ def load_json(text: str | bytes | bytearray) -> Any:
 
 
 def parse_number(text: str, *, digits: int = DIGITS_OF_AN_ID) -> int | None:
-    """Return the number that a text of 1 to `digits` digits from 0 to 9 writes; None for any other
-    text.
-    """
+    """Return the number that a text of 1 to `digits` ASCII digits writes; None for another text."""
     fits = text.isascii() and text.isdecimal() and len(text) <= digits
     return int(text) if fits else None
 

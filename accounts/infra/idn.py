@@ -1,6 +1,4 @@
-"""Canonical spelling of domains and addresses: UTS 46 and IDNA 2008, as browsers and mail servers
-read them.
-"""
+"""Canonical domains and addresses: UTS 46 and IDNA 2008, as browsers and mail servers do it."""
 
 import re
 
@@ -48,9 +46,7 @@ def check_local_part(local: str) -> None:
 
 
 def comparable(address: str) -> str:
-    """Return an address or a domain in its form for comparisons; without an ASCII form it is only
-    put in lower case.
-    """
+    """Return an address or domain for comparisons; without an ASCII form only in lower case."""
     local, at, domain = address.rpartition("@")
     try:
         return f"{local.lower()}{at}{ascii_domain(domain)}"

@@ -1,6 +1,4 @@
-"""JSON from a program, read with limits: a small body must not become a large object or a deeply
-nested one.
-"""
+"""JSON from a program, with limits: a small body must not become a large or deep object."""
 
 import re
 from itertools import islice
@@ -72,9 +70,7 @@ def check_texts(document: Any) -> None:
 
 
 def check_json(content: bytes) -> None:
-    """Raise Problem 400 if parsing would make too many objects or nest too deep; the check itself
-    does not parse.
-    """
+    """Raise Problem 400 if parsing would make too many objects or nest too deep; parse nothing."""
     brackets = content.count(b"[") + content.count(b"{")
     if brackets + content.count(b",") + content.count(b":") > MAX_PARTS:
         raise Problem("invalid_input", "The request body has too many values.", status=400)

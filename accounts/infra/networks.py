@@ -10,9 +10,7 @@ PREFIX = {4: 24, 6: 48}
 
 
 def network_of(request: HttpRequest | None) -> str:
-    """Return the client's network, such as `203.0.113.0/24` or `2001:db8:1::/48`; empty if the
-    address is unknown.
-    """
+    """Return the client's network, `203.0.113.0/24` or `2001:db8:1::/48`; empty if unknown."""
     if request is None:
         return ""
     try:

@@ -107,9 +107,7 @@ _ENDPOINT = re.compile(r"(\[[^\[\]]*\]|[^\[\]:]*):([0-9]{1,5})(?::(tls|starttls|
 
 @dataclass(frozen=True, kw_only=True)
 class Endpoint:
-    """A host as a user gave it (IPv6 without brackets), its port, and how the connection is
-    secured.
-    """
+    """A host as a user gave it (IPv6 without brackets), its port, and how the line is secured."""
 
     host: str
     port: int
@@ -147,9 +145,7 @@ class Endpoint:
 
 
 def resolve_host(host: str, port: int) -> list[str]:
-    """Return the addresses of a host from the system's resolver, in its order of preference; raise
-    OSError.
-    """
+    """Return the addresses of a host from the system's resolver, in its order; raise OSError."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return [str(sockaddr[0]) for *_, sockaddr in found]
 
@@ -208,9 +204,7 @@ def start_tls(
 
 @functools.cache
 def tls_context() -> ssl.SSLContext:
-    """Return the process's TLS context: TLS 1.2 or newer, authorities from the system or from
-    SSL_CERT_FILE.
-    """
+    """Return the TLS context: TLS 1.2 or newer, authorities of the system or of SSL_CERT_FILE."""
     context = ssl.create_default_context()
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     return context
@@ -247,9 +241,7 @@ def check_addresses(
 
 
 def _canonical_host(text: str) -> str:
-    """Return an IP literal in its canonical spelling, or a host name in lower case A-labels; raise
-    ValueError.
-    """
+    """Return an IP literal in canonical form, or a name in lower A-labels; raise ValueError."""
     if literal := _address(text):
         return str(literal)
     # 253 is the longest possible name. The length is checked before IDNA, because its work grows
@@ -319,9 +311,7 @@ def _embedded_addresses(address: Address) -> tuple[IPv4Address, ...]:
 
 
 def _connect_first(addresses: Sequence[Address], *, port: int, deadline: float) -> socket.socket:
-    """Return a connection to the first address that answers; each gets an even share of the time
-    left.
-    """
+    """Return a connection to the first address that answers; each gets an even share of time."""
     for index, address in enumerate(addresses):
         share = (deadline - time.monotonic()) / (len(addresses) - index)
         if share <= 0:

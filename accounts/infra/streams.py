@@ -29,9 +29,7 @@ PING = ": ping\n\n"  # a comment, which clients pass over
 
 @dataclass(frozen=True, eq=False)
 class Place:
-    """The place of one stream. It is free again when the stream ends, or with its last reference,
-    if the stream never begins.
-    """
+    """The place of one stream: it is free when the stream ends or its last reference goes."""
 
     person_id: int
 

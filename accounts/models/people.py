@@ -132,9 +132,7 @@ class Role(models.TextChoices):
 
 
 def digest_of(secret: str) -> str:
-    """Return the digest of a random secret to store. 256 random bits need no slow hash, because
-    nobody can guess them.
-    """
+    """Return the digest of 256 random bits: nobody can guess them, so it need not be slow."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
@@ -200,9 +198,7 @@ class AddressCode(models.Model):
 
 
 class SignInPlace(models.Model):
-    """A network from which a person has signed in; failures elsewhere no longer delay their sign-in
-    there.
-    """
+    """A network from which a person has signed in; failures elsewhere do not delay them there."""
 
     user = models.ForeignKey(User, models.CASCADE, related_name="+")
     network = models.CharField(max_length=50)

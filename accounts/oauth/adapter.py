@@ -10,9 +10,7 @@ from accounts.oauth import programs
 
 
 class Adapter(DefaultOIDCAdapter):
-    """The issuer is the public address; resources are this server's, programs those of the
-    settings.
-    """
+    """The issuer is the public address; resources are this server's, programs those of settings."""
 
     def get_issuer(self) -> str:
         return audience.issuer()

@@ -1,6 +1,4 @@
-"""Removal of codes and tokens that have expired, of sign-ins without tokens, and of programs that
-nobody connected.
-"""
+"""Removal of expired codes and tokens, sign-ins without any, and programs nobody connected."""
 
 from datetime import timedelta
 

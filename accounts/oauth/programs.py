@@ -150,9 +150,7 @@ def register(name: str, redirect_uris: list[str], *, device: bool) -> Client:
 
 
 def add(name: str, redirect_uris: list[str], *, device: bool = False) -> Client:
-    """Save a program that the administrator knows, whatever the settings let register; raise
-    ValidationError.
-    """
+    """Save a program that the administrator knows, whatever may register; raise ValidationError."""
     client = build(name=name, redirect_uris=redirect_uris, device=device, data=None)
     client.save()
     return client

@@ -57,9 +57,7 @@ class AccountAdapter(DefaultAccountAdapter):
             send_later(partial(super().send_mail, template_prefix, email, context))
 
     def set_password(self, user: Any, password: str) -> None:
-        """Store a new password, unless the account was closed or recovered since it was read: the
-        hash takes a moment.
-        """
+        """Store a password, unless the account was closed or recovered while the hash was made."""
         user.set_password(password)
         same = User.objects.filter(pk=user.pk, generation=user.generation)
         if not same.update(password=user.password):

@@ -43,9 +43,7 @@ def read_id(request: HttpRequest) -> str:
 
 
 def remember_device(request: HttpRequest, person: User) -> bool:
-    """Record that a person has signed in with this browser; return True if the browser is new for
-    them.
-    """
+    """Record that a person has signed in with this browser; return True if it is new for them."""
     before = device_of(request)
     people = before.people if before else ()
     others = [each for each in people if each != person.pk]

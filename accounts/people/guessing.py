@@ -98,9 +98,7 @@ def begin_attempt(request: HttpRequest, email: str) -> Attempt:
 
 
 def end_attempt(attempt: Attempt) -> None:
-    """Undo the count because the password was right: reset the count of this place, and lower the
-    others by one.
-    """
+    """Undo the count of a right password: reset that of this place, lower the others by one."""
     for account, place in attempt.counted:
         mine = FailedSignIns.objects.filter(account=account, place=place, failures__gt=0)
         mine.update(failures=0 if account and place else F("failures") - 1)

@@ -82,9 +82,7 @@ def is_mark(value: str) -> bool:
 
 
 def possible_senders() -> frozenset[str]:
-    """Return `own_sender()` and the account at the mail server, because some servers write their
-    account into From.
-    """
+    """Return `own_sender()` and the account at the mail server: some servers write it into From."""
     account = settings.EMAIL_HOST_USER.lower()
     return frozenset({own_sender(), account} if "@" in account else {own_sender()})
 

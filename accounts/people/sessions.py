@@ -128,9 +128,7 @@ def forget_ended() -> None:
 
 
 class SessionMiddleware(DjangosMiddleware):
-    """Django's middleware, but a cookie must hold a key: a hash that was read from the database
-    opens no session.
-    """
+    """Django's middleware, but a cookie must hold a key: a hash from the database opens nothing."""
 
     def process_request(self, request: HttpRequest) -> None:
         key = request.COOKIES.get(settings.SESSION_COOKIE_NAME, "")

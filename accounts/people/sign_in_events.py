@@ -1,6 +1,4 @@
-"""Events of sign-ins, sessions and factors: recorded in the audit, and mailed to the person if it
-matters.
-"""
+"""Events of sign-ins, sessions and factors: for the audit, and mailed to the person if needed."""
 
 from typing import Any
 

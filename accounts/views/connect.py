@@ -141,9 +141,7 @@ def _show_second_step(
 
 
 def proof_url(address: str, provider: str = "imap") -> str:
-    """Return the page that proves an address by a code, and then leads to the form for this
-    provider.
-    """
+    """Return the page that proves an address by a code, then leads to the form of this provider."""
     return f"{reverse('prove_address')}?{urlencode({'address': address, 'provider': provider})}"
 
 

@@ -1,6 +1,4 @@
-"""Pages that connect a mailbox by OAuth: to the provider and back, with the state only in the
-session.
-"""
+"""Pages that connect a mailbox by OAuth: to the provider and back, with state in the session."""
 
 from typing import Any
 

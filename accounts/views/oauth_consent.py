@@ -1,6 +1,4 @@
-"""The pages on which a person decides what a program may do: the consent page, and the page for a
-code from a device.
-"""
+"""The pages on which a person decides what a program, or a device with a code, may do."""
 
 import re
 from datetime import timedelta
@@ -131,9 +129,7 @@ def _deny(to: str, state: str | None) -> HttpResponse:
 
 
 def _with_issuer(to: str) -> str:
-    """Add the name of this server to an answer (RFC 9207), so that a program with several servers
-    does not mix them up.
-    """
+    """Add the server's name (RFC 9207), so that a program with several does not mix them up."""
     return str(add_params_to_uri(to, [("iss", issuer())]))
 
 

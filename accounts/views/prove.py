@@ -1,6 +1,4 @@
-"""Page that proves a mailbox's address before it is connected: a code is mailed there and typed in
-here.
-"""
+"""Page that proves a mailbox's address before it is connected, by a code that is mailed there."""
 
 from typing import Any
 from urllib.parse import urlencode
@@ -50,9 +48,7 @@ class CodeForm(forms.Form):
 @signed_in_form
 @sensitive_post_parameters("code")
 def prove_address(request: AuthenticatedRequest) -> HttpResponse:
-    """Mail a code on one button, compare it on the other; then redirect to the page that connects
-    the mailbox.
-    """
+    """Mail a code on one button, compare it on the other; then lead to the page that connects."""
     asked = AskedForm(request.POST or request.GET)
     if not asked.is_valid():
         return redirect("connect")

@@ -148,9 +148,7 @@ def system_message(turn: Turn, offered: list[Tool]) -> str:
 
 
 class Guard(AgentMiddleware[AgentState[Any], Any]):  # type: ignore[misc]  # see the type checker's settings
-    """The middleware between the graph and the rest: the history's budget, the limit of rounds, and
-    every tool.
-    """
+    """The middleware around the graph: the history's budget, the limit of rounds, each tool."""
 
     def __init__(self, turn: Turn, *, tools_chars: int) -> None:
         super().__init__()

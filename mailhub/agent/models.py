@@ -1,6 +1,4 @@
-"""The tables of the chat: threads that belong to one person, their messages, the calls of tools,
-and checkpoints.
-"""
+"""The tables of the chat: threads of one person, messages, calls of tools, and checkpoints."""
 
 import uuid
 from datetime import timedelta

@@ -1,6 +1,4 @@
-"""Addresses of the servers that mailhub itself uses: which are allowed, and Django's settings for
-them.
-"""
+"""Addresses of the servers that mailhub itself uses: the allowed ones, and Django's settings."""
 
 from ipaddress import ip_address
 from typing import Any

@@ -15,9 +15,7 @@ def env_file(home: Path) -> Path:
 
 
 def lock_home(home: Path) -> None:
-    """Lock the home until this process ends, because a second process would overwrite the first
-    one's address.
-    """
+    """Lock the home until this process ends: a second one would overwrite its address."""
     lock = os.open(home / "run.lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -28,9 +26,7 @@ def lock_home(home: Path) -> None:
 
 
 def close_to_others(home: Path) -> None:
-    """Let only this user read mailhub's files, including files in the home that an older version
-    left readable.
-    """
+    """Let only this user read mailhub's files, also those that an older version left readable."""
     os.umask(0o077)
     for path in [*home.glob("*"), *home.glob("*/*")]:
         try:

@@ -13,9 +13,7 @@ from mailhub.environment.kinds import ListedLower
 
 
 class PeopleEnvironment(BaseSettings):
-    """Fields of `mailhub.environment.Environment` that concern people; each description is a line
-    in `.env.example`.
-    """
+    """Fields of `Environment` that concern people; each description is a line in `.env.example`."""
 
     MAILHUB_SECOND_FACTOR: Literal["auto", "required", "optional"] = Field(
         "auto",

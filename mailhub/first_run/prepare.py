@@ -1,6 +1,4 @@
-"""The preparation by `manage.py run`: a user, the connected sandbox mailbox, a token, and a sign-in
-link.
-"""
+"""Preparation by `manage.py run`: a user, the sandbox mailbox, a token, and a sign-in link."""
 
 import json
 from datetime import timedelta

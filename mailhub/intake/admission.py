@@ -20,9 +20,7 @@ from mailhub.intake.rules import Asked, Rule, rule_for, too_large
 
 @dataclass(frozen=True, kw_only=True)
 class Admitted:
-    """The size limit of an admitted body, the person who sends it if one is known, and the caller if
-    a token named one.
-    """
+    """The size limit of a body, its sender if known, and the caller if a token named one."""
 
     limit: int
     person_id: int | None = None
@@ -35,9 +33,7 @@ def needs_database(asked: Asked) -> bool:
 
 
 def admit(asked: Asked) -> Admitted:
-    """Accept a body by its headers; raise Problem 400, 401, 403, 413 or 429 before any of it is
-    read.
-    """
+    """Accept a body by its headers; raise Problem 400, 401, 403, 413 or 429 before it is read."""
     rule = rule_for(asked.path)
     if asked.length is not None and asked.length > rule.known:
         raise too_large(rule.known)
@@ -66,9 +62,7 @@ def _needs_caller(asked: Asked, rule: Rule) -> bool:
 
 
 def _caller(asked: Asked, rule: Rule) -> Caller | None:
-    """Return the caller by its token; None if a session may identify the caller. Raise Problem 401
-    or 429.
-    """
+    """Return the caller by its token; None if a session may name it. Raise Problem 401 or 429."""
     if rule.admits == "person":
         return None
     has_token = any(asked.headers.get(name) for name in ("Authorization", "X-API-Key"))

@@ -43,9 +43,7 @@ def has_form(request: HttpRequest) -> bool:
 
 
 def check_head(request: HttpRequest) -> None:
-    """Raise BadRequest if the address, the query or a cookie has a broken text, or if a form names
-    an unusual charset.
-    """
+    """Raise BadRequest for a broken address, query or cookie, or a form in an unusual charset."""
     if request.content_type in FORMS and (request.encoding or "utf-8").lower() not in CHARSETS:
         raise BadRequest("The charset of a form must be UTF-8.")
     _check([request.path_info, *request.COOKIES.values()])

@@ -37,9 +37,7 @@ def waits(match: ResolverMatch, method: str) -> bool:
 
 
 class AskFirst(MiddlewareMixin):
-    """Before each view of these pages, ask for the second factor that is missing, then for a fresh
-    sign-in.
-    """
+    """Before these pages, ask for the second factor that is missing, then for a fresh sign-in."""
 
     def process_view(
         self, request: HttpRequest, view: Any, args: Any, kwargs: Any

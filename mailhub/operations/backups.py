@@ -197,9 +197,7 @@ def _dump_sqlite(target: Path) -> None:
 
 
 def _run_tool(program: str, *arguments: str, stdin: IO[bytes] | None = None) -> None:
-    """Run a program of PostgreSQL's client with the settings of DATABASE_URL, the password by its
-    environment.
-    """
+    """Run a client of PostgreSQL with the settings of DATABASE_URL, the password by environment."""
     command, more = DatabaseClient.settings_to_cmd_args_env(connection.settings_dict, [])
     name = command.pop()
     try:

@@ -58,9 +58,7 @@ def readyz(request: HttpRequest) -> JsonResponse:
 
 @require_safe
 def statusz(request: HttpRequest) -> JsonResponse:
-    """Return 200 if nothing is wrong; else 503 with what the system lacks. A person's pause is in
-    the answer and is no fault.
-    """
+    """Return 200, or 503 with what the system lacks. A person's pause is shown and is no fault."""
     system = look()
     more = {
         "workers": system.workers,

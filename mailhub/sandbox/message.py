@@ -24,9 +24,7 @@ PARSED_BYTES_EACH = 64 * 1024
 
 
 class TolerantRegistry(HeaderRegistry):
-    """A registry that reads raw UTF-8 as such; a header that the standard library's parser cannot
-    read is an empty one.
-    """
+    """A registry that reads raw UTF-8; a header that the standard library cannot read is empty."""
 
     def __call__(self, name: str, value: Any) -> BaseHeader:
         text = str(value).encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -48,9 +48,7 @@ class SandboxInUse(Exception):
 async def serve(
     home: Path, *, host: str = "127.0.0.1", ready: Callable[[Sandbox], None] = lambda sandbox: None
 ) -> None:
-    """Run both services until cancelled; call `ready` when state.json is written and both ports
-    accept connections.
-    """
+    """Run both services until cancelled; call `ready` when both accept and state.json exists."""
     _keep_mail_out_of_the_log()
     directory(home).mkdir(mode=0o700, parents=True, exist_ok=True)
     with (
@@ -126,9 +124,7 @@ def _prepare(store: Store, sandbox: Sandbox) -> None:
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """Return a socket on the port of the last run, or on a new one if that is in use or none was
-    chosen yet.
-    """
+    """Return a socket on the port of the last run; on a new one if that is in use, or none was."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family)

@@ -1,6 +1,4 @@
-"""The state that the sandbox keeps between runs besides the mail: ports, accounts, and the mark of
-seeding.
-"""
+"""State of the sandbox between runs besides the mail: ports, accounts, the mark of seeding."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The mail of the sandbox in one SQLite file: folders with their UIDVALIDITY, messages as the bytes
-that arrived.
-"""
+"""The sandbox's mail in one SQLite file: folders with UIDVALIDITY, messages as they arrived."""
 
 from __future__ import annotations
 
@@ -92,9 +90,7 @@ class Store:
         return [Folder(id=id_, name=name, uid_validity=validity) for id_, name, validity in rows]
 
     def add_folder(self, account: str, name: str) -> Folder:
-        """Create a folder; its UIDVALIDITY is larger than all before, so a name can be used again
-        safely.
-        """
+        """Create a folder with a UIDVALIDITY above all before, so a name can be used again."""
         with self._db:
             self._db.execute("BEGIN IMMEDIATE")
             cursor = self._db.execute(
