@@ -1,5 +1,8 @@
 """The pages of a mailbox: its rules, its members, and disconnecting it."""
 
+from collections.abc import Callable, Container
+from functools import wraps
+from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
@@ -34,14 +37,30 @@ from approvals.gate.rules.policy import DAYS, policy_of
 from approvals.models import ApprovalPolicy
 
 
-def membership_of(request: AuthenticatedRequest, mailbox_id: UUID) -> Membership:
-    """Return this person's membership of a mailbox, connected or not.
+def for_members(
+    view: Callable[..., HttpResponse], *, roles: Container[str] = Role
+) -> Callable[..., HttpResponse]:
+    """Give the view the mailbox of a member, connected or not; show a refusal on its page.
 
-    Raises 404 for a foreign mailbox exactly as for a missing one.
+    A foreign mailbox is answered with 404, exactly as a missing one.
     """
-    return get_object_or_404(
-        Membership.objects.select_related("mailbox"), mailbox=mailbox_id, user=request.user
-    )
+
+    @wraps(view)
+    def wrapper(request: AuthenticatedRequest, mailbox_id: UUID, **more: Any) -> HttpResponse:
+        held = Membership.objects.select_related("mailbox")
+        membership = get_object_or_404(held, mailbox=mailbox_id, user=request.user)
+        try:
+            if membership.role not in roles:
+                raise Problem("forbidden", "Only managers of this mailbox can do this.")
+            return view(request, membership.mailbox, **more)
+        except Problem as problem:
+            return render_mailbox(request, membership.mailbox, problem=problem)
+
+    return wrapper
+
+
+def for_managers(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+    return for_members(view, roles=(Role.MANAGER,))
 
 
 @signed_in_page
@@ -56,8 +75,9 @@ def index(request: AuthenticatedRequest) -> HttpResponse:
 
 
 @signed_in_page
-def page(request: AuthenticatedRequest, mailbox_id: UUID) -> HttpResponse:
-    return render_mailbox(request, membership_of(request, mailbox_id).mailbox)
+@for_members
+def page(request: AuthenticatedRequest, mailbox: Mailbox) -> HttpResponse:
+    return render_mailbox(request, mailbox)
 
 
 def render_mailbox(
@@ -91,18 +111,10 @@ def render_mailbox(
     )
 
 
-def _render_refusal_of_non_manager(request: AuthenticatedRequest, mailbox: Mailbox) -> HttpResponse:
-    problem = Problem("forbidden", _("Only managers of this mailbox can do this."))
-    return render_mailbox(request, mailbox, problem=problem)
-
-
 @signed_in_form
-def rules(request: AuthenticatedRequest, mailbox_id: UUID) -> HttpResponse:
+@for_managers
+def rules(request: AuthenticatedRequest, mailbox: Mailbox) -> HttpResponse:
     """Change the rules. Rules that nobody can meet are pointed out before they are saved."""
-    membership = membership_of(request, mailbox_id)
-    mailbox = membership.mailbox
-    if membership.role != Role.MANAGER:
-        return _render_refusal_of_non_manager(request, mailbox)
     policy = policy_of(mailbox)
     initial = {name: getattr(policy, name) for name in RULES} | {
         "open_days": list(policy.open_days or DAYS)
@@ -123,16 +135,13 @@ def rules(request: AuthenticatedRequest, mailbox_id: UUID) -> HttpResponse:
 
 
 @signed_in_form
-def leave_off(request: AuthenticatedRequest, mailbox_id: UUID) -> HttpResponse:
+@for_managers
+def leave_off(request: AuthenticatedRequest, mailbox: Mailbox) -> HttpResponse:
     """Disconnect the mailbox.
 
     Its access data is deleted here. Approved actions go back to a person; pending ones stay until
     they expire.
     """
-    membership = membership_of(request, mailbox_id)
-    mailbox = membership.mailbox
-    if membership.role != Role.MANAGER:
-        return _render_refusal_of_non_manager(request, mailbox)
     if request.method == "POST":
         disconnect(mailbox, person=request.user)
         messages.success(request, _("Mailbox disconnected. Nothing leaves it any more."))
@@ -145,12 +154,9 @@ def leave_off(request: AuthenticatedRequest, mailbox_id: UUID) -> HttpResponse:
 
 
 @signed_in_action
-def pause(request: AuthenticatedRequest, mailbox_id: UUID) -> HttpResponse:
+@for_managers
+def pause(request: AuthenticatedRequest, mailbox: Mailbox) -> HttpResponse:
     """Pause or resume one mailbox, for its managers."""
-    membership = membership_of(request, mailbox_id)
-    mailbox = membership.mailbox
-    if membership.role != Role.MANAGER:
-        return _render_refusal_of_non_manager(request, mailbox)
     actor = f"user:{request.user.pk}"
     if request.POST.get("pause") == "on":
         switch.pause(mailbox=mailbox, actor=actor)

@@ -2,7 +2,6 @@
 
 from typing import Any
 from urllib.parse import urlencode
-from uuid import UUID
 
 import structlog
 from allauth.account.internal.flows.login import perform_login
@@ -24,10 +23,10 @@ from django.views.decorators.http import require_http_methods
 from accounts.access.signed_in import AuthenticatedRequest, signed_in_action
 from accounts.forms import MailboxAddressField
 from accounts.infra.problems import Problem
-from accounts.models import Role, User
+from accounts.models import Mailbox, Role, User
 from approvals.audit.form import DAY
 from approvals.pages.mailboxes import members as services
-from approvals.pages.mailboxes.mailbox_views import membership_of, render_mailbox
+from approvals.pages.mailboxes.mailbox_views import for_members
 
 log = structlog.get_logger(__name__)
 
@@ -65,26 +64,23 @@ def _describe_errors(form: forms.Form) -> Problem:
 
 
 @signed_in_action
+@for_members
 @sensitive_variables("secret")
-def invite(request: AuthenticatedRequest, mailbox_id: UUID) -> HttpResponse:
+def invite(request: AuthenticatedRequest, mailbox: Mailbox) -> HttpResponse:
     """Create an invitation and mail its link to the invited address.
 
     The page never holds the link.
     """
-    mailbox = membership_of(request, mailbox_id).mailbox
     form = InviteForm(request.POST)
     if not form.is_valid():
-        return render_mailbox(request, mailbox, problem=_describe_errors(form))
+        raise _describe_errors(form)
     wanted = form.cleaned_data
-    try:
-        secret = services.invite(
-            mailbox=mailbox,
-            person=request.user,
-            email=wanted["email"],
-            role=Role(wanted["role"]),
-        )
-    except Problem as problem:
-        return render_mailbox(request, mailbox, problem=problem)
+    secret = services.invite(
+        mailbox=mailbox,
+        person=request.user,
+        email=wanted["email"],
+        role=Role(wanted["role"]),
+    )
     link = settings.MAILHUB_PUBLIC_URL + reverse("invitation", args=[secret])
     letter = {"mailbox": mailbox, "link": link, "person": request.user}
     mailed = settings.SENDS_MAIL and _mail_invitation(letter, to=wanted["email"])
@@ -110,39 +106,28 @@ def _mail_invitation(letter: dict[str, Any], *, to: str) -> bool:
 
 
 @signed_in_action
-def withdraw(request: AuthenticatedRequest, mailbox_id: UUID, invitation_id: int) -> HttpResponse:
-    mailbox = membership_of(request, mailbox_id).mailbox
-    try:
-        services.withdraw_invitation(
-            mailbox=mailbox, person=request.user, invitation_id=invitation_id
-        )
-    except Problem as problem:
-        return render_mailbox(request, mailbox, problem=problem)
+@for_members
+def withdraw(request: AuthenticatedRequest, mailbox: Mailbox, invitation_id: int) -> HttpResponse:
+    services.withdraw_invitation(mailbox=mailbox, person=request.user, invitation_id=invitation_id)
     return redirect("mailbox", mailbox.pk)
 
 
 @signed_in_action
-def change_role(request: AuthenticatedRequest, mailbox_id: UUID, user_id: int) -> HttpResponse:
-    mailbox = membership_of(request, mailbox_id).mailbox
+@for_members
+def change_role(request: AuthenticatedRequest, mailbox: Mailbox, user_id: int) -> HttpResponse:
     form = RoleForm(request.POST)
     if not form.is_valid():
-        return render_mailbox(request, mailbox, problem=_describe_errors(form))
+        raise _describe_errors(form)
     wanted = {**form.cleaned_data, "role": Role(form.cleaned_data["role"])}
-    try:
-        services.change_role(mailbox=mailbox, person=request.user, user_id=user_id, **wanted)
-    except Problem as problem:
-        return render_mailbox(request, mailbox, problem=problem)
+    services.change_role(mailbox=mailbox, person=request.user, user_id=user_id, **wanted)
     return redirect("mailbox", mailbox.pk)
 
 
 @signed_in_action
-def remove(request: AuthenticatedRequest, mailbox_id: UUID, user_id: int) -> HttpResponse:
+@for_members
+def remove(request: AuthenticatedRequest, mailbox: Mailbox, user_id: int) -> HttpResponse:
     """Remove a member, or leave: a former member sees nothing of the mailbox any more."""
-    mailbox = membership_of(request, mailbox_id).mailbox
-    try:
-        services.remove_member(mailbox=mailbox, person=request.user, user_id=user_id)
-    except Problem as problem:
-        return render_mailbox(request, mailbox, problem=problem)
+    services.remove_member(mailbox=mailbox, person=request.user, user_id=user_id)
     if user_id == request.user.pk:
         return redirect("mailboxes")
     return redirect("mailbox", mailbox.pk)

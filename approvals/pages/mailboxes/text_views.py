@@ -10,10 +10,10 @@ from django.utils.translation import gettext as _
 
 from accounts.access.signed_in import AuthenticatedRequest, signed_in_action, signed_in_form
 from accounts.infra.problems import Problem
-from accounts.models import Role
+from accounts.models import Mailbox
 from approvals.models import ReviewText
 from approvals.pages import discussion
-from approvals.pages.mailboxes.mailbox_views import membership_of, render_mailbox
+from approvals.pages.mailboxes.mailbox_views import for_managers, for_members
 
 INPUT = {"class": "input"}
 
@@ -27,36 +27,29 @@ class ReviewTextForm(forms.Form):
 @signed_in_form
 def texts(request: AuthenticatedRequest, mailbox_id: UUID) -> HttpResponse:
     """Show the texts, and add one."""
-    return _edit(request, mailbox_id, ReviewText())
+    return _edit(request, mailbox_id, edited=ReviewText())
 
 
 @signed_in_form
-def text(request: AuthenticatedRequest, mailbox_id: UUID, text_id: int) -> HttpResponse:
+@for_members
+def text(request: AuthenticatedRequest, mailbox: Mailbox, text_id: int) -> HttpResponse:
     """Show one text in the form, and change it."""
-    membership = membership_of(request, mailbox_id)
-    found = get_object_or_404(discussion.texts_of(membership.mailbox), pk=text_id)
-    return _edit(request, mailbox_id, found)
+    found = get_object_or_404(discussion.texts_of(mailbox), pk=text_id)
+    return _edit(request, mailbox.pk, edited=found)
 
 
 @signed_in_action
-def remove(request: AuthenticatedRequest, mailbox_id: UUID, text_id: int) -> HttpResponse:
-    mailbox = membership_of(request, mailbox_id).mailbox
+@for_members
+def remove(request: AuthenticatedRequest, mailbox: Mailbox, text_id: int) -> HttpResponse:
     found = get_object_or_404(discussion.texts_of(mailbox), pk=text_id)
-    try:
-        discussion.remove_text(mailbox=mailbox, person=request.user, text=found)
-    except Problem as problem:
-        return render_mailbox(request, mailbox, problem=problem)
+    discussion.remove_text(mailbox=mailbox, person=request.user, text=found)
     messages.success(request, _("Text removed."))
     return redirect("texts", mailbox.pk)
 
 
-def _edit(request: AuthenticatedRequest, mailbox_id: UUID, edited: ReviewText) -> HttpResponse:
+@for_managers
+def _edit(request: AuthenticatedRequest, mailbox: Mailbox, edited: ReviewText) -> HttpResponse:
     """Render the form for a text, which may be a new one; a valid POST stores it."""
-    membership = membership_of(request, mailbox_id)
-    mailbox = membership.mailbox
-    if membership.role != Role.MANAGER:
-        problem = Problem("forbidden", "Only managers of this mailbox can do this.")
-        return render_mailbox(request, mailbox, problem=problem)
     initial = {"purpose": edited.purpose, "title": edited.title, "words": edited.text}
     form = ReviewTextForm(request.POST or None, initial=initial)
     if request.method == "POST" and form.is_valid():
