@@ -121,14 +121,7 @@ def presence(request: AuthenticatedRequest, action_id: UUID) -> JsonResponse:
         action.pk, []
     )
     mark = f"{action.status} {action.revision} {action.approval_round} {action.approvals_given}"
-    return JsonResponse(
-        {
-            "others": others,
-            "mark": mark,
-            "waiting": listing.count_waiting(person),
-            **_new_comments(request, action),
-        }
-    )
+    return JsonResponse({"others": others, "mark": mark, **_new_comments(request, action)})
 
 
 def _new_comments(request: AuthenticatedRequest, action: PendingAction) -> dict[str, str]:
