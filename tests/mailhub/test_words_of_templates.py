@@ -11,7 +11,7 @@ TEMPLATES = Path(__file__).parent.parent.parent / "templates"
 TRANSLATED = re.compile(r"{% *blocktrans(?:late)?\b.*?{% *endblocktrans(?:late)? *%}", re.DOTALL)
 # Blocks with which a page puts attributes into the tags of its base.
 NOT_TEXT = re.compile(
-    r"{% *block (?:at_\w+|body_data) *%}.*?{% *endblock *%}|{% *comment.*?endcomment *%}|{#.*?#}|{%.*?%}|{{.*?}}|&\w+;",
+    r"{% *block (?:at_\w+|\w+_data) *%}.*?{% *endblock *%}|{% *comment.*?endcomment *%}|{#.*?#}|{%.*?%}|{{.*?}}|&\w+;",
     re.DOTALL,
 )
 SAID = ("title", "placeholder", "aria-label", "alt")
