@@ -132,7 +132,7 @@ def test_mail_over_the_request_limit_is_refused_early(
 
 
 def test_reviewer_cannot_exceed_the_request_limit(
-    api: Api, reviewer: Reviewer, graph: GraphServer, seeds_way: Mailbox
+    api: Api, reviewer: Reviewer, seeds_way: Mailbox
 ) -> None:
     action_id = api.propose()
     file = SimpleUploadedFile("big.bin", bytes(3 * 1024 * 1024 + 1000))

@@ -150,13 +150,7 @@ def test_application_address_names_the_user(
 @pytest.mark.parametrize("way", ["drafts", pytest.param("seeds", marks=LONG)])
 @pytest.mark.parametrize("tool", TOOLS)
 def test_same_key_sends_once_and_a_new_key_again(
-    api: Api,
-    reviewer: Reviewer,
-    graph: GraphServer,
-    mailbox: Mailbox,
-    message_id: str,
-    tool: str,
-    way: str,
+    api: Api, reviewer: Reviewer, graph: GraphServer, message_id: str, tool: str, way: str
 ) -> None:
     if way == "seeds":
         Mailbox.objects.update(scopes=["Mail.Read", "Mail.Send"])
@@ -184,7 +178,7 @@ def test_five_hundred_recipients_get_one_mail(
 
 @pytest.mark.parametrize("effect", [True, False])
 def test_send_only_mailbox_leaves_a_lost_send_unknown(
-    api: Api, reviewer: Reviewer, graph: GraphServer, mailbox: Mailbox, effect: bool
+    api: Api, reviewer: Reviewer, graph: GraphServer, effect: bool
 ) -> None:
     """Leave a lost answer to a person: mailhub cannot look in Sent, not even for known
     recipients.
@@ -232,7 +226,7 @@ def test_message_found_by_a_tool_is_previewed_and_sent(
     assert state(proposed(api, reviewer, tool, card["id"])) == ("succeeded", None)
 
 
-def test_sent_mail_is_in_the_list_of_sent(api: Api, reviewer: Reviewer, graph: GraphServer) -> None:
+def test_sent_mail_is_in_the_list_of_sent(api: Api, reviewer: Reviewer) -> None:
     proposed(api, reviewer, "send_email")
     (card,) = api.tool("list_emails", folder="sentitems").json()["emails"]
     assert card["subject"] == HELLO["subject"]

@@ -136,7 +136,7 @@ def test_same_key_makes_one_webhook_with_its_secret(api: Api) -> None:
     assert first.json()["secret"].encode() not in bytes(kept)
 
 
-def test_refused_call_leaves_its_key_free(api: Api, server: MemoryServer) -> None:
+def test_refused_call_leaves_its_key_free(api: Api) -> None:
     assert api.tool("create_draft", key="k", **HELLO, in_reply_to="none").status_code == 404
     assert api.tool("create_draft", key="k", **HELLO).status_code == 200
 

@@ -105,9 +105,7 @@ def test_original_changed_after_approval_changes_nothing(
 
 
 @pytest.mark.parametrize("tool", ["reply_email", "forward_email"])
-def test_unknown_original_is_not_found(
-    api: Api, graph: GraphServer, message_id: str, tool: str
-) -> None:
+def test_unknown_original_is_not_found(api: Api, message_id: str, tool: str) -> None:
     for known in ("nonsense", "A" * 16, "\u00e4"):
         problem = problem_of(api.tool(tool, **asked(tool, known)))
         assert (problem["code"], problem["status"]) == ("not_found", 404)
@@ -125,7 +123,7 @@ def test_original_deleted_meanwhile_sends_nothing(
 
 @pytest.mark.parametrize("tool", ["reply_email", "forward_email"])
 def test_permission_lost_after_approval_sends_the_same(
-    api: Api, reviewer: Reviewer, graph: GraphServer, mailbox: Mailbox, message_id: str, tool: str
+    api: Api, reviewer: Reviewer, graph: GraphServer, message_id: str, tool: str
 ) -> None:
     action = approved(reviewer, api.tool(tool, **asked(tool, message_id, confirm=True)))
     Mailbox.objects.update(scopes=["Mail.Read", "Mail.Send"])

@@ -110,7 +110,7 @@ def test_token_file_connects_mailbox_and_prints_only_its_id(
     assert [row["subject"] for row in listed["emails"]] == ["First"]
 
 
-def test_expired_token_is_refreshed(alice: User, gmail: GmailServer, token_file: Path) -> None:
+def test_expired_token_is_refreshed(alice: User, token_file: Path) -> None:
     connect("--owner", alice.email, "--token-file", str(token_file))
     mailbox = Mailbox.objects.get()
     before = credentials.decrypt(bytes(mailbox.credentials), mailbox_id=mailbox.pk)
@@ -124,7 +124,7 @@ def test_expired_token_is_refreshed(alice: User, gmail: GmailServer, token_file:
 
 
 def test_existing_configured_file_is_the_default(
-    alice: User, gmail: GmailServer, token_file: Path, settings: Any
+    alice: User, token_file: Path, settings: Any
 ) -> None:
     settings.GMAIL_TOKEN_PATH = str(token_file)
     assert connect("--owner", alice.email) == f"{Mailbox.objects.get().id}\n"
@@ -200,9 +200,7 @@ def test_missing_redirect_address_is_named(
     assert google.PASTED_REDIRECT in str(caught.value)
 
 
-def test_connecting_again_revives_a_mailbox(
-    alice: User, gmail: GmailServer, token_file: Path
-) -> None:
+def test_connecting_again_revives_a_mailbox(alice: User, token_file: Path) -> None:
     connect("--owner", alice.email, "--token-file", str(token_file))
     Mailbox.objects.update(status="needs_reauth")
     connect("--owner", alice.email, "--token-file", str(token_file))

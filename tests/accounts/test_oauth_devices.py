@@ -163,7 +163,7 @@ def test_link_with_a_code_spends_no_guess(program: Program, alice: User, mailbox
 
 @pytest.mark.parametrize("asked", [{}, {"grant_types": ["authorization_code"]}])
 def test_no_code_is_begun_for_a_program_without_devices(
-    alice: User, mailbox: Mailbox, asked: dict[str, Any]
+    mailbox: Mailbox, asked: dict[str, Any]
 ) -> None:
     """Its id is public, so anybody could ask in its name."""
     program = Program.registered(name="Desk", **asked)

@@ -69,9 +69,7 @@ def test_link_signs_in_only_when_its_button_is_pressed(client: Client, link: str
 
 
 @pytest.mark.parametrize("reason", ["too old", "person inactive", "unknown"])
-def test_expired_link_says_so_and_signs_nobody_in(
-    client: Client, alice: User, link: str, reason: str
-) -> None:
+def test_expired_link_says_so_and_signs_nobody_in(client: Client, link: str, reason: str) -> None:
     match reason:
         case "too old":
             SignInLink.objects.update(expires_at=timezone.now() - timedelta(seconds=1))

@@ -28,7 +28,7 @@ def _home(settings: Any, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def examined(api: Api, reviewer: Reviewer, mailbox: Mailbox) -> str:
+def examined(api: Api, reviewer: Reviewer) -> str:
     """Verify a chain whose action is approved, and leave one that is approved later."""
     later = api.propose(subject="Later")
     reviewer.decide(api.propose(), "approve")
@@ -71,9 +71,7 @@ def test_cut_before_the_verified_end_is_found_by_both(
     assert found(all_events=False) == ({"rewritten"} if grows_again else {"cut"})
 
 
-def test_claim_after_an_approval_before_the_end_is_no_finding(
-    examined: str, reviewer: Reviewer
-) -> None:
+def test_claim_after_an_approval_before_the_end_is_no_finding(examined: str) -> None:
     work()  # claims the approved action
     assert found(all_events=False) == set()
     with guards.lift_guards(connection):

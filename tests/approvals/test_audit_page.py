@@ -139,7 +139,7 @@ def test_filters_leave_only_matching_events(sent: PendingAction, alice: User) ->
 
 
 def test_mailbox_and_action_can_be_filtered(
-    sent: PendingAction, alice: User, mailbox: Mailbox, server: MemoryServer
+    sent: PendingAction, alice: User, server: MemoryServer
 ) -> None:
     second = make_mailbox("second@lovelace.example", server, alice)
     many(second, 2)

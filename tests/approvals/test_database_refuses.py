@@ -141,9 +141,7 @@ def _columns(status: Status) -> dict[str, Any]:
 
 
 @pytest.mark.fault(18)
-def test_decisions_about_another_revision_do_not_count(
-    pending: PendingAction, alice: User, mailbox: Mailbox
-) -> None:
+def test_decisions_about_another_revision_do_not_count(pending: PendingAction, alice: User) -> None:
     now = timezone.now()
     said = {"action": pending, "person": alice, "verdict": "approved", "created_at": now}
     right = {"revision": 1, "approval_round": 1, "digest": pending.digest}
@@ -198,9 +196,7 @@ def test_edit_and_approval_in_one_statement_is_refused(pending: PendingAction, a
 
 
 @pytest.mark.fault(18)
-def test_claim_needs_the_decisions_of_this_round(
-    approved: Callable[..., PendingAction], alice: User
-) -> None:
+def test_claim_needs_the_decisions_of_this_round(approved: Callable[..., PendingAction]) -> None:
     action = approved()
     back = {"status": "pending", "approvals_given": 0}
     assert refused(only(action, **back)) == "action_round"

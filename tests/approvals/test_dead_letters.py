@@ -10,7 +10,6 @@ from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
-from accounts.models import User
 from approvals import guards
 from approvals.models import DeadLetter, PendingAction
 from approvals.worker import maintenance
@@ -93,9 +92,7 @@ def test_row_that_works_again_is_no_longer_set_aside(late: list[PendingAction]) 
     assert not DeadLetter.objects.exists()
 
 
-def test_operators_see_rows_set_aside(
-    late: list[PendingAction], settings: Any, alice: User
-) -> None:
+def test_operators_see_rows_set_aside(late: list[PendingAction], settings: Any) -> None:
     settings.MAILHUB_METRICS_TOKEN = "metrics"
     maintenance.sweep()
 

@@ -127,7 +127,7 @@ def test_program_does_not_shed_the_doubt_by_a_new_proposal(
 
 
 def test_webhook_says_that_it_may_have_been_sent(
-    lost: PendingAction, bob: User, api: Api, script: Script, settings: Any
+    lost: PendingAction, bob: User, api: Api, settings: Any
 ) -> None:
     settings.MAILHUB_UNDO_SECONDS = 60
     settings.MAILHUB_LOOPBACK_FOR_PEOPLE = on_ports(9)
@@ -148,7 +148,7 @@ def test_webhook_says_that_it_may_have_been_sent(
 
 
 def test_next_approver_sees_the_lost_attempt(
-    lost: PendingAction, bob: User, reviewer: Reviewer, settings: Any, server: MemoryServer
+    lost: PendingAction, bob: User, reviewer: Reviewer, settings: Any
 ) -> None:
     settings.MAILHUB_UNDO_SECONDS = 60
     before = (lost.digest, lost.revision)
@@ -288,12 +288,7 @@ def test_second_copy_needs_a_manager_if_approval_does(
 
 
 def test_second_copy_needs_as_many_approvals_as_the_first(
-    lost: PendingAction,
-    alice: User,
-    bob: User,
-    charlie: User,
-    mailbox: Mailbox,
-    server: MemoryServer,
+    lost: PendingAction, bob: User, charlie: User, mailbox: Mailbox, server: MemoryServer
 ) -> None:
     ApprovalPolicy.objects.create(mailbox=mailbox, approvals_needed=2)
     Membership.objects.create(mailbox=mailbox, user=charlie, role="approver")

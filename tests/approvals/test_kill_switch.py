@@ -15,7 +15,7 @@ from approvals.gate.pauses import switch
 from approvals.models import AuditEvent, Pause, PendingAction
 from approvals.worker import maintenance
 from tests.approvals.kinds import Script
-from tests.conftest import Api, Reviewer
+from tests.conftest import Reviewer
 from tests.support.servers.memory import MemoryServer
 from tests.support.work import offered, work
 
@@ -88,7 +88,7 @@ def test_pages_name_the_pause_and_offer_only_what_helps(
 
 
 def test_pause_of_one_mailbox_holds_no_other(
-    api: Api, foreign_mailbox: Mailbox, approved: Callable[..., PendingAction], server: MemoryServer
+    foreign_mailbox: Mailbox, approved: Callable[..., PendingAction], server: MemoryServer
 ) -> None:
     approved()
     switch.pause(mailbox=foreign_mailbox, actor="test")
@@ -128,7 +128,7 @@ def test_claim_sees_a_pause_at_the_last_moment(
 
 
 def test_both_commands_are_audited_and_dry_run_does_nothing(
-    approved: Callable[..., PendingAction], alice: User, mailbox: Mailbox
+    approved: Callable[..., PendingAction], mailbox: Mailbox
 ) -> None:
     approved()
     assert "1 approved would wait" in command("pause", "--dry-run")

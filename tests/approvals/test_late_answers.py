@@ -99,12 +99,7 @@ def test_proof_against_a_ruling_of_sent_is_recorded(
 
 
 def test_two_accepted_copies_are_both_reported(
-    lost: PendingAction,
-    bob: User,
-    api: Api,
-    reviewer: Reviewer,
-    script: Script,
-    server: MemoryServer,
+    lost: PendingAction, bob: User, api: Api, reviewer: Reviewer, server: MemoryServer
 ) -> None:
     order_again(lost, bob)
     work()

@@ -88,9 +88,7 @@ def test_worker_frozen_before_wire_sends_nothing(
 
 
 @pytest.mark.fault(26)
-def test_ended_lease_is_not_resumed(
-    approved: Callable[..., PendingAction], script: Script, server: MemoryServer
-) -> None:
+def test_ended_lease_is_not_resumed(approved: Callable[..., PendingAction], script: Script) -> None:
     """Check a renewal that is late, before any sweeper: the worker itself must notice."""
     action = approved()
     noticed: list[bool] = []
@@ -231,7 +229,7 @@ def test_late_acceptance_closes_an_ordered_resend(
 
 
 def test_exception_is_unsent_before_the_wire_and_unknown_after(
-    approved: Callable[..., PendingAction], script: Script, server: MemoryServer
+    approved: Callable[..., PendingAction], script: Script
 ) -> None:
     def fails(approved: ApprovedAction) -> None:
         raise ConnectionError
@@ -348,7 +346,7 @@ def test_clock_jump_on_the_worker_ends_no_lease(
 @pytest.mark.fault(29)
 @pytest.mark.parametrize("hours", [1, -1])
 def test_worker_with_a_wrong_clock_follows_the_database(
-    approved: Callable[..., PendingAction], script: Script, server: MemoryServer, hours: int
+    approved: Callable[..., PendingAction], script: Script, hours: int
 ) -> None:
     """Claim with a worker whose clock is wrong, and judge with one whose clock is right."""
     first, second = approved(), approved(subject="Second")

@@ -364,7 +364,7 @@ def test_sequence_counts_the_steps(stage: Stage) -> None:
     assert stage.told["sequence"] == 4  # proposed, approved, leaving, succeeded
 
 
-def test_edit_shows_old_and_new_values_to_a_reader(stage: Stage, mailbox: Mailbox) -> None:
+def test_edit_shows_old_and_new_values_to_a_reader(stage: Stage) -> None:
     edit(stage.action, stage.alice, subject="Better", to="mira@northwind.example\njo@b.example")
     changes = {each["field"]: each for each in stage.told["changes"]}
     assert changes["subject"] == {"field": "subject", "before": "Hello", "after": "Better"}

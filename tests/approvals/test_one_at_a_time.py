@@ -17,7 +17,7 @@ from approvals.models import Attempt, PendingAction, Rest
 from approvals.worker import maintenance
 from tests.approvals.conftest import approve
 from tests.approvals.kinds import NOT_NOW, Script
-from tests.conftest import Api, make_api
+from tests.conftest import make_api
 from tests.support.concurrently import all_at_once
 from tests.support.servers.memory import MemoryServer
 from tests.support.work import offered, work
@@ -184,7 +184,7 @@ def test_outcome_about_one_mail_pauses_nothing(
 
 @pytest.mark.fault(36)
 def test_mailbox_to_reconnect_gets_no_call_and_mail_waits(
-    api: Api, approved: Callable[..., PendingAction], server: MemoryServer
+    approved: Callable[..., PendingAction], server: MemoryServer
 ) -> None:
     first, second = approved(), approved(subject="Second")
     server.accepts_login = False

@@ -89,7 +89,6 @@ def test_question_reaches_the_program_and_needs_a_note(api: Api, reviewer: Revie
 
 @pytest.mark.parametrize(("ruling", "state"), [("sent", "succeeded"), ("not_sent", "approved")])
 def test_unknown_outcome_is_explained_and_takes_a_ruling(
-    api: Api,
     reviewer: Reviewer,
     approved: Callable[..., PendingAction],
     script: Script,

@@ -95,11 +95,7 @@ def test_prepared_draft_is_kept_if_sent(
 
 
 def test_failed_removal_of_a_draft_is_retried(
-    approved: Callable[..., PendingAction],
-    desk: Desk,
-    script: Script,
-    server: MemoryServer,
-    alice: User,
+    approved: Callable[..., PendingAction], desk: Desk, script: Script, server: MemoryServer
 ) -> None:
     action = run(approved())
     send_back(action, script)

@@ -7,7 +7,6 @@ import pytest
 from django.db import DatabaseError, connection, transaction
 from django.utils import timezone
 
-from accounts.models import User
 from approvals.gate import notes, overdue
 from approvals.models import AuditEvent, MetadataPair, PendingAction, ProposerNote, Revision
 from tests.conftest import HELLO, Api, Reviewer, problem_of
@@ -124,7 +123,7 @@ def test_audit_proves_what_was_said_without_naming_it(api: Api) -> None:
     assert "Thursday" not in str(said)
 
 
-def test_words_go_with_the_content(api: Api, alice: User, reviewer: Reviewer) -> None:
+def test_words_go_with_the_content(api: Api, reviewer: Reviewer) -> None:
     action = api.propose(reason=WHY, metadata=PAIRS)
     reviewer.decide(action, "reject")
     PendingAction.objects.filter(pk=action).update(finished_at=timezone.now() - timedelta(days=999))

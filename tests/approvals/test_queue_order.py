@@ -53,9 +53,7 @@ def expire(action: str, **lead: float) -> None:
     PendingAction.objects.filter(pk=action).update(expires_at=timezone.now() + timedelta(**lead))
 
 
-def test_each_person_keeps_an_order(
-    api: Api, reviewer: Reviewer, bob: User, server: MemoryServer
-) -> None:
+def test_each_person_keeps_an_order(api: Api, reviewer: Reviewer, bob: User) -> None:
     late, soon, risky = api.propose(subject="One"), api.propose(subject="Two"), api.propose(**RISKY)
     expire(late, hours=9)
     expire(risky, hours=8)

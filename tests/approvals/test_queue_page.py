@@ -88,9 +88,7 @@ def test_pages_follow_each_other_and_a_search_names_its_reach(
     assert reviewer.client.get("/?cursor=elsewhere").status_code == 302
 
 
-def test_chosen_mails_are_approved_in_groups(
-    api: Api, reviewer: Reviewer, mailbox: Mailbox
-) -> None:
+def test_chosen_mails_are_approved_in_groups(api: Api, reviewer: Reviewer) -> None:
     alike = [api.propose(subject=name) for name in ("One", "Two")]
     other = api.propose(
         subject="Three",

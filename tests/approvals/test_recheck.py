@@ -385,7 +385,7 @@ def test_claim_is_refused_after_the_content_was_replaced(
 
 
 def test_finding_about_an_old_round_does_not_void_a_new_one(
-    approved: Callable[..., PendingAction], script: Script, alice: User, server: MemoryServer
+    approved: Callable[..., PendingAction], script: Script, alice: User
 ) -> None:
     def meanwhile(approved: ApprovedAction) -> tuple[PreviewWarning, ...]:
         script.seen = lambda approved: ()

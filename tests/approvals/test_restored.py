@@ -209,9 +209,7 @@ def test_spoiled_journal_line_hides_no_later_one(home: Path, spoiled: bytes) -> 
     assert lines()[1:] == [(first, 1), (second, 2)]
 
 
-def test_full_disk_takes_no_part_of_a_line(
-    approved: Callable[..., PendingAction], server: MemoryServer
-) -> None:
+def test_full_disk_takes_no_part_of_a_line(approved: Callable[..., PendingAction]) -> None:
     restored.begin_journal()
     before = restored.journal_file().read_bytes()
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -397,9 +395,7 @@ def test_outdated_recheck_begins_no_new_pause() -> None:
     assert Pause.objects.count() == 1
 
 
-def test_pause_of_a_person_outlasts_the_restore(
-    approved: Callable[..., PendingAction], server: MemoryServer
-) -> None:
+def test_pause_of_a_person_outlasts_the_restore(approved: Callable[..., PendingAction]) -> None:
     switch.pause(mailbox=None, actor="user:1")
     call_command("after_restore", "--force", "--yes", stdout=StringIO())
 

@@ -14,7 +14,7 @@ from django.db.models.functions import Now
 
 from accounts.infra.database import database_now
 from accounts.infra.problems import Problem
-from accounts.models import Mailbox, User
+from accounts.models import User
 from approvals import guards
 from approvals.audit import proof
 from approvals.core.types import AnsweredFirst, ApprovedAction, LeaseLost, Outcome, Proof
@@ -84,7 +84,7 @@ def test_database_approves_nothing_that_is_unreconciled(
 
 
 def test_restored_mail_goes_to_a_person_once(
-    api: Api, approved: Callable[..., PendingAction], server: MemoryServer
+    api: Api, approved: Callable[..., PendingAction]
 ) -> None:
     first, second = approved(), PendingAction.objects.get(pk=api.propose())
     lose(second.pk)
@@ -115,7 +115,7 @@ def test_mail_in_sent_is_closed_unless_nobody_approved_it(
 
 
 def test_unknown_mail_says_that_a_later_attempt_may_be_lost(
-    approved: Callable[..., PendingAction], reviewer: Reviewer, script: Script, alice: User
+    approved: Callable[..., PendingAction], reviewer: Reviewer, script: Script
 ) -> None:
     """Restore a copy in which it is unknown; it was ruled on and sent again since."""
     script.instead = handed_over
@@ -210,7 +210,7 @@ def test_dead_lease_in_the_copy_needs_no_sweeper(
 
 
 def test_restore_waits_for_mail_that_is_leaving(
-    approved: Callable[..., PendingAction], script: Script, server: MemoryServer
+    approved: Callable[..., PendingAction], script: Script
 ) -> None:
     refused: list[BaseException] = []
 
@@ -326,11 +326,7 @@ def test_mail_found_in_sent_pauses_everything(
 
 
 def test_mail_approved_despite_the_warning_is_closed_as_sent(
-    api: Api,
-    reviewer: Reviewer,
-    mailbox: Mailbox,
-    server: MemoryServer,
-    began_now: Callable[[], None],
+    api: Api, reviewer: Reviewer, server: MemoryServer, began_now: Callable[[], None]
 ) -> None:
     waiting = PendingAction.objects.get(pk=api.propose())
     after_restore(reviewer)
@@ -529,7 +525,7 @@ def test_copy_of_another_worker_is_not_called_two(
 
 
 def test_unreadable_mail_stops_no_mail_behind_it(
-    approved: Callable[..., PendingAction], server: MemoryServer, began_now: Callable[[], None]
+    approved: Callable[..., PendingAction], began_now: Callable[[], None]
 ) -> None:
     first, second = approved(), approved(subject="Second")
     other = Revision.objects.get(action=second).sealed_payload

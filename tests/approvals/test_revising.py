@@ -67,9 +67,7 @@ def test_edited_mail_leaves_edited_and_the_agent_is_notified(
 
 
 @pytest.mark.fault(8)
-def test_page_from_before_an_edit_cannot_approve(
-    api: Api, alice: User, reviewer: Reviewer, server: MemoryServer
-) -> None:
+def test_page_from_before_an_edit_cannot_approve(api: Api, alice: User, reviewer: Reviewer) -> None:
     action_id = api.propose()
     shown = PendingAction.objects.get()
     edit(action_id, alice, body="Hello Mira,\nuntil Friday.\nAlice")
@@ -245,9 +243,7 @@ def test_only_deciders_edit_and_ask_back(
 
 
 @pytest.mark.fault(13)
-def test_one_of_four_decisions_at_once_wins(
-    api: Api, alice: User, mailbox: Mailbox, server: MemoryServer
-) -> None:
+def test_one_of_four_decisions_at_once_wins(api: Api, alice: User, server: MemoryServer) -> None:
     api.propose()
     shown = PendingAction.objects.get()
     seal: dict[str, Any] = {
@@ -377,7 +373,7 @@ def test_reviewer_sets_and_clears_the_send_time(
     ],
 )
 def test_invalid_send_time_is_shown_again(
-    api: Api, alice: User, reviewer: Reviewer, form: str, says: str
+    api: Api, reviewer: Reviewer, form: str, says: str
 ) -> None:
     action_id = api.propose()
     # Not among the parameters: each process of the run must give the tests the same names.
@@ -391,9 +387,7 @@ def test_invalid_send_time_is_shown_again(
     assert PendingAction.objects.get().revision == 1
 
 
-def test_typed_send_time_is_in_the_zone_of_the_page(
-    api: Api, alice: User, reviewer: Reviewer
-) -> None:
+def test_typed_send_time_is_in_the_zone_of_the_page(api: Api, reviewer: Reviewer) -> None:
     day = timezone.now() + timedelta(days=3)
     moment = datetime(day.year, day.month, day.day, 9, 0, 30, tzinfo=ZoneInfo("Europe/Berlin"))
     action_id = api.propose(send_at=moment.isoformat())

@@ -29,9 +29,7 @@ def sent(api: Api, alice: User, script: Script) -> PendingAction:
     return action
 
 
-def test_copy_that_takes_long_is_saved_by_one_process(
-    sent: PendingAction, script: Script, server: MemoryServer
-) -> None:
+def test_copy_that_takes_long_is_saved_by_one_process(sent: PendingAction, script: Script) -> None:
     called = []
 
     def slow(approved: ApprovedAction) -> None:
@@ -61,7 +59,7 @@ def test_lease_outlasts_the_largest_upload(sent: PendingAction, script: Script) 
 
 
 def test_process_that_was_frozen_saves_no_copy(
-    sent: PendingAction, script: Script, server: MemoryServer, monkeypatch: pytest.MonkeyPatch
+    sent: PendingAction, server: MemoryServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real: Callable[[int], float] = time.clock_gettime
     began: list[Any] = []

@@ -47,7 +47,7 @@ def test_few_statements_run_from_approval_to_the_end(api: Api, alice: User) -> N
     assert (second.status, second.settle_at) == ("succeeded", None)
 
 
-def test_worker_for_a_finished_action_runs_one_statement(api: Api, alice: User) -> None:
+def test_worker_for_a_finished_action_runs_one_statement(api: Api) -> None:
     action = PendingAction.objects.get(pk=api.propose())
 
     assert asked(lambda: execute(action.pk, worker="test")) == 1

@@ -106,9 +106,7 @@ def test_unknown_is_looked_up_on_schedule_and_never_resent(
 
 
 @pytest.mark.fault(39)
-def test_failed_or_late_search_leaves_it_unknown(
-    unknown: PendingAction, script: Script, server: MemoryServer
-) -> None:
+def test_failed_or_late_search_leaves_it_unknown(unknown: PendingAction, script: Script) -> None:
     script.look = fails
     for _ in range(len(PROBES) + 3):
         lost_since(unknown, 7200)
@@ -178,7 +176,7 @@ def test_proof_of_no_send_allows_a_resend(
 
 
 def test_person_can_rule_that_it_was_sent(
-    unknown: PendingAction, script: Script, bob: User, server: MemoryServer
+    unknown: PendingAction, bob: User, server: MemoryServer
 ) -> None:
     rulings.resolve(action_id=unknown.pk, person=bob, ruling="sent", fence=unknown.fence)
 
@@ -202,7 +200,7 @@ def test_person_can_rule_that_it_was_sent(
 
 
 def test_mail_ruled_not_sent_leaves_with_the_same_id(
-    unknown: PendingAction, script: Script, bob: User, server: MemoryServer
+    unknown: PendingAction, bob: User, server: MemoryServer
 ) -> None:
     message_id = unknown.message_id
 

@@ -280,7 +280,7 @@ def test_look_while_the_clock_was_ahead_hides_no_answer(
 
 
 def test_nothing_is_said_right_after_the_clock_jumped(
-    api: Api, alice: User, server: MemoryServer, monkeypatch: pytest.MonkeyPatch
+    api: Api, alice: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     action = send(api, alice, follow_up={"after_days": 3})
     maintenance.sweep(resident=True)
@@ -295,9 +295,7 @@ def test_nothing_is_said_right_after_the_clock_jumped(
     assert "unanswered_at" not in told_of(api, action)
 
 
-def test_mailbox_is_asked_at_most_once_a_minute(
-    api: Api, alice: User, server: MemoryServer
-) -> None:
+def test_mailbox_is_asked_at_most_once_a_minute(api: Api, alice: User) -> None:
     send(api, alice)
     first = WatchedMailbox.objects.get().look_at
     look()
@@ -371,7 +369,7 @@ def test_purge_removes_addresses_and_ends_the_watch(
 
 
 def test_follow_up_is_told_though_the_content_is_deleted(
-    api: Api, alice: User, server: MemoryServer, settings: Any
+    api: Api, alice: User, settings: Any
 ) -> None:
     action = send(api, alice, follow_up={"after_days": 10, "note": "Ask again."})
     settings.MAILHUB_RETENTION_DAYS = 0  # less than the ten days
@@ -492,7 +490,7 @@ def test_another_account_is_not_asked_for_answers(
 
 
 def test_conversation_that_cannot_be_read_holds_up_no_other(
-    api: Api, alice: User, server: MemoryServer, monkeypatch: pytest.MonkeyPatch
+    api: Api, alice: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = send(api, alice, follow_up={"after_days": 3})
     second = send(api, alice, subject="Other", follow_up={"after_days": 3})

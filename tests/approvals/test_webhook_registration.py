@@ -6,7 +6,6 @@ from urllib.parse import urlencode
 
 import pytest
 from django.utils import timezone
-from pytest_httpserver import HTTPServer
 
 from accounts.models import ApiToken, Mailbox, User
 from approvals.models import Webhook, WebhookCursor, WebhookDelivery
@@ -132,7 +131,7 @@ def test_api_documents_name_the_webhooks(api: Api) -> None:
 
 
 def test_webhook_is_added_shown_once_and_removed_on_a_page(
-    api: Api, alice: User, charlie: User, listener: Listener, httpserver: HTTPServer
+    api: Api, alice: User, charlie: User, listener: Listener
 ) -> None:
     window, stranger = browser(alice), browser(charlie)
     token = ApiToken.objects.get(user=alice)

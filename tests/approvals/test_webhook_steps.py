@@ -64,9 +64,7 @@ def test_replaced_action_names_its_successor(api: Api, listener: Listener) -> No
     assert listener.heard[-1]["data"]["superseded_by"] == successor
 
 
-def test_return_is_pushed_with_its_reason(
-    api: Api, bob: User, mailbox: Mailbox, listener: Listener
-) -> None:
+def test_return_is_pushed_with_its_reason(api: Api, bob: User, listener: Listener) -> None:
     listener.added(api)
     approve(api.propose(), bob)
     Membership.objects.filter(user=bob).delete()

@@ -294,12 +294,7 @@ def test_no_page_overflows_in_another_language(
 
 
 def test_decisions_work_without_scripts(
-    browser: Browser,
-    live_server: LiveServer,
-    api: Api,
-    alice: User,
-    mailbox: Mailbox,
-    settings: Any,
+    browser: Browser, live_server: LiveServer, api: Api, alice: User, settings: Any
 ) -> None:
     settings.MAILHUB_UNDO_SECONDS = 600
     ids = {

@@ -17,7 +17,6 @@ from tests.approvals.kinds import Script, handed_over
 from tests.browser.presses import read
 from tests.browser.test_every_page import signed_in
 from tests.conftest import Api
-from tests.support.servers.memory import MemoryServer
 
 pytestmark = [
     pytest.mark.browser,
@@ -63,13 +62,7 @@ def state_of(action_id: str | UUID) -> str:
 
 
 def test_keyboard_is_enough_to_write_decide_undo_and_rule(
-    browser: Browser,
-    live_server: LiveServer,
-    api: Api,
-    alice: User,
-    script: Script,
-    server: MemoryServer,
-    settings: Any,
+    browser: Browser, live_server: LiveServer, api: Api, alice: User, script: Script, settings: Any
 ) -> None:
     settings.MAILHUB_UNDO_SECONDS = 600
     script.instead = handed_over

@@ -72,7 +72,7 @@ def test_api_token_does_not_open_metrics(settings: Any, api: Api) -> None:
 
 
 def test_metrics_count_open_actions_and_attempt_results(
-    settings: Any, api: Api, reviewer: Reviewer, server: MemoryServer
+    settings: Any, api: Api, reviewer: Reviewer
 ) -> None:
     sent, old = api.propose(subject="Sent"), api.propose(subject="Old")
     api.propose(subject="New")

@@ -213,7 +213,7 @@ def test_approver_is_erased_and_the_proofs_stay(
     assert proof.verify() == []
 
 
-def test_only_manager_is_not_erased(api: Api, alice: User, bob: User, mailbox: Mailbox) -> None:
+def test_only_manager_is_not_erased(api: Api, alice: User, bob: User) -> None:
     with pytest.raises(CommandError, match=r"Nothing was changed\. alice@lovelace\.example"):
         person("erase", alice.email)
     alice.refresh_from_db()

@@ -13,7 +13,6 @@ from tests.security.people import decide, state_of
 from tests.support.people.gmail import connected, gmail
 from tests.support.people.office import Office, office
 from tests.support.servers.gmail import GmailServer
-from tests.support.servers.memory import MemoryServer
 from tests.support.servers.sandbox import MIRA
 from tests.support.work import work
 
@@ -40,7 +39,7 @@ def manage(mailbox: Mailbox) -> User:
 
 
 def test_author_of_an_approved_change_does_not_approve(
-    mailbox: Mailbox, alice: User, bob: User, server: MemoryServer
+    mailbox: Mailbox, alice: User, bob: User
 ) -> None:
     ApprovalPolicy.objects.create(mailbox=mailbox, self_approval=False)
     of_bob, of_alice = make_api(bob, mailbox), make_api(alice, mailbox)

@@ -192,7 +192,7 @@ def check_tokens(held: Held) -> None:
 
 
 @pytest.fixture
-def heard(httpserver: HTTPServer, settings: Any) -> list[Any]:
+def heard(httpserver: HTTPServer) -> list[Any]:
     found: list[Any] = []
 
     def take(request: Any) -> Any:

@@ -94,7 +94,7 @@ def test_forged_approval_is_not_sent(
 
 
 def test_forged_second_approval_does_not_count(
-    api: Api, alice: User, bob: User, mailbox: Mailbox, server: MemoryServer
+    api: Api, bob: User, mailbox: Mailbox, server: MemoryServer
 ) -> None:
     ApprovalPolicy.objects.create(mailbox=mailbox, approvals_needed=2)
     others = [User.objects.create_user(f"{name}@lovelace.example") for name in ("carol", "dave")]
@@ -286,7 +286,7 @@ def test_mail_ordered_again_by_a_person_leaves(
 
 
 def test_digests_move_to_the_first_key_or_are_asked_again(
-    approved: Callable[..., PendingAction], settings: Any, server: MemoryServer, mailbox: Mailbox
+    approved: Callable[..., PendingAction], settings: Any, server: MemoryServer
 ) -> None:
     action, old = approved(), list(settings.MAILHUB_ENCRYPTION_KEYS)
     settings.MAILHUB_ENCRYPTION_KEYS = [OTHER_KEY, *old]

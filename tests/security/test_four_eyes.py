@@ -17,7 +17,6 @@ from approvals.models import ApprovalPolicy, Author, Decision, PendingAction, Re
 from tests.approvals.guarded import refused
 from tests.conftest import make_api
 from tests.security.people import decide, member
-from tests.support.servers.memory import MemoryServer
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
@@ -40,9 +39,7 @@ def refuse_everywhere(person: User, action_id: str) -> None:
 
 
 @pytest.mark.parametrize("role", ["proposer", "editor", "drafter"])
-def test_author_approves_nothing(
-    mailbox: Mailbox, alice: User, bob: User, server: MemoryServer, role: str
-) -> None:
+def test_author_approves_nothing(mailbox: Mailbox, alice: User, bob: User, role: str) -> None:
     ApprovalPolicy.objects.create(mailbox=mailbox, self_approval=False)
     theirs, other = make_api(bob, mailbox), make_api(alice, mailbox)
     if role == "drafter":

@@ -312,7 +312,7 @@ def test_mailed_links_to_a_new_password_end_soon(
     assert (b'name="password1"' in page.content) == (minutes < 15)
 
 
-def test_added_person_has_no_sign_in_method(operator: Client, alice: User) -> None:
+def test_added_person_has_no_sign_in_method(operator: Client) -> None:
     form = {
         "email": "New@lovelace.example",
         "is_active": "on",

@@ -43,9 +43,7 @@ def add_passkey(person: User) -> None:
     )
 
 
-def test_only_person_of_a_server_needs_no_factor(
-    api: Api, reviewer: Reviewer, mailbox: Mailbox
-) -> None:
+def test_only_person_of_a_server_needs_no_factor(api: Api, reviewer: Reviewer) -> None:
     assert reviewer.decide(api.propose(), "approve").status_code == 302
     assert PendingAction.objects.get().status == "approved"
     assert browser(reviewer.user).get("/tokens/new/").status_code == 200
@@ -91,9 +89,7 @@ def test_staff_who_manage_nothing_need_a_factor(bob: User) -> None:
     assert led(browser(bob).get("/admin/"))
 
 
-def test_return_address_of_the_set_up_leads_nowhere_else(
-    alice: User, bob: User, mailbox: Mailbox
-) -> None:
+def test_return_address_of_the_set_up_leads_nowhere_else(alice: User, bob: User) -> None:
     add_passkey(alice)
     page = browser(alice).get("/account/second-factor/?next=https://evil.example/").content.decode()
     assert "Continue" in page
@@ -135,7 +131,7 @@ def test_person_without_factor_can_view_and_improve_safety(
 
 
 def test_every_way_to_approve_asks_the_manager(
-    api: Api, reviewer: Reviewer, lost: PendingAction, bob: User, mailbox: Mailbox
+    api: Api, reviewer: Reviewer, lost: PendingAction, bob: User
 ) -> None:
     """The functions ask, whatever address leads to them. The right of the moment decides."""
     waiting = api.propose(subject="Another")

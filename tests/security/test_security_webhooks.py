@@ -59,9 +59,7 @@ def test_staff_webhook_names_actor_action_method_and_source(
     assert "security.sign_in_failed" in page
 
 
-def test_nobody_else_can_add_one(
-    alice: User, api: Api, mailbox: Mailbox, listener: Listener
-) -> None:
+def test_nobody_else_can_add_one(alice: User, api: Api, listener: Listener) -> None:
     assert "events" in add(alice, listener).context["form"].errors
     alice.is_staff = True
     alice.save()

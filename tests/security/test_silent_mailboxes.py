@@ -116,7 +116,7 @@ def test_silent_server_stops_nobody_else(
 
 
 def test_doors_of_people_are_counted(
-    api: Api, reviewer: Reviewer, server: MemoryServer, monkeypatch: pytest.MonkeyPatch
+    api: Api, reviewer: Reviewer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     action = api.propose()
     reviewer.look(action)

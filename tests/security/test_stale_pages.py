@@ -283,9 +283,7 @@ def test_ruling_about_other_news_is_no_approval(
     assert approve(action.pk, alice).status == "approved"
 
 
-def test_approval_from_an_older_version_is_asked_again(
-    api: Api, bob: User, server: MemoryServer
-) -> None:
+def test_approval_from_an_older_version_is_asked_again(api: Api, bob: User) -> None:
     """An older version stored no membership, and signed none."""
     action = approve(api.propose(), bob)
     decision = Decision.objects.get()

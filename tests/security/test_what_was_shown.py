@@ -266,9 +266,7 @@ def test_edit_takes_no_word_of_an_altered_payload(
     assert PendingAction.objects.get().revision == 1
 
 
-def test_unreadable_mail_is_not_ordered_again(
-    api: Api, reviewer: Reviewer, script: Script, server: MemoryServer
-) -> None:
+def test_unreadable_mail_is_not_ordered_again(api: Api, reviewer: Reviewer, script: Script) -> None:
     action_id = api.propose(body="Our new bank details: DE02 1203 0000 0000 2020 51")
     reviewer.decide(action_id, "approve")
     script.instead = handed_over

@@ -61,7 +61,7 @@ def test_absent_server_pauses_no_channel(post: Post, api: Api, bob: User) -> Non
 
 
 def test_one_sweep_reaches_more_channels_than_it_has_threads(
-    post: Post, api: Api, mailbox: Mailbox, settings: Any
+    post: Post, api: Api, mailbox: Mailbox
 ) -> None:
     people = [
         User.objects.create(email=f"p{number}@lovelace.example")
@@ -134,7 +134,7 @@ def test_channel_gets_only_so_many_an_hour(post: Post, api: Api, bob: User, sett
     assert Notification.objects.filter(state="waiting", due_at__gt=timezone.now()).count() == 1
 
 
-def test_quiet_hours_hold_a_notification(post: Post, api: Api, bob: User, mailbox: Mailbox) -> None:
+def test_quiet_hours_hold_a_notification(post: Post, api: Api, bob: User) -> None:
     now = timezone.now()
     NotificationSettings.objects.create(
         user=bob, quiet_from=(now - HOUR).time(), quiet_until=(now + HOUR).time()

@@ -46,9 +46,7 @@ def test_channel_of_a_busy_worker_is_left_alone(waiting: Notification, post: Pos
     assert len(post.mails) == 1
 
 
-def test_row_of_another_worker_is_not_sent(
-    waiting: Notification, post: Post, settings: Any
-) -> None:
+def test_row_of_another_worker_is_not_sent(waiting: Notification, post: Post) -> None:
     """A worker that was frozen between its check and its mark finds the row marked."""
     channel = NotificationChannel.objects.select_related("user").get()
     Notification.objects.update(state="sending")
@@ -106,7 +104,7 @@ def test_notified_people_are_those_who_may_approve(
 @pytest.mark.parametrize("stage", ["mentioned", "assigned"])
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_decision_drops_an_earlier_mention(
-    waiting: Notification, post: Post, alice: User, bob: User, stage: str, when: str
+    waiting: Notification, alice: User, bob: User, stage: str, when: str
 ) -> None:
     Notification.objects.all().delete()
     action = PendingAction.objects.get()

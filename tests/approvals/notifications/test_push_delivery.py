@@ -90,7 +90,7 @@ def test_ended_subscription_pauses_its_channel(
 
 
 def test_badge_counts_what_the_person_may_decide(
-    post: Post, api: Api, bob: User, service: PushService
+    post: Post, api: Api, service: PushService
 ) -> None:
     api.propose()
     post.sweep()

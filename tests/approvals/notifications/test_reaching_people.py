@@ -106,7 +106,7 @@ def test_decided_action_is_not_notified(post: Post, api: Api, alice: User, bob: 
 
 
 def test_decision_between_gather_and_delivery_stops_the_mail(
-    post: Post, api: Api, alice: User, bob: User, settings: object
+    post: Post, api: Api, bob: User, settings: object
 ) -> None:
     prove(bob)
     settings.MAILHUB_NOTIFICATION_WAIT_SECONDS = 60  # type: ignore[attr-defined]
@@ -119,7 +119,7 @@ def test_decision_between_gather_and_delivery_stops_the_mail(
 
 
 def test_person_who_lost_the_right_gets_nothing(
-    post: Post, api: Api, bob: User, mailbox: Mailbox, settings: object
+    post: Post, api: Api, bob: User, settings: object
 ) -> None:
     prove(bob)
     settings.MAILHUB_NOTIFICATION_WAIT_SECONDS = 60  # type: ignore[attr-defined]

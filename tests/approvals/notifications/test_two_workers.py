@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.process]
 
 
 def test_nobody_is_notified_twice_when_a_worker_dies(
-    post: Post, api: Api, alice: User, bob: User, tmp_path: Path, settings: Any
+    post: Post, api: Api, alice: User, bob: User, tmp_path: Path
 ) -> None:
     prove(alice, bob)
     changes = {

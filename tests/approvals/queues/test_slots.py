@@ -80,7 +80,7 @@ def test_owners_get_slots_in_rotation() -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_long_queue_of_one_mailbox_hides_no_other(
-    api: Api, alice: User, mailbox: Mailbox, server: MemoryServer, script: Script
+    api: Api, alice: User, server: MemoryServer, script: Script
 ) -> None:
     first = [approve(api.propose(subject=f"Mail {number}"), alice).pk for number in range(3)]
     other_mailbox = make_mailbox("other@lovelace.example", server, alice)
@@ -90,9 +90,7 @@ def test_long_queue_of_one_mailbox_hides_no_other(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_lookups_do_not_hold_up_the_sweep(
-    api: Api, alice: User, mailbox: Mailbox, server: MemoryServer, script: Script
-) -> None:
+def test_lookups_do_not_hold_up_the_sweep(api: Api, alice: User, script: Script) -> None:
     script.instead = handed_over
     execute(approve(api.propose(), alice).pk, worker="test")
     PendingAction.objects.update(next_probe_at=timezone.now() - timedelta(seconds=1))
@@ -126,7 +124,7 @@ def test_lookups_do_not_hold_up_the_sweep(
 
 @pytest.mark.django_db(transaction=True)
 def test_statusz_fails_when_mail_that_could_leave_waits(
-    api: Api, alice: User, mailbox: Mailbox, server: MemoryServer, client: Client
+    api: Api, alice: User, mailbox: Mailbox, client: Client
 ) -> None:
     heartbeats.beat("a worker")
     later = approve(api.propose(send_at=f"{timezone.now() + timedelta(hours=1):%FT%TZ}"), alice)
@@ -151,12 +149,7 @@ def test_statusz_fails_when_mail_that_could_leave_waits(
 
 @pytest.mark.django_db(transaction=True)
 def test_retries_are_no_progress_and_the_disk_is_named(
-    api: Api,
-    alice: User,
-    mailbox: Mailbox,
-    server: MemoryServer,
-    script: Script,
-    client: Client,
+    api: Api, alice: User, script: Script, client: Client
 ) -> None:
     def full(_: ApprovedAction) -> Outcome:
         raise OSError(errno.ENOSPC, "No space left on device: /home/of/somebody")

@@ -91,7 +91,7 @@ def test_default_mode_writes_drafts_and_allowed_tools(
 
 
 def test_safe_write_turn_ends_with_a_pending_action(
-    chat: Chat, model: ModelServer, reviewer: Reviewer, server: MemoryServer, agent_api: Api
+    chat: Chat, model: ModelServer, reviewer: Reviewer, server: MemoryServer
 ) -> None:
     model.says(
         Says(calls=(("send_email", HELLO),)),
@@ -199,13 +199,7 @@ data: {"event":"tool_end","tool":"send_email","text":"sent"}
 
 @pytest.mark.parametrize("mode", MODES)
 def test_orders_in_a_mail_do_nothing_in_any_mode(
-    chat: Chat,
-    model: ModelServer,
-    server: MemoryServer,
-    mailbox: Mailbox,
-    m365: M365,
-    settings: Any,
-    mode: str,
+    chat: Chat, model: ModelServer, server: MemoryServer, mailbox: Mailbox, m365: M365, mode: str
 ) -> None:
     """Use a model that obeys every order: only the code around it limits it."""
     message = EmailMessage()
