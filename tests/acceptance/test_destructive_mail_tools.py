@@ -180,9 +180,7 @@ def test_five_hundred_recipients_get_one_mail(
 def test_send_only_mailbox_leaves_a_lost_send_unknown(
     api: Api, reviewer: Reviewer, graph: GraphServer, effect: bool
 ) -> None:
-    """Leave a lost answer to a person: mailhub cannot look in Sent, not even for known
-    recipients.
-    """
+    """Leave a lost answer to a person: mailhub cannot look in Sent, even for known recipients."""
     Mailbox.objects.update(scopes=["Mail.Send"])
     for token, (address, _) in list(graph.tokens.items()):
         graph.tokens[token] = (address, ("Mail.Send",))

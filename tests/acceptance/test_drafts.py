@@ -1,6 +1,4 @@
-"""Drafts on a real IMAP server: written, replaced and removed in the drafts folder, and nowhere
-else.
-"""
+"""Drafts on a real IMAP server: written, replaced and removed in that folder only."""
 
 import pytest
 

@@ -126,9 +126,7 @@ def test_failed_reply_leaves_no_draft_of_exchange_behind(api: Api, graph: GraphS
 def test_sent_draft_keeps_its_bcc_recipients(
     api: Api, reviewer: Reviewer, graph: GraphServer, shown: str
 ) -> None:
-    """Check every case, because Microsoft does not document whether the bytes of a draft name
-    them.
-    """
+    """Check every case, because Microsoft does not say whether the bytes of a draft name them."""
     draft = api.tool("create_draft", to=[MIRA], bcc=[JO, SAM], subject="Hello", body="Hi.").json()
     graph.mime_bcc = {"all": None, "one": 1}.get(shown, 0)
     if shown == "nameless":

@@ -1,6 +1,4 @@
-"""Drafts that a program did not write change only after a person approves; on a real IMAP
-server.
-"""
+"""Drafts that a program did not write change only after an approval; on a real IMAP server."""
 
 from email.message import EmailMessage
 from io import StringIO

@@ -1,6 +1,4 @@
-"""Reading a mailbox on a real IMAP server: folders, searches, conversations, and the size of
-answers.
-"""
+"""Reading a mailbox on a real IMAP server: folders, searches, threads, and the size of answers."""
 
 from typing import Any
 

@@ -37,18 +37,14 @@ GIF = "R0lGODlhAQABAIAAAP///wAAACwAAAAAAQABAAACAkQBADs="
 
 @contextmanager
 def undone() -> Iterator[None]:
-    """Roll the block back: each line of the table begins in the same state, without another
-    database.
-    """
+    """Roll the block back: each line of the table begins in the same state."""
     with transaction.atomic():
         yield
         transaction.set_rollback(True)
 
 
 class Scene:
-    """Ada's mailbox with one waiting action, a second member, and a user with the role under
-    test.
-    """
+    """Ada's mailbox with one waiting action, a second member, and a user with the tested role."""
 
     def __init__(self, server: MemoryServer, role: Role | None) -> None:
         owner, self.other, self.person = (

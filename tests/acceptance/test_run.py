@@ -1,6 +1,4 @@
-"""`manage.py run`: its preparations, the processes that it restarts, its shutdown; and the other
-commands.
-"""
+"""`manage.py run`: its preparations, restarts and shutdown; and the other commands."""
 
 import os
 import signal

@@ -1,6 +1,4 @@
-"""Workers that die: real processes, killed at the critical moments. The mail server's ledger is the
-witness.
-"""
+"""Real workers, killed at the critical moments. The mail server's ledger is the witness."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -37,9 +35,7 @@ on_both_in_the_end = pytest.mark.parametrize("database", [ON_SQLITE, LONG_ON_POS
 
 @dataclass(kw_only=True)
 class Scene:
-    """Two mailboxes whose SMTP server the test controls, an agent, a person, and workers to be
-    killed.
-    """
+    """Two mailboxes with the test's SMTP server, an agent, a person, and workers to kill."""
 
     home: Path
     smtp: FaultySmtp

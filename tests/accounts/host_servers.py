@@ -62,9 +62,7 @@ def canary() -> Iterator[Canary]:
 
 @contextmanager
 def serving(talk: Callable[[socket.socket], bytes]) -> Iterator[tuple[int, Future[bytes]]]:
-    """Serve one connection on loopback. Yield the port and a future of the bytes that `talk`
-    returns.
-    """
+    """Serve one connection on loopback. Yield the port and a future of what `talk` returns."""
     heard: Future[bytes] = Future()
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(WAIT)

@@ -34,9 +34,7 @@ def trusted(authority: Authority, monkeypatch: pytest.MonkeyPatch) -> Iterator[A
 
 
 class Script:
-    """One connection of a mail server: its answers and the lines it received, before and inside
-    TLS.
-    """
+    """One connection of a mail server: its answers and the lines it got, before and in TLS."""
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
@@ -55,9 +53,7 @@ class Script:
 
 
 class Server:
-    """A server for one connection; `heard` is every line that reached it, in clear or inside
-    TLS.
-    """
+    """A server for one connection; `heard` is every line that reached it, in clear or in TLS."""
 
     def __init__(self) -> None:
         self.heard: list[bytes] = []

@@ -1,6 +1,4 @@
-"""Connecting a Gmail mailbox: by a token file, or by a link and a pasted answer; nothing opens a
-browser.
-"""
+"""Connecting a Gmail mailbox: by a token file, or a link and a pasted answer; no browser opens."""
 
 import io
 import json

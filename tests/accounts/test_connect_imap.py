@@ -1,6 +1,4 @@
-"""Opening IMAP and SMTP sessions: nothing secret is sent before TLS is up, and each failure has a
-name.
-"""
+"""Opening IMAP and SMTP sessions: nothing secret leaves before TLS, and each failure has a name."""
 
 import socket
 from collections.abc import Callable

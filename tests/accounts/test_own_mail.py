@@ -1,6 +1,4 @@
-"""Mail that mailhub itself sends, over the wire to a real server: invitations, sign-in codes, new
-passwords.
-"""
+"""Mail that mailhub itself sends, over the wire: invitations, sign-in codes, new passwords."""
 
 import re
 from collections.abc import Iterator

@@ -1,6 +1,4 @@
-"""Access tokens: one refresh at a time, only the newest token kept, a revoked grant reported
-once.
-"""
+"""Access tokens: one refresh at a time, only the newest kept, a revoked grant reported once."""
 
 import threading
 import time

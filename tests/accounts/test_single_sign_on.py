@@ -242,9 +242,7 @@ def test_answer_with_another_state_is_refused(provider: HTTPServer, alice: User)
 def test_account_of_an_unproven_address_is_not_shared(
     provider: HTTPServer, alice: User, way: str
 ) -> None:
-    """Refuse it because its creator could have set a password or kept a session, to wait for the
-    owner.
-    """
+    """Refuse it: its creator could have set a password or kept a session, to wait for the owner."""
     if way == "password":
         alice.set_password("the maker's own password")
         alice.save()

@@ -25,9 +25,7 @@ def own_heads(settings: Any, tmp_path: Path) -> None:
 
 @pytest.fixture
 def sent(approved: Callable[..., PendingAction]) -> PendingAction:
-    """Return a sent action: created, approved, claimed, outcome_accepted are in the mailbox's
-    chain.
-    """
+    """Return a sent action: created, approved, claimed, outcome_accepted are in its chain."""
     action = approved()
     work()
     return action

@@ -291,9 +291,7 @@ def test_guards_come_and_go_with_their_migration(db: None) -> None:
 def test_approver_role_is_checked_in_the_code(
     pending: PendingAction, mailbox: Mailbox, charlie: User
 ) -> None:
-    """Check that the database only counts people; the claim judges their roles, where memberships
-    are known.
-    """
+    """Check that the database counts people; the claim judges their roles."""
     member = Membership.objects.create(mailbox=mailbox, user=charlie, role=Role.VIEWER)
     Decision.objects.create(
         action=pending,

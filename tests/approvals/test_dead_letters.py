@@ -1,6 +1,4 @@
-"""If the database refuses one row, the sweep and the other rows continue, and operators see the
-row.
-"""
+"""If the database refuses one row, the sweep and others continue, and operators see the row."""
 
 from datetime import timedelta
 from typing import Any

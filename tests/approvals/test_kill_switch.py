@@ -1,6 +1,4 @@
-"""`pause` stops everything that has not been sent, at the claim itself; `resume` lets it
-continue.
-"""
+"""`pause` stops everything that has not been sent, at the claim; `resume` lets it continue."""
 
 from collections.abc import Callable
 from io import StringIO

@@ -1,6 +1,4 @@
-"""A worker that dies, freezes or loses its database: nothing is sent twice, and the record is
-true.
-"""
+"""A worker that dies, freezes or loses its database: nothing goes twice, and the record is true."""
 
 import threading
 from collections.abc import Callable

@@ -104,9 +104,7 @@ def test_no_two_operations_deadlock(
 
 
 def deadlocks() -> int:
-    """Return how often PostgreSQL has ended a transaction of this database because of a
-    deadlock.
-    """
+    """Return how often PostgreSQL has ended a transaction of this database for a deadlock."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_stat_force_next_flush()")
         cursor.execute("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")

@@ -159,9 +159,7 @@ def test_interrupted_bulk_approval_says_what_it_did(api: Api, reviewer: Reviewer
 
 
 def test_updated_rows_are_those_of_the_page(api: Api, reviewer: Reviewer) -> None:
-    """Check that an unchanged row has the same text, because the page swaps every row that
-    differs.
-    """
+    """Check that an unchanged row has the same text, because the page swaps rows that differ."""
     api.propose()
     page = text_of(reviewer.client.get("/"))
     told = json.loads(reviewer.client.get("/live/changes/?since=0").content)["rows"][0]["html"]

@@ -337,9 +337,7 @@ def test_claim_covers_only_the_rechecked_round(
 def test_claim_is_refused_after_another_worker_has_tried(
     approved: Callable[..., PendingAction], script: Script, server: MemoryServer
 ) -> None:
-    """Claim only the state that was read: the other attempt may have left a mail to look up
-    first.
-    """
+    """Claim only the state that was read: the other may have left a mail to look up first."""
     action = approved()
 
     def meanwhile(_: ApprovedAction) -> tuple[PreviewWarning, ...]:

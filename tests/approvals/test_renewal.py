@@ -56,9 +56,7 @@ def renewed() -> Iterator[threading.Event]:
 def test_kind_that_never_returns_loses_its_lease(
     approved: Callable[..., PendingAction], script: Script, settings: Any
 ) -> None:
-    """End the lease because its mailbox would otherwise send nothing until somebody ends the
-    worker.
-    """
+    """End the lease because its mailbox would else send nothing until somebody ends the worker."""
     action = approved()
     seen: list[bool] = []
 
@@ -78,9 +76,7 @@ def test_kind_that_never_returns_loses_its_lease(
 def test_renewal_does_not_revive_an_ended_lease(
     approved: Callable[..., PendingAction], script: Script, renewed: threading.Event
 ) -> None:
-    """Let the lease end: a sweeper may have seen its end already, and another worker may have
-    begun.
-    """
+    """Let the lease end: a sweeper may have seen its end, and another worker may have begun."""
     action = approved()
     seen: list[bool] = []
 

@@ -1,6 +1,4 @@
-"""State that is kept outside the database: an older or foreign database is noticed before anything
-is sent.
-"""
+"""State outside the database: an older or foreign one is noticed before anything is sent."""
 
 import fcntl
 import os

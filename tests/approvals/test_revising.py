@@ -282,9 +282,7 @@ def test_one_of_four_decisions_at_once_wins(api: Api, alice: User, server: Memor
 def test_possibly_sent_mail_cannot_be_edited(
     api: Api, alice: User, script: Script, settings: Any
 ) -> None:
-    """Refuse the edit because a lookup under its id would take the first content for the edited
-    one.
-    """
+    """Refuse the edit because a lookup of its id would take the first content for the edited."""
     settings.MAILHUB_UNDO_SECONDS = 60
     script.instead = handed_over
     action_id = api.propose()
@@ -308,9 +306,7 @@ def test_each_person_has_their_own_last_seen_revision(api: Api, alice: User, bob
     looks = {person: Reviewer.signed_in(person) for person in (alice, bob)}
 
     def told(person: User, *, revision: int | None = None) -> bool:
-        """Return True if the page shows a change; `revision` is then reported as seen by its
-        script.
-        """
+        """Return True if the page shows a change; its script then reports `revision` as seen."""
         page = looks[person].page(action_id)
         if revision is not None:
             token = looks[person].client.cookies["csrftoken"].value

@@ -1,6 +1,4 @@
-"""The sweeper: any number at once, each task done once, old records forgotten, nothing left
-behind.
-"""
+"""The sweeper: any number at once, each task done once, old records deleted, nothing left over."""
 
 import os
 import time

@@ -1,6 +1,4 @@
-"""The answer was lost: mailhub looks in Sent, never sends again by itself, and lets a person
-rule.
-"""
+"""The answer was lost: mailhub looks in Sent, never repeats by itself, and lets a person rule."""
 
 from collections.abc import Callable
 from datetime import timedelta

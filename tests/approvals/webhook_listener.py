@@ -21,9 +21,7 @@ CANARY = "Canary-7731"
 
 
 class Listener:
-    """A program that receives events; it checks each signature with the library that receivers
-    use.
-    """
+    """A program that receives events; it checks each signature with the library of receivers."""
 
     def __init__(self, server: HTTPServer) -> None:
         self.url = server.url_for("/hook?for=us")

@@ -238,9 +238,7 @@ def _discuss(address: str, alice: User, vera: User, bob: User) -> None:
 def _actions(
     api: Api, alice: User, bob: User, script: Script, server: MemoryServer, settings: Any
 ) -> dict[str, str]:
-    """Create actions in every state, and return the addresses of pages about them, by their
-    content.
-    """
+    """Create actions in every state, and return the addresses of their pages, by content."""
     changed: dict[str, dict[str, Any]] = {
         "plain": {"bcc": ["hidden@archive.example"]},
         "html": {"body": "<h1>Hello</h1><p>there</p>", "body_type": "html"},

@@ -1,6 +1,4 @@
-"""Every page in a browser: accessible, without foreign requests, small, and usable without
-scripts.
-"""
+"""Every page in a browser: accessible, no foreign requests, small, and usable without scripts."""
 
 import gzip
 import os
@@ -120,9 +118,7 @@ def windows(
 
 
 def opened(window: BrowserContext, view: View) -> tuple[Page, int]:
-    """Return the page as its user sees it, and its compressed bytes without the message's frame and
-    streams.
-    """
+    """Return the page as its user sees it, and its compressed bytes without frame and streams."""
     page = window.new_page()
     page.set_viewport_size({"width": 1280, "height": 860})
     answers: list[Response] = []

@@ -202,9 +202,7 @@ def test_person_of_a_first_run_adds_a_passkey_and_approves(
 def test_clicks_lead_to_a_sent_mail_within_two_minutes(
     window: BrowserContext, mailhub: Mailhub, authority: Authority, tmp_path: Path
 ) -> None:
-    """Let Charles start on an empty page, connect his mailbox, create a token, and approve its
-    proposal.
-    """
+    """Let Charles start empty, connect his mailbox, create a token, and approve its proposal."""
     assert (
         manage(
             mailhub.home, "create_user", "--email", CHARLES, "--name", "Charles Babbage"

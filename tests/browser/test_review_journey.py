@@ -1,6 +1,4 @@
-"""A day's work in the queue: thirty mails with the keyboard only, while others work on the same
-list.
-"""
+"""A day's work in the queue: thirty mails by keyboard, while others work on the same list."""
 
 import re
 import uuid

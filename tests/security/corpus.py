@@ -110,9 +110,7 @@ def repeated(draw: random.Random, tokens: list[str], size: int) -> str:
 def texts(
     tokens: list[str], sizes: tuple[int, ...] = SIZES
 ) -> Callable[[random.Random, int], Iterator[str]]:
-    """Yield every token by itself at every size first, so that no draw leaves one out; then
-    mixtures.
-    """
+    """Yield every token by itself at every size first, so no draw leaves one out; then mixtures."""
 
     def made(draw: random.Random, count: int) -> Iterator[str]:
         single = [token * (size // len(token)) for size in reversed(sizes) for token in tokens]

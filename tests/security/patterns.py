@@ -96,9 +96,7 @@ def every_pattern() -> list[Found]:
 
 
 def _whole_texts_only() -> set[str]:
-    """Return the names of the patterns that are compared with a whole text, and never used for a
-    search.
-    """
+    """Return the names of patterns that are compared with a whole text, never searched."""
     names = {
         name
         for text in product().values()

@@ -246,9 +246,7 @@ def test_unproven_address_of_an_account_proves_nothing(provider: Provider, victi
 def test_mailed_code_proves_the_address_of_an_unused_account(
     smtp: FaultySmtp, alice: User, used: bool
 ) -> None:
-    """Require the code: otherwise the creator of the account would share it with the owner of the
-    address.
-    """
+    """Require the code: else the account's creator would share it with the address's owner."""
     if used:
         alice.set_password("a long and quiet word")
         alice.save()

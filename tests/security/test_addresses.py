@@ -1,6 +1,4 @@
-"""One spelling for domains and addresses, and no spelling that a mail server could read as
-another.
-"""
+"""One spelling for domains and addresses, and none that a mail server could read as another."""
 
 import ast
 from typing import Any

@@ -1,6 +1,4 @@
-"""A person approves every sent part: the plain text beside the HTML, and parts that mail programs
-show.
-"""
+"""A person approves every sent part: the plain text beside the HTML, and other shown parts."""
 
 from email.message import EmailMessage
 from email.policy import SMTP

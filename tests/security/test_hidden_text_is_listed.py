@@ -1,6 +1,4 @@
-"""An approver can read the texts that the proposal hid from its recipient, and the treatment of
-each.
-"""
+"""Approvers can read what a proposal hid from its recipient, and the treatment of each."""
 
 import uuid
 from typing import Any

@@ -1,6 +1,4 @@
-"""An invitation gives no access to an existing account, and its link reaches only the invited
-person.
-"""
+"""An invitation gives no access to an existing account, and its link reaches the invited only."""
 
 import re
 from io import StringIO

@@ -1,6 +1,4 @@
-"""A Microsoft 365 mailbox belongs to one account of an allowed tenant, whatever name the account
-has.
-"""
+"""A Microsoft 365 mailbox belongs to one account of an allowed tenant, whatever its name."""
 
 from typing import Any
 

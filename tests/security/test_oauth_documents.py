@@ -1,6 +1,4 @@
-"""Attacks through the metadata documents of programs, which mailhub reads from hosts that anybody
-may name.
-"""
+"""Attacks through metadata documents, which mailhub reads from hosts that anybody may name."""
 
 import json
 from collections.abc import Iterator

@@ -1,6 +1,4 @@
-"""The processes in which foreign content is parsed: limited, bounded in number, and ended with
-their parent.
-"""
+"""The processes that parse foreign content: limited, few, and ended with their parent."""
 
 import os
 import signal

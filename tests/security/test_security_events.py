@@ -1,6 +1,4 @@
-"""Changes and uses of sign-in methods are in the audit: the actor, the person, the method, and the
-network.
-"""
+"""Changes and uses of sign-in methods are in the audit: actor, person, method and network."""
 
 from datetime import timedelta
 from io import StringIO

@@ -113,9 +113,7 @@ def test_no_redirect_of_gmail_is_followed() -> None:
 
 @pytest.fixture
 def connections() -> Iterator[tuple[str, list[int]]]:
-    """Yield a server that keeps connections open: its address, and for each request the client's
-    port.
-    """
+    """Yield a server that keeps connections open: its address, and each client's port."""
     ports: list[int] = []
 
     class Handler(BaseHTTPRequestHandler):

@@ -1,6 +1,4 @@
-"""The start refuses plain-text addresses of other servers, and closes files that others can
-read.
-"""
+"""The start refuses plain-text addresses of other servers, and closes files others can read."""
 
 import stat
 from base64 import b64encode

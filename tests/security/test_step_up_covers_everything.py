@@ -1,6 +1,4 @@
-"""Every form of the product is classified: it needs a fresh sign-in, or a reason says why it does
-not.
-"""
+"""Every form of the product is classified: it needs a fresh sign-in, or says why not."""
 
 from collections.abc import Iterator
 from typing import Any

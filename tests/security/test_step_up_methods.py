@@ -99,9 +99,7 @@ def test_new_recovery_codes_with_an_old_factor_do_not_step_up(alice: User) -> No
 def test_signing_in_again_is_offered_if_one_can_return(
     alice: User, settings: Any, mail: bool
 ) -> None:
-    """Offer it only if a code can be mailed: otherwise a person who has only links could not come
-    back.
-    """
+    """Offer it only if a code can be mailed: else a person with links only could not come back."""
     settings.SENDS_MAIL = mail
     window = browser(alice, fresh=False)
     page = window.get(window.get(SENSITIVE)["Location"]).content.decode()

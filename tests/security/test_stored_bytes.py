@@ -1,6 +1,4 @@
-"""An attacker can write to the database and has no key: nothing read from it is executed or
-trusted.
-"""
+"""An attacker can write to the database, without a key: nothing read from it is run or trusted."""
 
 import base64
 import os

@@ -1,6 +1,4 @@
-"""Real workers of every queue on the database of the test; the ledger of an SMTP server is the
-witness.
-"""
+"""Workers of every queue on the test's database; the ledger of an SMTP server is the witness."""
 
 import sys
 from collections.abc import Iterator

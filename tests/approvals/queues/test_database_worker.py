@@ -141,9 +141,7 @@ def readable(listening: channel.Channel) -> bool:
 
 
 def unheard(listening: channel.Channel) -> bool:
-    """Read like the worker whenever there is input; return True once notifications no longer
-    arrive.
-    """
+    """Read like the worker whenever there is input; return True once none arrives any more."""
     if listening.fileno() is not None and readable(listening):
         listening.read(1)
     return listening.fileno() is None

@@ -1,6 +1,4 @@
-"""The same tests on PostgreSQL, where the workers of every queue meet other locks and another
-clock.
-"""
+"""The same tests on PostgreSQL, where workers of every queue meet other locks and another clock."""
 
 import pytest
 

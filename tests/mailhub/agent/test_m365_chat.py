@@ -1,6 +1,4 @@
-"""The prompts that the chat was made for, from the browser's stream to the program `m365` and
-back.
-"""
+"""The prompts of the chat's purpose, from the browser's stream to the program `m365` and back."""
 
 import json
 from typing import Any

@@ -1,6 +1,4 @@
-"""The permissions of a model in each mode, whatever it asks for; orders in a mail have no
-effect.
-"""
+"""Permissions of a model in each mode, whatever it asks for; orders in a mail have no effect."""
 
 from email.message import EmailMessage
 from typing import Any
