@@ -20,12 +20,8 @@ register = template.Library()
 
 @register.filter
 def words(action: PendingAction, what: str) -> str:
-    return str(words_of(action).get(what, ""))
-
-
-def words_of(action: PendingAction) -> Mapping[str, Any]:
-    """Return the words of its kind, in the language of the reader; none for mail."""
-    return get_kind(action.kind).words
+    """Return a word of its kind, in the language of the reader; empty for mail."""
+    return str(get_kind(action.kind).words.get(what, ""))
 
 
 @register.filter
