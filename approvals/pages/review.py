@@ -1,5 +1,6 @@
 """The review page: exactly the content that will leave, and the possible decisions."""
 
+from collections import Counter
 from typing import Any
 from uuid import UUID
 
@@ -254,10 +255,7 @@ def _difference(action: PendingAction, revision: int | None) -> tuple[FieldChang
 
 
 def _domains(preview: dict[str, Any]) -> list[tuple[str, int]]:
-    tally: dict[str, int] = {}
-    for target in preview.get("targets", ()):
-        domain = target["address"].rpartition("@")[2]
-        tally[domain] = tally.get(domain, 0) + 1
+    tally = Counter(each["address"].rpartition("@")[2] for each in preview.get("targets", ()))
     return sorted(tally.items(), key=lambda each: (-each[1], each[0]))
 
 
