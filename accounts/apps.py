@@ -38,9 +38,7 @@ class AccountsConfig(AppConfig):
 
 
 class BrowsersConfig(UserSessionsConfig):
-    """The library's list of sessions, written by `accounts.people.browsers`, because the library
-    itself would store the session keys.
-    """
+    """The library's sessions, written by `browsers`: the library itself would store their keys."""
 
     def ready(self) -> None:
         """Connect nothing of the library."""

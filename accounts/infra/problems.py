@@ -50,9 +50,7 @@ TITLES = {
 
 @dataclass(frozen=True, kw_only=True)
 class FieldError:
-    """One wrong parameter: `field` is its path (`to.0`), `message` a sentence in English, which a
-    page shows in the reader's language.
-    """
+    """One wrong parameter: its path (`to.0`), and an English sentence, which pages translate."""
 
     field: str
     message: str

@@ -39,9 +39,7 @@ class HostError(Exception):
 
 
 class HostRefused(HostError):
-    """Host that mailhub does not connect to, or without an address. All have one text, because
-    different texts would map our network.
-    """
+    """Refused host, or one without an address; with one text, as different ones map our network."""
 
     text = translatable("This host cannot be used.")
 

@@ -142,9 +142,7 @@ def record_counted() -> None:
 
 @transaction.atomic
 def _record_together(due: QuerySet[FailedSignIns], now: datetime) -> None:
-    """Record one event in an hour for all failures beyond the limit, because a flood from many
-    networks must not fill the chain.
-    """
+    """Record one event an hour for failures beyond the limit, so that no flood fills the chain."""
     mark = _lock_row("", EVERYWHERE, network="", user=None)
     if mark.recorded_at is not None and mark.recorded_at > now - WINDOW:
         return
@@ -187,9 +185,7 @@ def _wait(row: FailedSignIns, free: int, now: datetime) -> float:
 
 
 def _hash_address(email: str) -> str:
-    """Return a keyed hash of an address. Without the server's key it reveals nothing, because
-    addresses without an account must not be stored.
-    """
+    """Return a keyed hash: addresses without an account must not be stored."""
     return hmac.new(
         settings.SECRET_KEY.encode(), b"failed sign-ins " + email.encode(), hashlib.sha256
     ).hexdigest()

@@ -11,9 +11,7 @@ LOOKED_AT = 32  # characters; 72 odd ones take 2.7 s
 
 
 class GuessableValidator:
-    """A validator that refuses passwords which zxcvbn finds in its lists of leaked passwords,
-    words, names, dates and keyboard walks.
-    """
+    """A validator that refuses passwords that zxcvbn finds easy to guess."""
 
     def validate(self, password: str, user: Any = None) -> None:
         own = [user.email, user.first_name, user.last_name] if user is not None else []

@@ -45,9 +45,7 @@ def _record_sign_in(sender: Any, request: HttpRequest, user: User, **_: Any) -> 
 
 
 def _methods(request: HttpRequest, user: User) -> str:
-    """Return the methods of a sign-in, such as `password+totp`; `link` without a record, because
-    the library does not record links.
-    """
+    """Return the methods of a sign-in, such as `password+totp`; `link` for one without a record."""
     records = get_authentication_records(request, user)
     return "+".join(str(each.get("type") or each["method"]) for each in records) or "link"
 

@@ -70,9 +70,7 @@ def anchor(*, at_most_every: float = 0) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class _Round:
-    """The newest event at the last round, the chains with a head in the newest file after it, and
-    when a round last read all chains.
-    """
+    """The newest event of the last round, chains with a later head, and when all were read."""
 
     newest: int
     chains: int

@@ -56,9 +56,7 @@ ALL = Rows(build=_build_all)
 
 
 def mine(person: User) -> Rows:
-    """Return the actions without the pending ones that wait for nobody but others. Those are in a
-    list of their own; all else is in the list of this person.
-    """
+    """Return all actions but those that wait for others only, which have their own list."""
     return Rows(build=_build_mine, value=person.pk)
 
 

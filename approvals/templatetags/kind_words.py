@@ -1,6 +1,4 @@
-"""Words of a kind that is not mail for its states, question and button, empty for mail; and the
-answers to its effect.
-"""
+"""Words of a kind that is not mail, empty for mail; and the answers to its effect."""
 
 from collections.abc import Mapping
 from datetime import datetime

@@ -11,9 +11,7 @@ CACHEABLE = frozenset({"jsi18n"})
 
 
 def forbid_caching(answer: Callable[[HttpRequest], Any]) -> Callable[[HttpRequest], Any]:
-    """Add `Cache-Control: no-store` to every response. Static files do not pass here, because an
-    earlier middleware answers them.
-    """
+    """Add `Cache-Control: no-store` to every response; static files do not pass here."""
 
     def respond(request: HttpRequest) -> Any:
         response = answer(request)

@@ -149,9 +149,7 @@ def _name_the_route(
     log_kwargs: dict[str, Any],
     **_: Any,
 ) -> None:
-    """Log the route's pattern instead of the path, because a path can hold a one-time token. Of its
-    values only the id of an action is logged.
-    """
+    """Log the route's pattern and the id of an action: a path can hold a one-time token."""
     match = request.resolver_match
     action = match.kwargs.get("action_id") if match else None
     log_kwargs |= {

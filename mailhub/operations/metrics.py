@@ -1,6 +1,4 @@
-"""/metrics for Prometheus: states are read from the database at each scrape, so every process gives
-the same answer. Counters of providers belong to each process.
-"""
+"""/metrics for Prometheus: states come from the database, counters from each process."""
 
 import hmac
 import os

@@ -60,9 +60,7 @@ def remove_push(sender: Any, person: User, device: str, *, others: bool, **_: An
 
 
 def remove_chat(sender: Any, person: User, *, of: str, **_: Any) -> None:
-    """Receive that rights of a person were taken: with those of the account its chat services end,
-    because somebody else may have added them.
-    """
+    """End the chat services of an account that loses its rights: others may have added them."""
     if of == "account":
         NotificationChannel.objects.filter(user=person, kind=Kind.APPRISE).delete()
 
