@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
 
 from accounts.models import Mailbox, User
+from approvals import guards
 from approvals.audit import chain
 from approvals.models import PendingAction
 from tests.support.people.browser import browser
@@ -21,6 +23,12 @@ from tests.support.work import work
 def own_heads(settings: Any, tmp_path: Path) -> None:
     """Give each test its own file of heads, because the file belongs to one database."""
     settings.MAILHUB_HOME = tmp_path
+
+
+def by_force(change: Callable[[], Any]) -> None:
+    """Change the database without its guards, as an attacker with access to it."""
+    with guards.lift_guards(connection):
+        change()
 
 
 @pytest.fixture

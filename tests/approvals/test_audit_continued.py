@@ -15,16 +15,13 @@ from accounts.models import Mailbox
 from approvals import guards
 from approvals.audit import anchors, chain, proof, verified
 from approvals.models import AuditChain, AuditEvent, Decision, PendingAction
+from tests.approvals.audit_pages import own_heads
 from tests.approvals.test_anchors import cut, say
 from tests.conftest import Api, Reviewer
 from tests.support.work import work
 
+__all__ = ["own_heads"]
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture(autouse=True)
-def _home(settings: Any, tmp_path: Path) -> None:
-    settings.MAILHUB_HOME = tmp_path
 
 
 @pytest.fixture

@@ -13,12 +13,12 @@ from django.db import IntegrityError, connection, transaction
 from django.db.models import F
 
 from accounts.models import Mailbox
-from approvals import guards
 from approvals.audit import anchors, proof
 from approvals.audit import chain as audit
 from approvals.audit.chain import heads_file
 from approvals.models import AuditChain, AuditEvent, PendingAction
 from approvals.worker import maintenance
+from tests.approvals.audit_pages import by_force
 from tests.support.concurrently import all_at_once
 from tests.support.work import work
 
@@ -43,12 +43,6 @@ def _history(approved: Callable[..., PendingAction], settings: Any, tmp_path: Pa
 
 def found() -> list[tuple[int, str]]:
     return [(finding.sequence, finding.wrong) for finding in proof.verify()]
-
-
-def by_force(change: Callable[[], Any]) -> None:
-    """Change the database without its guards, as an attacker with access to it."""
-    with guards.lift_guards(connection):
-        change()
 
 
 def event(sequence: int) -> Any:

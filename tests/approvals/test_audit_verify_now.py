@@ -1,29 +1,20 @@
 """The button of the audit page that verifies the chain, and its findings."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from django.db import connection
 
 from accounts.models import Mailbox, User
-from approvals import guards
 from approvals.audit import anchors, chain
 from approvals.audit import audit_views as view
 from approvals.models import AuditChain, AuditEvent, PendingAction
-from tests.approvals.audit_pages import exported, many, own_heads, page, sent, verified
+from tests.approvals.audit_pages import by_force, exported, many, own_heads, page, sent, verified
 from tests.conftest import make_mailbox
 from tests.support.people.browser import browser
 from tests.support.servers.memory import MemoryServer
 
 __all__ = ["own_heads", "sent"]
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-def by_force(change: Callable[[], Any]) -> None:
-    """Change the database without its guards, as an attacker with access to it."""
-    with guards.lift_guards(connection):
-        change()
 
 
 @pytest.mark.parametrize(

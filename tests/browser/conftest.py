@@ -2,10 +2,12 @@
 
 import os
 import threading
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from playwright.sync_api import Page
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page
 
 from tests.approvals import conftest as gate
 
@@ -13,6 +15,14 @@ __all__ = ["script"]
 
 PATIENCE_MS = 30_000
 script = gate.script
+
+
+@pytest.fixture
+def window(browser: Browser) -> Iterator[BrowserContext]:
+    context = browser.new_context()
+    context.set_default_timeout(PATIENCE_MS)
+    yield context
+    context.close()
 
 
 def picture(page: Page, name: str) -> None:

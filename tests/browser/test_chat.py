@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.browser.conftest import PATIENCE_MS, picture
 from tests.browser.presses import approve
@@ -44,14 +44,6 @@ def mailhub(tmp_path_factory: pytest.TempPathFactory, model: ModelServer) -> Ite
     }
     with Mailhub(tmp_path_factory.mktemp("mailhub"), **changes) as running:
         yield running
-
-
-@pytest.fixture
-def window(browser: Browser) -> Iterator[BrowserContext]:
-    context = browser.new_context()
-    context.set_default_timeout(PATIENCE_MS)
-    yield context
-    context.close()
 
 
 def pictures(page: Page, name: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.browser.conftest import PATIENCE_MS, picture
 from tests.browser.presses import approve
@@ -49,14 +49,6 @@ def mailhub(tmp_path_factory: pytest.TempPathFactory, authority: Authority) -> I
         DJANGO_SETTINGS_MODULE="tests.support.processes.wizard_settings",
     ) as running:
         yield running
-
-
-@pytest.fixture
-def window(browser: Browser) -> Iterator[BrowserContext]:
-    context = browser.new_context()
-    context.set_default_timeout(PATIENCE_MS)
-    yield context
-    context.close()
 
 
 def by_name(link: str) -> str:

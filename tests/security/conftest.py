@@ -9,6 +9,13 @@ from tests.security.people import member
 
 
 @pytest.fixture
+def staff(alice: User) -> User:
+    alice.is_staff = True
+    alice.save()
+    return alice
+
+
+@pytest.fixture
 def dora(mailbox: Mailbox) -> User:
     """Return a colleague who may only look."""
     return member(mailbox, "Dora", Role.VIEWER)

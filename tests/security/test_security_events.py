@@ -2,7 +2,6 @@
 
 from datetime import timedelta
 from io import StringIO
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,17 +15,13 @@ from accounts.models import Mailbox, SignInLink, User
 from approvals.audit import proof
 from approvals.models import AuditEvent
 from approvals.models.audit import PEOPLE
+from tests.approvals.audit_pages import own_heads
 from tests.support.people.authenticator import code_of
 from tests.support.people.browser import browser
 
+__all__ = ["own_heads"]
 pytestmark = pytest.mark.django_db(transaction=True)
 PASSWORD, NEW = "a long and quiet word", "another long and quiet word"
-
-
-@pytest.fixture(autouse=True)
-def _own_heads(settings: Any, tmp_path: Path) -> None:
-    """Give each test its own file of heads, because the file belongs to one database."""
-    settings.MAILHUB_HOME = tmp_path
 
 
 def recorded(*, after: int = 0) -> list[tuple[str, str, str]]:

@@ -13,13 +13,6 @@ from tests.support.people.browser import browser
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-@pytest.fixture
-def staff(alice: User) -> User:
-    alice.is_staff = True
-    alice.save()
-    return alice
-
-
 def page(person: User, query: str = "") -> str:
     answer: Any = browser(person).get(f"/audit/security/{query}")
     assert answer.status_code == 200

@@ -17,13 +17,6 @@ __all__ = ["HTTPServer", "httpserver", "listener"]
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-@pytest.fixture
-def staff(alice: User) -> User:
-    alice.is_staff = True
-    alice.save()
-    return alice
-
-
 def add(person: User, listener: Listener) -> Any:
     """Add a webhook for security events on the page."""
     form = {"token": str(person.tokens.get().pk), "url": listener.url, "events": ["security"]}

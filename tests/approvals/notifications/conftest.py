@@ -11,9 +11,15 @@ import pytest
 from django.utils import timezone
 
 from accounts.models import User
+from approvals.models import Notification
 from approvals.outbound.notifications import courier, gather, reminders
 from mailhub.environment import mail_settings
 from tests.support.servers.smtp import FaultySmtp
+
+
+def stages(person: User) -> list[str]:
+    rows = Notification.objects.filter(user=person).order_by("pk")
+    return list(rows.values_list("stage", flat=True))
 
 
 @dataclass(kw_only=True)

@@ -5,18 +5,13 @@ from datetime import timedelta
 import pytest
 
 from accounts.models import Mailbox, Membership, Role, User
-from approvals.models import ApprovalPolicy, AuditEvent, Notification
+from approvals.models import ApprovalPolicy, AuditEvent
 from tests.approvals.conftest import approve
-from tests.approvals.notifications.conftest import Post, prove
+from tests.approvals.notifications.conftest import Post, prove, stages
 from tests.conftest import Api
 from tests.support.people.browser import browser, set_rules
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-def stages(person: User) -> list[str]:
-    rows = Notification.objects.filter(user=person).order_by("pk")
-    return list(rows.values_list("stage", flat=True))
 
 
 @pytest.fixture

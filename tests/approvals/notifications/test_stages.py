@@ -29,7 +29,7 @@ from approvals.worker import maintenance
 from tests.approvals.conftest import approve
 from tests.approvals.kinds import Script, handed_over
 from tests.approvals.lost_answers import ACCEPTED, lost, order_again
-from tests.approvals.notifications.conftest import Post, prove
+from tests.approvals.notifications.conftest import Post, prove, stages
 from tests.approvals.notifications.test_scale import add_actions
 from tests.approvals.revisions import ask_back
 from tests.approvals.test_held_mail import set_rules
@@ -38,11 +38,6 @@ from tests.support.work import work
 
 __all__ = ["lost"]
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-def stages(person: User) -> list[str]:
-    rows = Notification.objects.filter(user=person).order_by("pk")
-    return list(rows.values_list("stage", flat=True))
 
 
 def test_forgotten_proposal_is_recalled_twice(post: Post, api: Api, bob: User) -> None:
