@@ -116,7 +116,9 @@ def build_answered_already(mine: Later) -> PreviewWarning:
 
 
 def _describe_own(mine: Later) -> Found:
-    text = translatable("Sent has an answer to the same mail. If this leaves too, they get one more.")
+    text = translatable(
+        "Sent has an answer to the same mail. If this leaves too, they get one more."
+    )
     dated = (
         translatable("The last one is from %(date)s.", date=f"{mine.date:%Y-%m-%d %H:%M %z}")
         if mine.date
