@@ -5,6 +5,7 @@ import subprocess
 import tarfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.core.management import call_command
@@ -12,6 +13,7 @@ from django.core.management import call_command
 from approvals.models import PendingAction
 from tests.conformance.npm import install
 from tests.conftest import Api, Reviewer
+from tests.support.loopback import EveryServer
 from tests.support.processes.programs import PROJECT, until
 from tests.support.servers.memory import MemoryServer
 from tests.support.work import work
@@ -56,7 +58,9 @@ def test_workflow_waits_for_the_decision(
     api: Api,
     reviewer: Reviewer,
     server: MemoryServer,
+    settings: Any,
 ) -> None:
+    settings.MAILHUB_LOOPBACK_FOR_PEOPLE = EveryServer()  # the workflow waits on a port of its own
     assert api.post("/webhooks", {"callbacks": True}).status_code == 201
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(run, [*command, str(WORKFLOW), door, api.secret])

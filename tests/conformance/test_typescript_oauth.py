@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.browser.presses import approve
 from tests.conformance.npm import SDK, install
 from tests.conformance.running import SECONDS, Running, allow, page
 from tests.support.processes.mailhub import Mailhub
@@ -72,7 +73,7 @@ def test_unknown_program_gets_its_receipt(
     assert (task["resultType"], task["status"]) == ("task", "working")
     page.goto(task["statusMessage"].removeprefix("A person decides at "))
     expect(page.get_by_text(subject).first).to_be_visible()
-    page.locator("form[data-action=approve] button").first.click()
+    approve(page)
     receipt = told(desk, "receipt")
     assert receipt["status"] == "completed"
     assert receipt["action"]["state"] == "succeeded", receipt
