@@ -15,6 +15,7 @@ from accounts.people.sessions import stored_key
 
 # The receiver gets `person` and `device`: the id of the browser that was signed out or, with
 # `others`, of the only browser of the person that was not. It is empty for an unknown browser.
+# After a restore, `person` is None: all browsers of everybody were signed out.
 browser_ended = Signal()
 
 

@@ -24,7 +24,7 @@ from accounts.infra.languages import in_language_of
 from accounts.infra.transactions import retry_if_rolled_back
 from accounts.models import ApiToken, Invitation, SignInLink, User
 from accounts.people.address_proof import prove_account
-from accounts.people.browsers import end_sessions
+from accounts.people.browsers import browser_ended, end_sessions
 
 log = structlog.get_logger(__name__)
 
@@ -115,19 +115,23 @@ def revoke_all(person: User, *, by: User | None = None) -> None:
 
 @transaction.atomic
 def end_what_came_back() -> None:
-    """Sign everybody out and end all open invitations after a restore.
+    """Sign everybody out, and end all open links to sign in and invitations after a restore.
 
     Some had ended since the copy was made, such as the session of a thief, and nobody knows which.
     """
     UserSession.objects.all().delete()
     Session.objects.all().delete()
+    browser_ended.send(sender=None, person=None, device="", others=True)
+    SignInLink.objects.filter(used_at=None).update(used_at=timezone.now())
     Invitation.open().update(expires_at=timezone.now())
 
 
 def revoke_everything() -> None:
-    """Revoke the tokens of everybody, by an operator's command after a restore."""
-    holders = ApiToken.objects.filter(revoked_at=None).values("user")
-    for person in User.objects.filter(pk__in=holders).order_by("pk"):
+    """Revoke the tokens of everybody, by an operator's command after a restore.
+
+    Somebody without a token may have a chat service that was removed since.
+    """
+    for person in User.objects.order_by("pk"):
         revoke_all(person)
 
 

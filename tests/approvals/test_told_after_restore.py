@@ -1,16 +1,19 @@
 """After a restore, pushes and lists tell a doubt too, and the operator learns what is lost."""
 
 from collections.abc import Callable
+from datetime import timedelta
+from io import StringIO
 from uuid import uuid4
 
 import pytest
+from django.core.management import call_command
 from django.db import transaction
 from django.test import Client
 
-from accounts.models import Mailbox, Role
+from accounts.models import Mailbox, Role, SignInLink, User
 from approvals.gate import decide, overdue, reconcile
 from approvals.gate.execute import execute
-from approvals.models import PendingAction, Revision
+from approvals.models import NotificationChannel, PendingAction, Revision
 from approvals.pages.mailboxes import members
 from tests.approvals.kinds import Script, handed_over
 from tests.approvals.test_restored import after_restore, home, lose
@@ -21,6 +24,7 @@ from tests.support.servers.memory import MemoryServer
 from tools.sending.kinds import SendMail
 
 __all__ = ["home", "httpserver", "listener"]
+Kind = NotificationChannel.Kind
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
@@ -105,9 +109,12 @@ def test_page_from_before_a_restore_approves_nothing(api: Api, reviewer: Reviewe
     assert reviewer.decide(str(action.pk), "approve").status_code == 302
 
 
-def test_restore_brings_back_no_session_and_no_invitation(api: Api, reviewer: Reviewer) -> None:
+def test_restore_brings_back_no_way_in(api: Api, reviewer: Reviewer, bob: User) -> None:
     """They may have ended since the copy was made. So may tokens: the command says so."""
     mailbox, person = Mailbox.objects.get(), reviewer.user
+    link = SignInLink.issue(user=bob, lifetime=timedelta(days=7))
+    for kind in (Kind.WEB_PUSH, Kind.APPRISE):  # Bob has no token
+        NotificationChannel.objects.create(user=bob, kind=kind, address="ntfy://of-a-thief")
     secret = members.invite(
         mailbox=mailbox, person=person, email="eve@else.example", role=Role.MANAGER
     )
@@ -116,7 +123,12 @@ def test_restore_brings_back_no_session_and_no_invitation(api: Api, reviewer: Re
 
     assert reviewer.client.get("/tokens/").status_code == 302
     assert Client().get(f"/invitations/{secret}/").status_code == 410
+    assert SignInLink.redeem(link) is None
+    assert [each.kind for each in NotificationChannel.objects.filter(user=bob)] == [Kind.APPRISE]
     assert "The copy has again what people have taken away since" in said
     assert api.get("/mailboxes").status_code == 200
-    after_restore(revoke_tokens=True)
+    call_command("after_restore", "--revoke-tokens", "--dry-run", stdout=StringIO())
+    assert api.get("/mailboxes").status_code == 200
+    call_command("after_restore", "--revoke-tokens", stdout=StringIO())  # mail may leave already
     assert api.get("/mailboxes").status_code == 401
+    assert not NotificationChannel.objects.filter(user=bob).exists()

@@ -18,9 +18,10 @@ WORDS = {
     "not_looked_at": "Sent could not be looked at, waits for a person",
 }
 CAME_BACK = (
-    "Everybody is signed out, and open invitations have ended. The copy has again what people have taken away since:"
-    " tokens and connected programs, members and their roles, accounts and staff, passwords and passkeys, webhooks,"
-    " notification channels, rules. Take it away again before mail may leave; `--revoke-tokens` ends all tokens."
+    "Everybody is signed out, also from notifications in browsers, and open links to sign in and invitations have ended."
+    " The copy has again what people have taken away since: tokens and connected programs, members and their roles,"
+    " accounts and staff, passwords and passkeys, webhooks, chat services, rules. Take it away again before mail may"
+    " leave; `--revoke-tokens` ends all tokens and removes all chat services."
 )
 
 
@@ -70,14 +71,17 @@ class Command(BaseCommand):
         paused = restored.reason()
         found = PendingAction.objects.filter(status__in=OPEN).count()
         self.stdout.write(f"{paused or 'Nothing differs.'}\n{found} open.")
-        if dry_run or not (force or paused):
+        if dry_run:
+            return
+        if revoke_tokens:  # also if the operator has let mail leave already
+            revoke_everything()
+            self.stdout.write("All tokens are revoked, and all chat services removed.")
+        if not (force or paused):
             return
         if force or differs or not restored.is_begun():
             # Before the next step, which fails while a lease in the copy runs.
             end_what_came_back()
             self._begin_generation()
-        if revoke_tokens:
-            revoke_everything()
         tally: Counter[str] = Counter()
         for each in restore.reconcile_after_restore():
             words = WORDS[each.found] + (

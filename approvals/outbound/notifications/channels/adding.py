@@ -50,9 +50,13 @@ def add_push(
     return _add(person, Kind.WEB_PUSH, address, label, device)
 
 
-def remove_push(sender: Any, person: User, device: str, *, others: bool, **_: Any) -> None:
-    """Receive the signal that a browser was signed out, or all but one: push ends there."""
+def remove_push(sender: Any, person: User | None, device: str, *, others: bool, **_: Any) -> None:
+    """Receive the signal that a browser was signed out, all but one, or all of everybody: push ends
+    there.
+    """
     found = NotificationChannel.objects.filter(user=person, kind=Kind.WEB_PUSH)
+    if person is None:
+        found = NotificationChannel.objects.filter(kind=Kind.WEB_PUSH)
     if device:
         found = found.exclude(device=device) if others else found.filter(device=device)
     if device or others:
