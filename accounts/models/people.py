@@ -74,6 +74,12 @@ class User(AbstractUser):
     def __str__(self) -> str:
         return self.get_full_name() or self.email
 
+    @property
+    def with_address(self) -> str:
+        """Return the name, which an invited person chooses, with the address, which nobody does."""
+        name = self.get_full_name()
+        return f"{name} ({self.email})" if name else self.email
+
     @classmethod
     def from_db(cls, *args: Any, **kwargs: Any) -> User:
         user = super().from_db(*args, **kwargs)

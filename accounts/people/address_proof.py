@@ -98,7 +98,8 @@ def mail_code(person: User, address: str) -> bool:
     _keep(person, address, code)
     subject = _("%(code)s is your code to connect this mailbox") % {"code": code}
     text = render_to_string(
-        "accounts/address_code_mail.txt", {"code": code, "person": person, "address": address}
+        "accounts/address_code_mail.txt",
+        {"code": code, "person": person.with_address, "address": address},
     )
     try:
         return bool(EmailMessage(subject, text, to=[address]).send())

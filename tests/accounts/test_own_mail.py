@@ -50,7 +50,7 @@ def test_invitation_link_is_shown_only_to_the_invited(
     page = browser(alice).post(f"/mailboxes/{mailbox.pk}/invite/", INVITED)
 
     message = the_mail(smtp, "new@lovelace.example")
-    assert message["Subject"] == f"Alice invites you to {mailbox} in mailhub"
+    assert message["Subject"] == f"Alice ({alice.email}) invites you to {mailbox} in mailhub"
     link = link_in(message)
     assert page.status_code == 200
     assert link not in page.content.decode()

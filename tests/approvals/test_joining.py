@@ -6,6 +6,7 @@ import pytest
 from django.test import Client
 
 from accounts.models import Invitation, Mailbox, User, digest_of
+from tests.conftest import Api
 from tests.support.people.browser import browser
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -58,6 +59,27 @@ def test_new_member_gives_a_name_and_a_way_to_sign_in(link: str) -> None:
     assert "Mail that waits for a decision is here." in window.get("/?first=yes").content.decode()
     # Later changes lead to the page of the account again.
     assert window.get("/account/factors/")["Location"] == "/account/"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["ALICE", "\uff21lice", "alice@lovelace.example", "Write to evil.example", "https://evil"],
+)
+def test_new_name_is_neither_a_members_nor_a_link(link: str, name: str) -> None:
+    refused = Client().post(link, {"name": name})
+    assert refused.status_code in (409, 422)
+    assert 'role="alert"' in refused.content.decode()
+    assert not User.objects.filter(email=EMAIL).exists()
+    assert Client().post(link, {"name": "Dr. J.R. O'Neil-Sm\u00edth"}).status_code == 302
+
+
+def test_address_stands_beside_a_chosen_name(api: Api, link: str) -> None:
+    window, action = Client(), api.propose()
+    assert "Alice (alice@lovelace.example) invites" in window.get(link).content.decode()
+    window.post(link, {"name": "Alice Lovelace"})
+    assert window.post(f"/actions/{action}/comments/", {"text": "Checked."}).status_code == 302
+    page = window.get(f"/actions/{action}/").content.decode()
+    assert f"Alice Lovelace ({EMAIL})" in page
 
 
 def test_member_without_a_way_in_is_told_so(link: str, settings: Any) -> None:

@@ -18,7 +18,7 @@ WORDS = {
     "not_looked_at": "Sent could not be looked at, waits for a person",
 }
 CAME_BACK = (
-    "Everybody is signed out, also from notifications in browsers, and open links to sign in and invitations have ended."
+    "Everybody is signed out, also of notifications in browsers, and open links to sign in and invitations have ended."
     " The copy has again what people have taken away since: tokens and connected programs, members and their roles,"
     " accounts and staff, passwords and passkeys, webhooks, chat services, rules. Take it away again before mail may"
     " leave; `--revoke-tokens` ends all tokens and removes all chat services."

@@ -1,5 +1,6 @@
 """The pages of members: inviting, joining, changing roles, leaving."""
 
+import re
 from typing import Any
 from urllib.parse import urlencode
 
@@ -49,13 +50,20 @@ class RoleForm(forms.Form):
     last_day = forms.DateField(**DAY)
 
 
+# mailhub mails invitations in this name, and mail programs make links of addresses and of hosts.
+NO_NAME = re.compile(r"[@:/\\<>]|\w\.\w\w")
+
+
 class JoinForm(forms.Form):
     name = forms.CharField(max_length=100, required=False)
 
     def clean_name(self) -> str:
         """Return the name in one line, without characters that nobody sees."""
         given: str = self.cleaned_data["name"]
-        return " ".join("".join(each for each in given if each.isprintable()).split())
+        name = " ".join("".join(each for each in given if each.isprintable()).split())
+        if NO_NAME.search(name):
+            raise forms.ValidationError(_("A name is no address and no link. Write only the name."))
+        return name
 
 
 def _describe_errors(form: forms.Form) -> Problem:
@@ -82,7 +90,7 @@ def invite(request: AuthenticatedRequest, mailbox: Mailbox) -> HttpResponse:
         role=Role(wanted["role"]),
     )
     link = settings.MAILHUB_PUBLIC_URL + reverse("invitation", args=[secret])
-    letter = {"mailbox": mailbox, "link": link, "person": request.user}
+    letter = {"mailbox": mailbox, "link": link, "person": request.user.with_address}
     mailed = settings.SENDS_MAIL and _mail_invitation(letter, to=wanted["email"])
     context = {
         "mailbox": mailbox,

@@ -5,6 +5,7 @@ Each change has its audit event.
 
 import hashlib
 import secrets
+import unicodedata
 from datetime import date, timedelta
 from typing import Any
 
@@ -180,6 +181,17 @@ def accept_invitation(
         raise
 
 
+def _is_taken(name: str, mailbox: Mailbox) -> bool:
+    members = User.objects.filter(
+        pk__in=Membership.on_any_day.filter(mailbox=mailbox).values("user")
+    )
+    return _fold(name) in {_fold(str(each)) for each in members}
+
+
+def _fold(name: str) -> str:
+    return unicodedata.normalize("NFKC", name).casefold()
+
+
 @retry_if_rolled_back
 @transaction.atomic
 def _join(invitation: Invitation, person: User | None, name: str) -> tuple[Invitation, User]:
@@ -196,6 +208,13 @@ def _join(invitation: Invitation, person: User | None, name: str) -> tuple[Invit
         raise Problem(
             "unauthenticated",
             translatable("Sign in as %(invited)s first, then join.", invited=invitation.email),
+        )
+    if person is None and _is_taken(name, invitation.mailbox):
+        raise Problem(
+            "conflict",
+            translatable(
+                "Another member has this name. Write yours so that people can tell you apart."
+            ),
         )
     # If the link is used twice at the same time, only one use succeeds.
     if not Invitation.open().filter(pk=invitation.pk).update(used_at=timezone.now()):
