@@ -6,9 +6,9 @@ import pytest
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 
-from accounts.models import User
+from accounts.models import Mailbox, User
 from approvals.models import Decision, PendingAction, Presence, Seen
-from tests.conftest import Api, Reviewer
+from tests.conftest import Api, Reviewer, make_api
 from tests.support.servers.memory import MemoryServer
 from tests.support.work import work
 
@@ -110,3 +110,16 @@ def test_only_our_own_page_can_frame_the_preview(api: Api, reviewer: Reviewer) -
     assert policy["default-src"] == policy["script-src"] == policy["form-action"] == "'none'"
     assert "sandbox" in policy
     assert body["X-Frame-Options"] == "SAMEORIGIN"
+
+
+def test_agent_with_the_name_of_a_person_is_called_an_agent(
+    alice: User, mailbox: Mailbox, reviewer: Reviewer
+) -> None:
+    action_id = make_api(alice, mailbox, name="Bob").propose()
+    page = reviewer.page(action_id).content.decode()
+    assert "proposed by <b><bdi>Agent Bob</bdi></b>" in page
+    token = reviewer.client.cookies["csrftoken"].value
+    action = PendingAction.objects.get()
+    item = f"{action.pk}:{action.digest}:{action.revision}"
+    chosen = {"item": item, "csrfmiddlewaretoken": token}
+    assert "1 mail by Agent Bob" in reviewer.client.post("/bulk/", chosen).content.decode()
