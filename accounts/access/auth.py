@@ -9,6 +9,7 @@ from uuid import UUID
 
 from allauth.account.authentication import get_authentication_records
 from allauth.idp.oidc.models import Token
+from django.contrib.sessions.models import Session
 from django.db.models import F, Q, QuerySet, UUIDField
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast, Now
@@ -95,7 +96,7 @@ def find_caller(user_id: int, token_id: UUID | None) -> Caller | None:
 def find_again(caller: Caller, *, seconds: float = FRESH_SECONDS) -> Caller:
     """Return a program with the rights that it still has, if it was found this long ago or longer;
     raise Problem `unauthenticated` if it has ended. The chat ends when the account of its person is
-    recovered or closed: a thief may have asked.
+    recovered or closed, or the browser that asked is signed out: a thief may have asked.
 
     The same request continues, so it is not counted again.
     """
@@ -103,8 +104,7 @@ def find_again(caller: Caller, *, seconds: float = FRESH_SECONDS) -> Caller:
     if not is_program or time.monotonic() - caller.found_at < seconds:
         return caller
     found = find_caller(caller.user.pk, caller.token.pk if caller.token else None)
-    of_chat = caller.token is None
-    if found is None or (of_chat and found.user.generation != caller.user.generation):
+    if found is None or (caller.token is None and _has_chat_ended(caller, found.user)):
         raise audience.unauthenticated(caller.surface, has_token=True)
     return replace(
         caller,
@@ -113,6 +113,14 @@ def find_again(caller: Caller, *, seconds: float = FRESH_SECONDS) -> Caller:
         scopes=caller.scopes & found.scopes,
         found_at=found.found_at,
     )
+
+
+def _has_chat_ended(caller: Caller, person: User) -> bool:
+    open_ones = Session.objects.filter(session_key=caller.session, expire_date__gt=Now())
+    signed_out = bool(caller.session) and not open_ones.exists()
+    # A new password ends sessions too, whose rows stay.
+    known = (caller.user.generation, caller.user.password)
+    return signed_out or (person.generation, person.password) != known
 
 
 def _good_tokens() -> QuerySet[ApiToken]:

@@ -18,7 +18,8 @@ class Caller:
     Together with the user it is the proposer, so a rotated token keeps its idempotency keys.
     A caller without `may_propose` cannot store anything for a person to decide. `usage` holds, by
     name, the rest of each quota that this request has counted for. `found_at` says when its rights
-    were looked up, in seconds of the monotonic clock.
+    were looked up, in seconds of the monotonic clock. `session` is the stored key of the session in which
+    a person asked the chat.
     """
 
     user: User
@@ -28,11 +29,17 @@ class Caller:
     may_propose: bool = True
     usage: dict[str, Usage] = field(default_factory=dict, compare=False)
     found_at: float = field(default_factory=time.monotonic, compare=False)
+    session: str = field(default="", compare=False)
 
     @classmethod
-    def chat_of(cls, person: User) -> Self:
+    def chat_of(cls, person: User, *, session: str = "") -> Self:
         """Return the chat of a person. Its model reads what others wrote, so it is a program."""
-        return cls(user=person, surface="agent", scopes=allowed_scopes(person, SCOPES))
+        return cls(
+            user=person,
+            surface="agent",
+            scopes=allowed_scopes(person, SCOPES),
+            session=session,
+        )
 
     @property
     def name(self) -> str:

@@ -29,6 +29,7 @@ from accounts.infra.foreign_text import Line
 from accounts.infra.json_bodies import read_json
 from accounts.infra.problems import Problem, invalid
 from accounts.models import Role, User
+from accounts.people.sessions import stored_key
 from approvals.gate import find
 from approvals.pages import listing
 from mailhub.agent import stream, threads
@@ -146,7 +147,7 @@ def _caller(request: HttpRequest) -> Caller:
         raise Problem("unauthenticated", "Sign in, or send a token.")
     if refusal is not None:
         raise Problem("forbidden", "The CSRF token is missing or wrong.")
-    return Caller.chat_of(request.user)
+    return Caller.chat_of(request.user, session=stored_key(request.session.session_key or ""))
 
 
 def _not_exempt(request: HttpRequest) -> HttpResponse:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from django.apps import apps
+from django.contrib.sessions.models import Session
 from django.db import connection
 from django.test import Client
 
@@ -12,7 +13,7 @@ from accounts.infra import streams
 from accounts.models import SCOPES, ApiToken, Mailbox, User
 from tests.conftest import Api, make_api
 from tests.mailhub.agent.conftest import Answer, Chat
-from tests.support.servers.model import ModelServer
+from tests.support.servers.model import ModelServer, Says
 
 pytestmark = pytest.mark.django_db(transaction=True)
 PATHS = ("/ai/agent/stream", "/ai/stream")
@@ -50,6 +51,26 @@ def test_person_has_a_limit_of_open_answers(agent_api: Api, alice: User, path: s
     assert all(held)
     assert refused.status_code == 429
     assert "Too many answers are open" in refused.content.decode()
+
+
+@pytest.mark.parametrize("how", ["signed out", "new password", ""])
+def test_answer_ends_with_the_session_that_asked(
+    person: Chat, model: ModelServer, alice: User, how: str
+) -> None:
+    """A person who signs the browser of a thief out does not wait for the end of an answer there."""
+
+    def go_on(_: Any) -> Says:
+        if how == "signed out":
+            Session.objects.all().delete()
+        elif how:
+            alice.set_password("kelp oar 9 tundra")
+            alice.save()
+        return Says(calls=(("list_mailboxes", {}),))
+
+    model.says(go_on, Says(text="Done."))
+    person.ask("Look")
+    (result,) = model.tool_results()
+    assert (alice.email in result) is not bool(how)
 
 
 @pytest.mark.parametrize("path", PATHS)
