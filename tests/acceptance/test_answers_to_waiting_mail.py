@@ -120,17 +120,23 @@ def own_answer(**headers: str) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("headers", "returns"),
+    ("folder", "headers", "returns"),
     [
-        ({}, True),
-        ({"to": "desk@alps.example"}, False),  # a forward, for example
-        ({"Auto_Submitted": "auto-replied"}, False),
+        ("sent", {}, True),
+        ("archive", {}, True),  # filed after it was sent
+        ("inbox", {"Cc": ALICE}, True),  # sent from another mailbox in the name of this one
+        ("sent", {"to": "desk@alps.example"}, False),  # a forward, for example
+        ("sent", {"Auto_Submitted": "auto-replied"}, False),
     ],
 )
 def test_own_answer_by_hand_returns_the_waiting_mail(
-    waiting: PendingAction, server: MemoryServer, headers: dict[str, str], returns: bool
+    waiting: PendingAction,
+    server: MemoryServer,
+    folder: str,
+    headers: dict[str, str],
+    returns: bool,
 ) -> None:
-    server.deliver(ALICE, own_answer(**headers), folder="sent")
+    server.deliver(ALICE, own_answer(**headers), folder=folder)
 
     action = come_due()
 

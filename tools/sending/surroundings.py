@@ -155,7 +155,8 @@ class Look:
     """A look at a conversation.
 
     `named` are the messages with the id of the answered one, and `later` the answers of others that
-    came after it. `sent` are the answers of the mailbox itself, unless it answers its own mail.
+    came after it. `sent` are the answers of the mailbox itself, in Sent or filed elsewhere, unless it
+    answers its own mail.
     """
 
     named: list[Message]
@@ -198,18 +199,23 @@ def look_at_thread(
         and each.message_id not in {answered, *before} - {""}
         and is_answer(each, answered, first, own=own)
     ]
-    is_own = first is not None and (first.is_sent or first.from_address.lower() == own.lower())
     sent = tuple(
         each
         for each in thread.messages
-        if each.is_sent and not each.is_automatic and _names_or_follows(each, answered, first)
+        if _is_own(each, own) and not each.is_automatic and _names_or_follows(each, answered, first)
     )
+    is_own = first is not None and _is_own(first, own)
     look = Look(named=named, sent=() if is_own else sent)
     if answers:
         proven = answers if first else [each for each in answers if answered in each.references]
         later = as_later(proven or answers, is_proven=bool(proven))
         return replace(look, later=replace(later, is_whole=thread.is_whole))
     return look if thread.is_whole else replace(look, later=Later(ids=(), is_whole=False))
+
+
+def _is_own(message: Message, own: str) -> bool:
+    """Return True if the mailbox wrote it: people file their mail, and copy it to the inbox of a team."""
+    return message.is_sent or message.from_address.lower() == own.lower()
 
 
 def _names_or_follows(message: Message, answered: str, first: Message | None) -> bool:
@@ -226,7 +232,7 @@ def _names_or_follows(message: Message, answered: str, first: Message | None) ->
 
 
 def find_own_answer(look: Look, recipients: Iterable[str], *, besides: str = "") -> Later | None:
-    """Return the answers in Sent that went to one of these recipients, without the one with the
+    """Return the own answers that went to one of these recipients, without the one with the
     Message-ID `besides`, or None.
     """
     people = {each.lower() for each in recipients}
@@ -273,7 +279,7 @@ def is_answer(message: Message, answered: str, first: Message | None, *, own: st
     It either names that one, or came later into the conversation: by its Date, which its sender
     chooses, or by its arrival. If that one is gone, every message of somebody else counts.
     """
-    if message.is_automatic or message.is_sent or message.from_address.lower() == own.lower():
+    if message.is_automatic or _is_own(message, own):
         return False
     if first is None or (answered and answered in message.references):
         return True
