@@ -412,6 +412,26 @@ def test_draft_that_cannot_be_sent_unchanged_is_refused(office: Office, source: 
     assert not PendingAction.objects.exists()
 
 
+@pytest.mark.parametrize(
+    ("sender", "warned"),
+    [
+        ("Sales <sales@lovelace.example>", True),
+        ("Ada <ada@lovelace.example>, bob@lovelace.example", True),
+        ("{own}", False),
+        ("Ada", False),  # not finished
+    ],
+)
+def test_draft_of_another_sender_is_a_warning(office: Office, sender: str, warned: bool) -> None:
+    source = f"From: {sender}\r\nTo: {office.mira}\r\nSubject: Offer\r\n\r\n10 %\r\n"
+    source = source.format(own=office.ada.upper())
+    office.imap.deliver(office.ada, source.encode(), folder="Drafts")
+    (draft,) = office.tool("list_drafts")["drafts"]
+
+    proposal = office.tool("send_draft", draft_id=draft["id"], confirm=True)
+
+    assert ("draft_sender" in {each["code"] for each in proposal["warnings"]}) is warned
+
+
 def test_every_sending_tool_takes_a_send_time(office: Office) -> None:
     message_id = office.receive(letter(to=office.ada))
     draft = office.tool("create_draft", to=[office.mira], subject="Later", body="Hello")["id"]

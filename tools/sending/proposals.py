@@ -4,6 +4,7 @@ No mail leaves here.
 """
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -12,6 +13,7 @@ from django.utils import timezone
 
 from accounts.access import rate_limits
 from accounts.access.caller import Caller
+from accounts.infra.idn import comparable
 from accounts.infra.problems import FieldError, Problem
 from accounts.infra.texts import translatable
 from accounts.models import Mailbox
@@ -21,6 +23,7 @@ from approvals.gate import propose as proposals
 from approvals.gate import twins
 from approvals.gate.rules.policy import leave_from, policy_of, refusal_by_lists
 from tools.answers import MailPreview
+from tools.mail.message import lenient
 from tools.mail.message.compose import (
     OutgoingMessage,
     Request,
@@ -31,6 +34,7 @@ from tools.mail.message.compose import (
 )
 from tools.mail.message.content import Content, Original
 from tools.mail.message.markup import answer_content, author_content, forward_content
+from tools.mail.text.addresses import bare_address
 from tools.providers import provider_for
 from tools.providers.failures import map_errors
 from tools.reading.compact import rfc3339
@@ -99,6 +103,7 @@ NO_QUESTION = "This draft answers no mail, so nobody can answer first."
 NOT_AN_ANSWER = FieldError(
     field="unless_answered", message=translatable("needs a mail that answers another one")
 )
+SENDERS = 3  # of a draft that are named
 NOBODY_LOOKS = "mailhub cannot read this mailbox, so it would not see an answer."
 UNREAD = FieldError(field="follow_up", message=translatable("needs the permission to read mail"))
 
@@ -109,7 +114,8 @@ class Composed:
 
     `later` is a newer message of the thread that it answers, and `mine` an answer of the mailbox
     itself. `is_forged`: the answered mail claims to be from the mailbox, but is not in Sent.
-    `unconfirmed` is its sender if the checks failed. `notes` say what the caller may not expect.
+    `unconfirmed` is its sender if the checks failed. `draft_from` are the senders of a draft that is
+    not from the mailbox. `notes` say what the caller may not expect.
     """
 
     request: Request
@@ -118,6 +124,7 @@ class Composed:
     reply_all: bool = False
     comment: str = ""
     draft: ProposedDraft | None = None
+    draft_from: str = ""
     authors: tuple[int, ...] = ()
     later: Later | None = None
     mine: Later | None = None
@@ -261,12 +268,23 @@ def send_draft(caller: Caller, mailbox: Mailbox, parameters: SendDraft) -> MailP
     composed = Composed(
         request=request,
         draft=ProposedDraft(id=stored.id, sha256=stored.etag),
+        draft_from=_other_senders(stored.source, mailbox),
         authors=tuple(find_authors(mailbox, stored)),
         later=look.later,
         mine=find_own_answer(look, (*request.to, *request.cc)),
         unconfirmed=find_unconfirmed(*look.named),
     )
     return _propose(caller, mailbox, "send_draft", parameters, composed)
+
+
+def _other_senders(source: bytes, mailbox: Mailbox) -> str:
+    """Return who wrote a draft, by its From, unless only the mailbox did."""
+    named = []
+    for _, address in lenient.addresses(lenient.headers(source), "From")[:SENDERS]:
+        with suppress(ValueError):  # it is not finished
+            named.append(bare_address(address))
+    own = comparable(mailbox.address)
+    return ", ".join(named) if any(comparable(each) != own for each in named) else ""
 
 
 def _propose(
@@ -452,6 +470,7 @@ def _look_around(
         open_twin=asking and twins.has_open(mailbox, fingerprints),
         draft_was_sent=composed.draft is not None
         and may_have_sent_draft(mailbox, composed.draft.id),
+        draft_from=composed.draft_from,
         original_is_signed=composed.original is not None and composed.original.is_signed,
         left_behind=composed.original.left_behind if composed.original else "",
         reply_all=composed.reply_all,

@@ -57,6 +57,7 @@ from tools.sending.uploads import TOO_LARGE, TOO_LARGE_TOGETHER
 # These warnings are about other mail than this one, so they stay valid for the edited text.
 CARRIED_OVER = (
     "draft_was_sent",
+    "draft_sender",
     "may_have_been_sent",
     "signature_lost",
     "original_shortened",

@@ -64,6 +64,7 @@ class Context:
     or Sent could not be read. `prompted_by` is the text of the mail that is answered or forwarded,
     hidden text included. If it is answered, `asked_by` is its From and `answers_to` its Reply-To.
     `left_behind` says in words what a forward of it does not have.
+    `draft_from` is the sender that a draft names, if it is not the mailbox.
     `original_is_forged`: it claims to be from the mailbox, but is not in Sent.
     `later` are newer messages of its conversation, and `mine` answers of the mailbox itself to it.
     `quoted` is the quote of the original that mailhub itself wrote into the text of an answer.
@@ -77,6 +78,7 @@ class Context:
     recent_duplicate: bool = False
     open_twin: bool = False
     draft_was_sent: bool = False
+    draft_from: str = ""
     original_is_signed: bool = False
     left_behind: str = ""
     reply_all: bool = False

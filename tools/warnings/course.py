@@ -44,6 +44,20 @@ def draft_was_sent(message: OutgoingMessage, context: Context) -> str | None:
     )
 
 
+@check(translatable("The draft has another sender."), translatable("another sender than the draft"))
+def draft_sender(message: OutgoingMessage, context: Context) -> str | None:
+    """Warn if the draft is from another address, such as an alias: mailhub sends from the address of
+    the mailbox only.
+    """
+    if not context.draft_from:
+        return None
+    return translatable(
+        "Its owner wrote it as %(draft)s. It leaves as %(sender)s, where answers go, too.",
+        draft=context.draft_from,
+        sender=message.request.from_address,
+    )
+
+
 @check(translatable("The signature is lost."), translatable("signature lost"))
 def signature_lost(message: OutgoingMessage, context: Context) -> str | None:
     """Warn if a signed mail is forwarded without the file of its signature, so that nobody can
@@ -102,10 +116,11 @@ def build_thread_unread(*, is_due: bool = False) -> PreviewWarning:
 
 @check(translatable("This was answered already."), translatable("answered already"))
 def answered_already(message: OutgoingMessage, context: Context) -> Found | None:
-    """Warn if Sent has an answer to the same mail that went to one of the same people: somebody wrote
-    it by hand, or another program did. At Microsoft 365, all later mail to them in the conversation
-    counts. mailhub checks when the answer is proposed, approved and sent, and each further answer is
-    news. An answer to own mail is a reminder and does not count.
+    """Warn if the mailbox has an answer of its own to the same mail, in Sent or filed elsewhere, that
+    went to one of the same people: somebody wrote it by hand, or another program did. At Microsoft
+    365, all later mail to them in the conversation counts. mailhub checks when the answer is
+    proposed, approved and sent, and each further answer is news. An answer to own mail is a reminder
+    and does not count.
     """
     return _describe_own(context.mine) if context.mine else None
 
@@ -117,7 +132,7 @@ def build_answered_already(mine: Later) -> PreviewWarning:
 
 def _describe_own(mine: Later) -> Found:
     text = translatable(
-        "Sent has an answer to the same mail. If this leaves too, they get one more."
+        "The mailbox has an answer of its own to the same mail. If this leaves too, they get one more."
     )
     dated = (
         translatable("The last one is from %(date)s.", date=f"{mine.date:%Y-%m-%d %H:%M %z}")

@@ -39,7 +39,7 @@ def read_draft(source: bytes, address: str, name: str) -> Request | str:
     """Return the draft as a request from this address and name, or the sentence why it cannot be
     sent.
 
-    A part that cannot be kept is refused, never dropped.
+    A part that cannot be kept is refused, never dropped. Only From gives way, with a warning.
     """
     try:
         return _request(source, address, name)
