@@ -112,14 +112,13 @@ def render_review(
         "event": events.write_mark(frame.event),
         "own_pause": frame.own_pause,
     }
-    response = render(
+    if not problem:
+        # The page follows the mail until it is out, also without JavaScript.
+        held = context["hold"] is not None
+        context["refresh"] = _refresh_after(action, context["undo_seconds"], held=held)
+    return render(
         request, "approvals/review.html", context, status=problem.status if problem else 200
     )
-    wait = _refresh_after(action, context["undo_seconds"], held=context["hold"] is not None)
-    if wait and not problem:
-        # Works without JavaScript: the page follows the mail until it is out.
-        response["Refresh"] = str(wait)
-    return response
 
 
 def render_stale(request: AuthenticatedRequest, action: PendingAction) -> HttpResponse:

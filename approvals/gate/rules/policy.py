@@ -35,7 +35,7 @@ PAUSED = translatable(
 )
 RECONNECT = translatable("The mailbox must be reconnected first.")
 DAY_IS_FULL = translatable("The daily limit of this mailbox is reached.")
-CLOSED = translatable("At this time nothing leaves this mailbox.")
+CLOSED = translatable("Nothing leaves this mailbox outside of its hours.")
 PROPOSED_IT = translatable(
     "You proposed this, so you cannot approve it. This mailbox asks for another person."
 )
@@ -122,7 +122,8 @@ def _first_opening(action: PendingAction, policy: ApprovalPolicy) -> datetime | 
     """
     times = (action.approved_at or action.created_at, action.undo_until, action.send_at)
     window = window_of(policy, max(at for at in times if at is not None))
-    return window[0] if window else None
+    # In UTC: of two zones, Python calls no times equal that the change to summer time skips.
+    return window[0].astimezone(UTC) if window else None
 
 
 # --- Approvers ---

@@ -14,6 +14,7 @@ export function startReview() {
     if (event.target.dataset.action?.startsWith("approve") && !look.check()) event.preventDefault();
   });
   here();
+  if (document.body.dataset.refresh) setInterval(refresh, document.body.dataset.refresh * 1000);
   setInterval(() => here(), HERE_EVERY);
   document.body.addEventListener("rung", () => here());
   addEventListener("pagehide", () => navigator.sendBeacon(document.body.dataset.presence, form({ going: "1" })));
@@ -25,6 +26,12 @@ export function startReview() {
     ...(inLine ? { j: () => document.querySelector("[data-skip]")?.click() } : {}),
     u: () => location.assign(document.body.dataset.back),
   };
+}
+
+// Loads the page again, unless that loses what somebody is typing.
+function refresh() {
+  const fields = [...document.querySelectorAll("textarea")];
+  if (fields.every((field) => field.value === field.defaultValue)) location.reload();
 }
 
 function approve() {
