@@ -9,6 +9,7 @@ from django.db.models.functions import Now
 from django.utils.translation import gettext as _
 
 from accounts.infra.database import database_now
+from accounts.infra.time_zones import get_zone
 from accounts.models import Membership
 from approvals.core.states import Status
 from approvals.models import (
@@ -68,7 +69,9 @@ def summarize(person: NotificationSettings, due: datetime, *, content: Content) 
     Mailboxes that a notification may not name, by the channel or by their rules, have one line
     together, without their addresses.
     """
-    since = due - SPANS.get(NotificationSettings.Digest(person.digest), timedelta(days=1))
+    # By the person's clock: days in which the clocks change have 23 or 25 hours.
+    local = due.astimezone(get_zone(person.time_zone))
+    since = local - SPANS.get(NotificationSettings.Digest(person.digest), timedelta(days=1))
     mine = Membership.objects.filter(user=person.pk)
     caps = dict(
         ApprovalPolicy.objects.filter(mailbox__in=mine.values("mailbox")).values_list(

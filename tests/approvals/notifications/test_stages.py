@@ -1,7 +1,7 @@
 """Each stage of an action notifies the people whom it concerns, once."""
 
 from collections.abc import Callable
-from datetime import datetime, time, timedelta
+from datetime import UTC, datetime, time, timedelta
 from typing import Any
 
 import pytest
@@ -315,6 +315,18 @@ def test_digest_calls_no_mail_in_doubt_unsent(
     (line,) = digest.summarize(settings, timezone.now(), content=Content.SUBJECT)
 
     assert line.endswith("0 sent, 1 rejected, failed or expired")
+
+
+def test_digest_of_a_day_with_25_hours_has_all_of_them(api: Api, alice: User) -> None:
+    api.propose()
+    half_past_eight = datetime(2026, 10, 24, 6, 30, tzinfo=UTC)
+    PendingAction.objects.update(status="rejected", finished_at=half_past_eight)
+    settings = NotificationSettings(user=alice, digest="daily", time_zone="Europe/Berlin")
+
+    at_eight = datetime(2026, 10, 25, 7, tzinfo=UTC)
+    (line,) = digest.summarize(settings, at_eight, content=Content.SUBJECT)
+
+    assert "1 rejected" in line
 
 
 @pytest.mark.parametrize("limit", ["channel", "rules"])
