@@ -11,7 +11,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import OuterRef, QuerySet, Subquery
+from django.db.models import Max, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
 from accounts.infra.database import database_now
@@ -36,7 +36,9 @@ SETTLED = timedelta(minutes=2)  # no transaction that records an event takes thi
 # The lookups in Sent come first: most outcomes are known before.
 UNKNOWN_WAIT = timedelta(minutes=10)
 ONLY = 1  # the primary key of the cursor
-COLUMNS = ("pk", "event", "action_id", "mailbox_id", "data", "sequence")
+COLUMNS = ("pk", "event", "actor", "action_id", "mailbox_id", "data", "sequence")
+# After these events a pending action asks again those who had approved it.
+VOIDING = ("edited", "undone", "noticed")
 
 Stage = Notification.Stage
 Links = Sequence[AuditEvent]
@@ -102,7 +104,7 @@ def _notify(links: Links, now: datetime) -> None:
     actions = {
         action.pk: action
         for action in PendingAction.objects.filter(
-            pk__in={link.action_id for link, name in named if name}
+            pk__in={link.action_id for link, name in named if name or link.event in VOIDING}
         )
     }
     by_name: dict[str, list[AuditEvent]] = {}
@@ -112,6 +114,7 @@ def _notify(links: Links, now: datetime) -> None:
     events = [
         *_of_new(by_name.get("action.proposed", ()), actions),
         *_of_returned(by_name.get("action.returned", ()), actions),
+        *_of_void([link for link in links if link.event in VOIDING], actions),
         *_of_approved(by_name.get("action.failed", ()), Stage.FAILED),
         # It was approved, and nothing left: a closed send window, a pause, a server that was away.
         *_of_approved(by_name.get("action.expired", ()), Stage.FAILED),
@@ -170,6 +173,27 @@ def _of_returned(links: Links, actions: dict[UUID, PendingAction]) -> list[Event
         )
         for link in links
         if link.action_id in approvers
+    ]
+
+
+def _of_void(links: Links, actions: dict[UUID, PendingAction]) -> list[Event]:
+    """Return the events of approvals that somebody else, or news, has made void: without another
+    decision of these people the action waits, and they believe that they have decided.
+    """
+    pending = _pending([link for link in links if link.action_id in actions], actions)
+    approvers = find_approvers(pending)
+    actors = {(link.action_id, link.actor) for link in links}
+    given = Decision.objects.filter(action__in=approvers, verdict=Decision.Verdict.APPROVED)
+    last = given.order_by().values("action", "person").annotate(decision=Max("pk"))
+    return [
+        Event(
+            stage=Stage.RETURNED,
+            action_id=action_id,
+            people=[person],
+            occasion=f"approval {decision}",
+        )
+        for action_id, person, decision in last.values_list("action", "person", "decision")
+        if person in approvers[action_id] and (action_id, f"user:{person}") not in actors
     ]
 
 

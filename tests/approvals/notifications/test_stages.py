@@ -5,12 +5,14 @@ from datetime import UTC, datetime, time, timedelta
 from typing import Any
 
 import pytest
+from django.db import transaction
 from django.utils import timezone
 
 from accounts.connect.mailbox_status import mark_login_refused
 from accounts.models import Mailbox, User
 from approvals.core.types import BEFORE_WIRE, Outcome
-from approvals.gate import rulings, send_back
+from approvals.gate import decide, news, rulings, send_back
+from approvals.gate.load import lock_action
 from approvals.gate.outcome import record_outcome
 from approvals.gate.pauses import switch
 from approvals.models import (
@@ -31,7 +33,7 @@ from tests.approvals.kinds import Script, handed_over
 from tests.approvals.lost_answers import ACCEPTED, lost, order_again
 from tests.approvals.notifications.conftest import Post, prove, stages
 from tests.approvals.notifications.test_scale import add_actions
-from tests.approvals.revisions import ask_back
+from tests.approvals.revisions import ask_back, edit
 from tests.approvals.test_held_mail import set_rules
 from tests.conftest import Api, Reviewer
 from tests.support.work import work
@@ -126,6 +128,33 @@ def test_returned_proposal_is_news_each_time(
         post.sweep()
     assert stages(bob) == ["waiting", "returned", "returned"]
     assert "came back" in post.to(bob)[-1]["Subject"]
+
+
+@pytest.mark.parametrize("cause", ["edit", "news", "undo"])
+def test_person_whose_approval_is_void_is_asked_again(
+    post: Post, api: Api, alice: User, bob: User, mailbox: Mailbox, settings: Any, cause: str
+) -> None:
+    """By an edit or news after the first of two approvals, or if somebody else undoes it."""
+    settings.MAILHUB_UNDO_SECONDS = 60
+    prove(alice, bob)
+    if cause != "undo":
+        set_rules(mailbox, alice, approvals_needed=2)
+    action_id = api.propose()
+    post.sweep()
+    action = approve(action_id, bob)
+    assert action.status == ("approved" if cause == "undo" else "pending")
+    if cause == "edit":
+        edit(action_id, alice, body="At ten.")
+    elif cause == "undo":
+        decide.undo(action_id=action.pk, person=alice)
+    else:
+        with transaction.atomic():
+            news.tell_news(lock_action(action.pk), [news.DECIDED_BEFORE])
+    for _ in range(2):
+        post.sweep()
+
+    assert stages(bob) == ["waiting", "returned"]
+    assert "returned" not in stages(alice)
 
 
 def test_answer_goes_to_the_person_who_asked(post: Post, api: Api, alice: User, bob: User) -> None:
