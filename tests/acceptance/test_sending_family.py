@@ -427,9 +427,11 @@ def test_draft_of_another_sender_is_a_warning(office: Office, sender: str, warne
     office.imap.deliver(office.ada, source.encode(), folder="Drafts")
     (draft,) = office.tool("list_drafts")["drafts"]
 
-    proposal = office.tool("send_draft", draft_id=draft["id"], confirm=True)
+    sent = office.tool("send_draft", draft_id=draft["id"], confirm=True)
+    changed = office.tool("update_draft", draft_id=draft["id"], body="20 %")
 
-    assert ("draft_sender" in {each["code"] for each in proposal["warnings"]}) is warned
+    for proposal in (sent, changed):
+        assert ("draft_sender" in {each["code"] for each in proposal["warnings"]}) is warned
 
 
 def test_every_sending_tool_takes_a_send_time(office: Office) -> None:

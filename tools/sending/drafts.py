@@ -4,7 +4,7 @@ A draft is in the mailbox, where the mailbox owner sees it; nothing is sent.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from email.utils import format_datetime
@@ -13,6 +13,7 @@ from typing import Any, cast
 from accounts.access.caller import Caller
 from accounts.access.keyed_calls import mark_started
 from accounts.infra.foreign_text import parse_number
+from accounts.infra.idn import comparable
 from accounts.infra.problems import Problem
 from accounts.infra.texts import translatable
 from accounts.models import Mailbox
@@ -31,7 +32,7 @@ from tools.mail.message.compose import (
 from tools.mail.message.content import Content, Original, as_html
 from tools.mail.message.draft_source import KeptParts, importance_of, thread_of
 from tools.mail.message.markup import answer_content, author_content
-from tools.mail.text.addresses import split_named
+from tools.mail.text.addresses import bare_address, split_named
 from tools.models import Draft, DraftAuthor
 from tools.providers.base import NOT_A_DRAFT, MailProvider, StoredDraft
 from tools.providers.errors import Busy, Refused, Unavailable
@@ -43,6 +44,8 @@ from tools.schemas import CreateDraft, DeleteDraft, DraftReply, ListDrafts, Upda
 from tools.sending.prepared import refuse_prepared
 from tools.sending.requests import Understood, encode, kept_of_draft, understand
 from tools.sending.uploads import load_attachments
+
+SENDERS = 3  # of a draft that are named
 
 
 def create_draft(caller: Caller, mailbox: Mailbox, parameters: CreateDraft) -> DraftRow:
@@ -143,6 +146,16 @@ def replacement(
         **thread,
     )
     return request, people
+
+
+def find_other_senders(source: bytes, mailbox: Mailbox) -> str:
+    """Return who wrote a draft, by its From, unless only the mailbox did."""
+    named = []
+    for _, address in lenient.addresses(lenient.headers(source), "From")[:SENDERS]:
+        with suppress(ValueError):  # it is not finished
+            named.append(bare_address(address))
+    own = comparable(mailbox.address)
+    return ", ".join(named) if any(comparable(each) != own for each in named) else ""
 
 
 def _people(parameters: UpdateDraft, kept: KeptParts) -> Understood:

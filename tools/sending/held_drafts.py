@@ -54,6 +54,7 @@ from tools.sending.prepared import refuse_prepared
 from tools.sending.preview import EXCERPT, render, targets_of
 from tools.sending.purpose import fill, name_targets
 from tools.sending.requests import check_callback, encode, read_remarks
+from tools.warnings.course import build_draft_sender
 
 KIND = "draft.change"
 PAYLOAD_VERSION = 1
@@ -132,7 +133,7 @@ def _propose(
         proposal=Proposal(
             kind=KIND,
             payload=payload,
-            preview=_preview(mailbox, before, after, wanted, asked),
+            preview=_preview(mailbox, stored, before, after, wanted, asked),
             message_id=f"draft-{uuid4()}",
             blobs=() if after is None else (after.source,),
         ),
@@ -172,6 +173,7 @@ def _content_of(message: OutgoingMessage) -> dict[str, Any]:
 
 def _preview(
     mailbox: Mailbox,
+    stored: StoredDraft,
     before: dict[str, Any],
     message: OutgoingMessage | None,
     after: dict[str, Any] | None,
@@ -181,11 +183,13 @@ def _preview(
     shown = after or before
     hidden = find_hidden(message.request.content, message.request.subject) if message else ()
     parts: dict[str, Any] = {"change": "delete" if after is None else "update"}
+    others = drafts.find_other_senders(stored.source, mailbox) if message else ""
     return Preview(
         title=shown["subject"],
         targets=targets_of(message.request, {mailbox.domain}) if message else (),
         excerpt=shown["text"][:EXCERPT],
         fingerprint=hashlib.sha256(asked.encode()).hexdigest(),
+        warnings=(build_draft_sender(others, message),) if message and others else (),
         parts=parts | ({"hidden": as_parts(hidden)} if hidden else {}),
     )
 

@@ -4,7 +4,6 @@ No mail leaves here.
 """
 
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -13,7 +12,6 @@ from django.utils import timezone
 
 from accounts.access import rate_limits
 from accounts.access.caller import Caller
-from accounts.infra.idn import comparable
 from accounts.infra.problems import FieldError, Problem
 from accounts.infra.texts import translatable
 from accounts.models import Mailbox
@@ -23,7 +21,6 @@ from approvals.gate import propose as proposals
 from approvals.gate import twins
 from approvals.gate.rules.policy import leave_from, policy_of, refusal_by_lists
 from tools.answers import MailPreview
-from tools.mail.message import lenient
 from tools.mail.message.compose import (
     OutgoingMessage,
     Request,
@@ -34,7 +31,6 @@ from tools.mail.message.compose import (
 )
 from tools.mail.message.content import Content, Original
 from tools.mail.message.markup import answer_content, author_content, forward_content
-from tools.mail.text.addresses import bare_address
 from tools.providers import provider_for
 from tools.providers.failures import map_errors
 from tools.reading.compact import rfc3339
@@ -56,7 +52,7 @@ from tools.schemas import (
 )
 from tools.sending import preview as previews
 from tools.sending.answers import Proposed, build_proposed, shows_mail
-from tools.sending.drafts import find_authors
+from tools.sending.drafts import find_authors, find_other_senders
 from tools.sending.kinds import may_have_sent_draft, refuse_what_cannot_leave
 from tools.sending.payload import (
     KINDS,
@@ -103,7 +99,6 @@ NO_QUESTION = "This draft answers no mail, so nobody can answer first."
 NOT_AN_ANSWER = FieldError(
     field="unless_answered", message=translatable("needs a mail that answers another one")
 )
-SENDERS = 3  # of a draft that are named
 NOBODY_LOOKS = "mailhub cannot read this mailbox, so it would not see an answer."
 UNREAD = FieldError(field="follow_up", message=translatable("needs the permission to read mail"))
 
@@ -268,23 +263,13 @@ def send_draft(caller: Caller, mailbox: Mailbox, parameters: SendDraft) -> MailP
     composed = Composed(
         request=request,
         draft=ProposedDraft(id=stored.id, sha256=stored.etag),
-        draft_from=_other_senders(stored.source, mailbox),
+        draft_from=find_other_senders(stored.source, mailbox),
         authors=tuple(find_authors(mailbox, stored)),
         later=look.later,
         mine=find_own_answer(look, (*request.to, *request.cc)),
         unconfirmed=find_unconfirmed(*look.named),
     )
     return _propose(caller, mailbox, "send_draft", parameters, composed)
-
-
-def _other_senders(source: bytes, mailbox: Mailbox) -> str:
-    """Return who wrote a draft, by its From, unless only the mailbox did."""
-    named = []
-    for _, address in lenient.addresses(lenient.headers(source), "From")[:SENDERS]:
-        with suppress(ValueError):  # it is not finished
-            named.append(bare_address(address))
-    own = comparable(mailbox.address)
-    return ", ".join(named) if any(comparable(each) != own for each in named) else ""
 
 
 def _propose(

@@ -49,11 +49,18 @@ def draft_sender(message: OutgoingMessage, context: Context) -> str | None:
     """Warn if the draft is from another address, such as an alias: mailhub sends from the address of
     the mailbox only.
     """
-    if not context.draft_from:
-        return None
+    return _name_senders(context.draft_from, message) if context.draft_from else None
+
+
+def build_draft_sender(draft_from: str, message: OutgoingMessage) -> PreviewWarning:
+    """Return the warning that a draft has another sender than its new content."""
+    return draft_sender.warn(_name_senders(draft_from, message))
+
+
+def _name_senders(draft_from: str, message: OutgoingMessage) -> str:
     return translatable(
         "Its owner wrote it as %(draft)s. It leaves as %(sender)s, where answers go, too.",
-        draft=context.draft_from,
+        draft=draft_from,
         sender=message.request.from_address,
     )
 
