@@ -23,7 +23,7 @@ HERE_WAIT = timedelta(minutes=1)  # a person who is reviewing now sees the queue
 BY_A_PERSON = (Stage.MENTIONED, Stage.ASSIGNED)
 NEEDED: dict[str, tuple[Status, ...]] = {
     Stage.UNKNOWN: (Status.UNKNOWN,),
-    Stage.FAILED: (Status.FAILED, Status.EXPIRED),
+    Stage.FAILED: (Status.FAILED, Status.EXPIRED, Status.CANCELLED),
 }
 DIGEST_AT = time(8)
 MONDAY = 1

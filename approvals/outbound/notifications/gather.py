@@ -19,6 +19,7 @@ from accounts.models import Role
 from approvals.core.states import Status
 from approvals.gate.reconcile import find_unshown_send
 from approvals.gate.rules.approvers import find_approvers, find_first, find_with_role
+from approvals.gate.send_back import WITHDRAWN_ANSWERED
 from approvals.models import (
     AuditEvent,
     Decision,
@@ -118,6 +119,7 @@ def _notify(links: Links, now: datetime) -> None:
         *_of_approved(by_name.get("action.failed", ()), Stage.FAILED),
         # It was approved, and nothing left: a closed send window, a pause, a server that was away.
         *_of_approved(by_name.get("action.expired", ()), Stage.FAILED),
+        *_of_approved(_without_answered(by_name.get("action.cancelled", ())), Stage.FAILED),
         *_of_approved(by_name.get("action.bounced", ()), Stage.BOUNCED),
         *_of_refused([link for link in links if link.event == "mailbox_refused"]),
         *_of_late([link for link in links if link.event == "late_outcome"]),
@@ -231,7 +233,9 @@ def _of_late(links: Links) -> list[Event]:
 
 
 def _of_approved(links: Links, stage: Stage) -> list[Event]:
-    """Return the events of failed, expired or returned mail: the people who approved it get them."""
+    """Return the events of mail that failed, expired, was withdrawn or came back from a server: the
+    people who approved it get them, but not the one who withdrew it.
+    """
     approved = Decision.objects.filter(
         action__in={link.action_id for link in links},
         verdict=Decision.Verdict.APPROVED,
@@ -246,12 +250,17 @@ def _of_approved(links: Links, stage: Stage) -> list[Event]:
         Event(
             stage=stage,
             action_id=link.action_id,
-            people=people[link.action_id],
+            people=[each for each in people[link.action_id] if link.actor != f"user:{each}"],
             occasion=str(link.sequence) if stage == Stage.BOUNCED else "",
         )
         for link in links
         if link.action_id in people
     ]
+
+
+def _without_answered(links: Links) -> Links:
+    """Return the withdrawals without those that the approval itself has asked for."""
+    return [link for link in links if link.data.get("code") != WITHDRAWN_ANSWERED]
 
 
 def _of_refused(links: Links) -> list[Event]:

@@ -156,6 +156,8 @@ def describe_stage(stage: str, action: PendingAction | None) -> str:
         return _("Nobody knows whether a proposal was carried out. It needs a ruling.")
     if stage == Stage.ALSO_SENT and not _is_mail(action):
         return _("A late answer shows that a proposal was carried out all the same, or twice.")
+    if stage == Stage.FAILED and action is not None and action.status == Status.CANCELLED:
+        return _("A proposal that you approved was withdrawn.")
     sentences: dict[str, str] = {
         Stage.WAITING: _("A proposal waits for your decision."),
         Stage.HALF_TIME: _("A proposal still waits. Half of its time has passed."),

@@ -8,6 +8,7 @@ import pytest
 from django.db import transaction
 from django.utils import timezone
 
+from accounts.access.caller import Caller
 from accounts.connect.mailbox_status import mark_login_refused
 from accounts.models import Mailbox, User
 from approvals.core.types import BEFORE_WIRE, Outcome
@@ -130,31 +131,50 @@ def test_returned_proposal_is_news_each_time(
     assert "came back" in post.to(bob)[-1]["Subject"]
 
 
-@pytest.mark.parametrize("cause", ["edit", "news", "undo"])
+@pytest.mark.parametrize("cause", ["edit", "news", "undo", "own undo"])
 def test_person_whose_approval_is_void_is_asked_again(
     post: Post, api: Api, alice: User, bob: User, mailbox: Mailbox, settings: Any, cause: str
 ) -> None:
     """By an edit or news after the first of two approvals, or if somebody else undoes it."""
     settings.MAILHUB_UNDO_SECONDS = 60
     prove(alice, bob)
-    if cause != "undo":
+    if "undo" not in cause:
         set_rules(mailbox, alice, approvals_needed=2)
     action_id = api.propose()
     post.sweep()
     action = approve(action_id, bob)
-    assert action.status == ("approved" if cause == "undo" else "pending")
+    assert action.status == ("approved" if "undo" in cause else "pending")
     if cause == "edit":
         edit(action_id, alice, body="At ten.")
-    elif cause == "undo":
-        decide.undo(action_id=action.pk, person=alice)
+    elif "undo" in cause:
+        decide.undo(action_id=action.pk, person=alice if cause == "undo" else bob)
     else:
         with transaction.atomic():
             news.tell_news(lock_action(action.pk), [news.DECIDED_BEFORE])
     for _ in range(2):
         post.sweep()
 
-    assert stages(bob) == ["waiting", "returned"]
+    assert stages(bob) == ["waiting"] + ["returned"] * (cause != "own undo")
     assert "returned" not in stages(alice)
+
+
+def test_withdrawal_is_told_to_those_who_approved(
+    post: Post, api: Api, alice: User, bob: User
+) -> None:
+    prove(alice, bob)
+    later = (timezone.now() + timedelta(days=1)).isoformat()
+    by_program, by_bob = (api.propose(subject=each, send_at=later) for each in ("One", "Two"))
+    for action_id in (by_program, by_bob):
+        approve(action_id, bob)
+    api.post(f"/actions/{by_program}/cancel")
+    decide.cancel(
+        action_id=PendingAction.objects.get(pk=by_bob).pk, caller=Caller(user=bob, surface="web")
+    )
+    post.sweep()
+
+    told = Notification.objects.filter(user=bob, stage="failed").values_list("action", flat=True)
+    assert [str(each) for each in told] == [by_program]
+    assert post.to(bob)[-1]["Subject"] == "A proposal that you approved was withdrawn. One"
 
 
 def test_answer_goes_to_the_person_who_asked(post: Post, api: Api, alice: User, bob: User) -> None:
