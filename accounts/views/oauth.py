@@ -59,7 +59,11 @@ def register(request: HttpRequest) -> HttpResponse:
     from allauth.idp.oidc.forms import ClientRegistrationForm  # brings requests
 
     form = ClientRegistrationForm(data=asked)
-    if not form.is_valid():
+    try:
+        is_valid = form.is_valid()
+    except RecursionError:  # a text in place of a list, which the form parses
+        return _error("invalid_client_metadata", "A field is nested too deep.")
+    if not is_valid:
         wrong = ", ".join(sorted(form.errors))
         error = "redirect_uri" if list(form.errors) == ["redirect_uris"] else "client_metadata"
         return _error(f"invalid_{error}", f"These fields are missing or not valid: {wrong}.")

@@ -131,6 +131,12 @@ def test_unsafe_redirect_cannot_be_registered(db: None, back: str) -> None:
     assert not Registered.objects.exists()
 
 
+def test_registration_with_deep_json_in_a_text_is_refused(db: None) -> None:
+    deep = '{"a":' * 20_000 + "1" + "}" * 20_000
+    answer = Program().register(redirect_uris=[BACK], grant_types=deep)
+    assert (answer.status_code, answer.json()["error"]) == (400, "invalid_client_metadata")
+
+
 def test_flood_of_registrations_is_stopped(db: None) -> None:
     answers = [Program().register(redirect_uris=[BACK]) for _ in range(25)]
     assert [answer.status_code for answer in answers] == [201] * 20 + [429] * 5
