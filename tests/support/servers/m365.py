@@ -47,14 +47,18 @@ class M365:
 
 
 def npm_folder(config: pytest.Config, *arguments: str) -> Path:
-    """Return a folder that is kept between runs, in which npm has installed once."""
+    """Return a folder that is kept between runs, in which npm has installed this, and only this: it
+    removes what an earlier call has installed in the same one.
+    """
     npm = shutil.which("npm")
     assert npm, "npm is not installed (bin/system-packages)"
-    folder = Path(config.cache.mkdir("npm"))
-    with (folder / "lock").open("w") as lock:
+    kept = Path(config.cache.mkdir("npm"))
+    folder = kept / arguments[-1].replace("/", "_")
+    with (kept / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # the suite's workers share it
-        done = folder / ("done-" + "-".join(arguments).replace("/", "_"))
+        done = folder / "done"
         if not done.exists():
+            folder.mkdir(exist_ok=True)
             subprocess.run(
                 [npm, *arguments],
                 cwd=folder,
