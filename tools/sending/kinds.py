@@ -313,7 +313,9 @@ class ReplyMail(SendMail):
             if payload.unless_answered and later.is_proven:
                 moved = AnsweredFirst(**vars(moved), by=later.from_address, at=at)
             found.append(moved)
-        if mine := find_own_answer(look, payload.recipients, besides=approved.message_id):
+        mine = find_own_answer(look, payload.recipients, besides=approved.message_id)
+        # Otherwise the draft that an earlier attempt has prepared may be that answer, under another id.
+        if mine and not approved.prepared:
             found.append(build_answered_already(mine))
         if not is_whole or (later is not None and not later.is_whole):
             found.append(build_thread_unread(is_due=is_due))
