@@ -52,6 +52,10 @@ class Mallory:
         self.imap = [
             running.enter_context(HostileImap(harm, at="", every=5)) for harm, _ in IMAP[:mailboxes]
         ]
+        for server in (*self.smtp, *self.imap):
+            installation.changes["MAILHUB_LOOPBACK_SERVERS"] = (
+                f"{installation.changes['MAILHUB_LOOPBACK_SERVERS']},127.0.0.1:{server.port}"
+            )
         installation.command("create_user", "--email", MALLORY, "--name", "Mallory")
         self.addresses = [f"m{number}@evil.example" for number in range(mailboxes)]
         for address, smtp, imap in zip(self.addresses, self.smtp, self.imap, strict=True):
@@ -157,7 +161,13 @@ def run(
     """
     ada_smtp = running.enter_context(FaultySmtp())
     installation = running.enter_context(
-        Installation(home, ada_smtp, sandbox, MAILHUB_LEASE_SECONDS=30)
+        Installation(
+            home,
+            ada_smtp,
+            sandbox,
+            MAILHUB_LEASE_SECONDS=30,
+            MAILHUB_SECOND_FACTOR="optional",  # its people have links only
+        )
     )
     installation.prepare()
     mallory = Mallory(installation, running, mailboxes)
