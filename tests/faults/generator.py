@@ -60,11 +60,13 @@ class Office:
         self.stop = threading.Event()
 
     def _signed_in(self, link: str) -> Person | None:
-        """Return None if the server answers that its database is away."""
+        """Return None if the server answers that its database is away, or that a restore ended it."""
         person, path = Person(self._plant.url), f"/sign-in/{link}/"
         page = person.get(path)
         if page.status < 500:
-            address, fields = Forms(page.text).found["sign-in"]
+            if "sign-in" not in (forms := Forms(page.text).found):
+                return None
+            address, fields = forms["sign-in"]
             page = person.post(address or path, fields)
         if page.status >= 500:
             return None

@@ -349,6 +349,9 @@ class Plant:
             seconds=COMMAND_SECONDS,
         )
         until(lambda: self.records.identity() != before, seconds=COMMAND_SECONDS)
+        with self.database(writes=True) as connection:
+            # It ended all links to sign in. People get new ones; here theirs work again.
+            connection.execute("UPDATE accounts_signinlink SET used_at = NULL")
         self.records.begin_after_restore()
         return replace(restore, ended=datetime.now(UTC))
 
