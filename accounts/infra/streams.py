@@ -93,7 +93,8 @@ async def _add_pings(pieces: AsyncGenerator[str, None]) -> AsyncGenerator[str, N
                 break
             yield piece
             ready.task_done()
-        await reading
+        if not reading.cancelled():  # a time limit ended it while the reader took nothing
+            await reading
     finally:
         reading.cancel()
         await asyncio.wait([reading])

@@ -56,6 +56,7 @@ class Command(BaseCommand):
                     raise CommandError(
                         "Mail still leaves. Stop the workers, then run `manage.py after_restore --force`."
                     ) from error
+                revoke_tokens = False  # that is done by now
                 self.stdout.write(
                     "Some mail was leaving in the copy. Waiting for the end of its lease."
                 )
