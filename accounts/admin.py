@@ -95,8 +95,12 @@ class PersonAdmin(ListedAdmin):
     ]
 
     def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> list[str]:
-        """Return the fixed fields; the address cannot change, because password links go there."""
-        return [*self.readonly_fields, *(["email"] if obj else [])]
+        """Return the fixed fields; the address cannot change, because password links go there.
+
+        Only a superuser changes rights: anybody else could give themselves all of them.
+        """
+        rights = [] if cast(User, request.user).is_superuser else RIGHTS
+        return [*self.readonly_fields, *rights, *(["email"] if obj else [])]
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False

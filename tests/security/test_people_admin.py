@@ -18,6 +18,7 @@ from allauth.socialaccount.models import SocialAccount
 from allauth.usersessions.models import UserSession
 from django.contrib import admin
 from django.contrib.auth import SESSION_KEY
+from django.contrib.auth.models import Permission
 from django.core.management import call_command
 from django.db import connection
 from django.http import HttpRequest
@@ -85,6 +86,25 @@ def mailed(smtp: FaultySmtp, to: str, subject: str) -> str:
     (message,) = (each for each in messages if each["Subject"] == subject)
     assert isinstance(message, EmailMessage)
     return str(message.get_content())
+
+
+def test_only_a_superuser_changes_rights(alice: User, bob: User) -> None:
+    alice.is_staff = True
+    alice.save()
+    alice.user_permissions.set(Permission.objects.filter(content_type__model="user"))
+    clerk = browser(alice)
+    given = {"is_staff": "on", "is_superuser": "on"}
+
+    clerk.post(f"/admin/accounts/user/{alice.pk}/change/", rights_form(alice, **given))
+    clerk.post(f"/admin/accounts/user/{bob.pk}/change/", {"first_name": "Rob", "_save": "Save"})
+    added = {**rights_form(bob, **given), "email": "dora@lovelace.example"}
+    clerk.post("/admin/accounts/user/add/", added)
+
+    bob.refresh_from_db()
+    assert (bob.first_name, bob.is_active) == ("Rob", True)
+    assert User.objects.get(email="dora@lovelace.example").is_active
+    assert not User.objects.filter(is_superuser=True).exists()
+    assert User.objects.get(is_staff=True) == alice
 
 
 def test_admin_changes_nothing_but_people() -> None:
