@@ -19,9 +19,7 @@ ACTION_WORDS: Words = {
     "file_opened": _("File opened"),
     "approval_refused": _("An approval was refused"),
     "approval_lost": _("An approval no longer counts: its approver may no longer approve"),
-    "approvals_void": _(
-        "Earlier approvals no longer count: an approver whose approval was lost approved again"
-    ),
+    "approvals_void": _("The approvals given so far no longer count"),
     "escalated": _("Nobody had decided, so more people were notified"),
     "rejected": _("Rejected"),
     "rejection_refused": _("A rejection was refused"),

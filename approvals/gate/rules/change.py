@@ -61,7 +61,7 @@ def change_rules(*, mailbox: Mailbox, person: User, rules: Mapping[str, Any]) ->
     policy.save()
     if is_newer:
         _keep_what_is_still_allowed(policy)
-        _begin_new_rounds(mailbox)
+        _begin_new_rounds(mailbox, person)
     if WINDOW.intersection(changed):
         keep_until_it_opens(policy)
     told = {
@@ -94,16 +94,26 @@ def _keep_what_is_still_allowed(policy: ApprovalPolicy) -> None:
             ).update(rules_version=policy.version)
 
 
-def _begin_new_rounds(mailbox: Mailbox) -> None:
+def _begin_new_rounds(mailbox: Mailbox, person: User) -> None:
     """Begin a new round where an approval given no longer counts, and where those given would now be
     enough: nobody who has approved can approve once more in this round.
     """
     begun = PendingAction.objects.filter(
         mailbox=mailbox, status=Status.PENDING, approvals_given__gt=0
     )
-    begun.filter(Q(approvals_given__gt=number_that_counts()) | ~are_approvers_lost()).update(
+    begun = begun.filter(Q(approvals_given__gt=number_that_counts()) | ~are_approvers_lost())
+    locked = begun.select_for_update(no_key=True, of=("self",)).order_by("pk")
+    void = list(locked.values_list("pk", flat=True))
+    PendingAction.objects.filter(pk__in=void).update(
         approvals_given=0, approval_round=F("approval_round") + 1
     )
+    for action_id in void:
+        chain.record(
+            mailbox=mailbox,
+            event="approvals_void",
+            actor=f"user:{person.pk}",
+            action_id=action_id,
+        )
 
 
 def _describe_value(name: str, value: Any) -> Any:

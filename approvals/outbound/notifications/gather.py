@@ -39,7 +39,7 @@ UNKNOWN_WAIT = timedelta(minutes=10)
 ONLY = 1  # the primary key of the cursor
 COLUMNS = ("pk", "event", "actor", "action_id", "mailbox_id", "data", "sequence")
 # After these events a pending action asks again those who had approved it.
-VOIDING = ("edited", "undone", "noticed")
+VOIDING = ("edited", "undone", "noticed", "approvals_void")
 
 Stage = Notification.Stage
 Links = Sequence[AuditEvent]
@@ -179,7 +179,7 @@ def _of_returned(links: Links, actions: dict[UUID, PendingAction]) -> list[Event
 
 
 def _of_void(links: Links, actions: dict[UUID, PendingAction]) -> list[Event]:
-    """Return the events of approvals that somebody else, or news, has made void: without another
+    """Return the events of approvals that somebody else, rules or news have made void: without another
     decision of these people the action waits, and they believe that they have decided.
     """
     pending = _pending([link for link in links if link.action_id in actions], actions)

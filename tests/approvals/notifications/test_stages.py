@@ -131,21 +131,23 @@ def test_returned_proposal_is_news_each_time(
     assert "came back" in post.to(bob)[-1]["Subject"]
 
 
-@pytest.mark.parametrize("cause", ["edit", "news", "undo", "own undo"])
+@pytest.mark.parametrize("cause", ["edit", "news", "rules", "undo", "own undo"])
 def test_person_whose_approval_is_void_is_asked_again(
     post: Post, api: Api, alice: User, bob: User, mailbox: Mailbox, settings: Any, cause: str
 ) -> None:
-    """By an edit or news after the first of two approvals, or if somebody else undoes it."""
+    """By an edit, news or rules after the first of two approvals, or if somebody else undoes it."""
     settings.MAILHUB_UNDO_SECONDS = 60
     prove(alice, bob)
+    action_id = api.propose()
     if "undo" not in cause:
         set_rules(mailbox, alice, approvals_needed=2)
-    action_id = api.propose()
     post.sweep()
     action = approve(action_id, bob)
     assert action.status == ("approved" if "undo" in cause else "pending")
     if cause == "edit":
         edit(action_id, alice, body="At ten.")
+    elif cause == "rules":
+        set_rules(mailbox, alice, approvals_needed=1)
     elif "undo" in cause:
         decide.undo(action_id=action.pk, person=alice if cause == "undo" else bob)
     else:
