@@ -55,7 +55,7 @@ SENTENCES = {
     "cancelled, person": f"A person withdrew it, and it is not %(done)s. {WANTED}",
     f"cancelled, {WITHDRAWN_ANSWERED}": "%(by)s answered first, so it was withdrawn and is not"
     " %(done)s. Read the conversation before you propose another answer.",
-    "expired": f"Nobody decided in time, and it is not %(done)s. {WANTED}",
+    "expired": f"No decision came in time, and it is not %(done)s. {WANTED}",
     "expired, approved": f"It was approved, but could not be %(done)s in time. {WANTED}",
     "superseded": "Another proposal took its place. Follow the action in superseded_by.",
 }

@@ -207,7 +207,7 @@ def describe_code(code: str) -> str:
         "decided": _("It was decided before."),
         "expired": _("It had expired."),
         "seen": _("You were looking at it."),
-        "no_right": _("You may no longer decide about it."),
+        "no_right": _("You have decided, or may no longer do so."),
         "not_active": _("Your account was not active."),
         "solved": _("The mailbox works again."),
         "nothing": _("There was nothing to report."),
