@@ -20,7 +20,7 @@ ACTION_WORDS: Words = {
     "approval_refused": _("An approval was refused"),
     "approval_lost": _("An approval no longer counts: its approver may no longer approve"),
     "approvals_void": _("The approvals given so far no longer count"),
-    "escalated": _("Nobody had decided, so more people were notified"),
+    "escalated": _("No decision had come, so more people were notified"),
     "rejected": _("Rejected"),
     "rejection_refused": _("A rejection was refused"),
     "undone": _("Undone"),

@@ -98,8 +98,8 @@ def _title_of(event: AuditEvent, people: Mapping[int, User]) -> str:
     if event.event != "escalated" or not isinstance(minutes, int):
         return words_of(event.event)
     return ngettext(
-        "Nobody decided for %(time)s: %(people)s was notified",
-        "Nobody decided for %(time)s: %(people)s were notified",
+        "No decision for %(time)s: %(people)s was notified",
+        "No decision for %(time)s: %(people)s were notified",
         len(names),
     ) % {
         "time": timesince(event.at - timedelta(minutes=minutes), event.at, depth=1),

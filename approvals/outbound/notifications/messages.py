@@ -162,7 +162,7 @@ def describe_stage(stage: str, action: PendingAction | None) -> str:
         Stage.WAITING: _("A proposal waits for your decision."),
         Stage.HALF_TIME: _("A proposal still waits. Half of its time has passed."),
         Stage.LAST_HOUR: _("A proposal expires within an hour."),
-        Stage.ESCALATED: _("Nobody has decided about a proposal yet, so you are asked too."),
+        Stage.ESCALATED: _("A proposal still waits for a decision, so you are asked too."),
         Stage.RETURNED: _("A proposal came back and needs a new decision."),
         Stage.ANSWERED: _("Your request for changes was answered with another proposal."),
         Stage.MENTIONED: _("Somebody mentioned you in a comment."),

@@ -37,7 +37,7 @@ def test_managers_follow_after_minutes_and_once(
     assert (stages(bob), stages(alice)) == (["waiting"], ["escalated"])
     assert len(post.to(alice)) == 1
     history = browser(bob).get(f"/actions/{action_id}/?view=history").content.decode()
-    assert "Nobody decided for 31" in history
+    assert "No decision for 31" in history
     assert "Alice was notified" in history
     page = browser(bob).get(f"/mailboxes/{mailbox.pk}/").content.decode()
     assert "Managers are notified after 30 minutes" in page
