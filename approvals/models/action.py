@@ -10,6 +10,7 @@ import structlog
 from django.conf import settings
 from django.db import models, transaction
 from django.db.models import F, Q
+from django.utils.translation import gettext
 
 from accounts.infra.credentials import CannotDecrypt
 from accounts.infra.fields import EncryptedBinaryField
@@ -246,6 +247,13 @@ class PendingAction(models.Model):
             self.approval_round,
             self.fence,
         )
+
+    @property
+    def proposed_by(self) -> str:
+        """The agent or person who proposed it, in the active language: an agent may be named like a person."""
+        if self.proposer_name:
+            return gettext("Agent %(name)s") % {"name": self.proposer_name}
+        return str(self.proposer)
 
     @property
     def current(self) -> Revision:

@@ -23,14 +23,6 @@ def words(action: PendingAction, what: str) -> str:
 
 
 @register.filter
-def proposer(action: PendingAction) -> str:
-    """Return the name of the agent or person who proposed it. A person could have an agent's name."""
-    if action.proposer_name:
-        return gettext("Agent %(name)s") % {"name": action.proposer_name}
-    return str(action.proposer)
-
-
-@register.filter
 def purpose(action: PendingAction, preview: Mapping[str, Any] | None) -> SafeString:
     """Return in one line of HTML why the action is here; empty if its content is removed."""
     if not preview:

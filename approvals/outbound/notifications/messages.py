@@ -131,7 +131,7 @@ def _shown(action: PendingAction, level: Content) -> dict[str, str]:
     preview: dict[str, Any] = action.shown or {}  # type: ignore[attr-defined]
     parts = {
         "mailbox": action.mailbox.address,
-        "sender": _line(action.proposer_name or str(action.proposer)),
+        "sender": _line(action.proposed_by),
         "subject": _line(preview.get("title", ""))[:TITLE_LENGTH],
     }
     if level == Content.PREVIEW:

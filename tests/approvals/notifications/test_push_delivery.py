@@ -74,7 +74,7 @@ def test_push_shows_sender_and_subject_if_its_person_chose_so(
     NotificationChannel.objects.filter(kind="web_push").update(content="preview")
     api.propose(subject="Delivery on Thursday", body="A secret of the text")
     post.sweep()
-    assert "Delivery on Thursday" in service.received[0]["body"]
+    assert service.received[0]["body"] == "Agent agent: Delivery on Thursday"
     assert "secret" not in json.dumps(service.received)
 
 
