@@ -17,7 +17,15 @@ from accounts.models import Mailbox, TokenRefresh
 from approvals.models import PendingAction, Rest
 from approvals.worker import maintenance
 from tests.conftest import Api, Reviewer
-from tests.faults.graph_road import approve, approved, created, expire, now_it_is_time, secrets_of
+from tests.faults.graph_road import (
+    approve,
+    approved,
+    created,
+    expire,
+    now_it_is_time,
+    secrets_of,
+    throttled_with_a_draft,
+)
 from tests.support.people.outlook import graph, letter, mailbox, state
 from tests.support.servers.graph import GraphServer
 from tests.support.servers.microsoft_sign_in import SignInService
@@ -244,6 +252,28 @@ def test_mailbox_without_refresh_token_waits_for_reconnect(
     assert api.tool("list_emails").json()["code"] == "auth_error"
 
 
+def approve_reply(api: Api, reviewer: Reviewer, graph: GraphServer) -> PendingAction:
+    graph.deliver(ADA, letter().as_bytes())
+    original = api.tool("list_emails").json()["emails"][0]["id"]
+    answer = api.tool("reply_email", message_id=original, comment="Yes.", confirm=True).json()
+    assert reviewer.decide(answer["action"]["id"], "approve").status_code == 302
+    return PendingAction.objects.get(pk=answer["action"]["id"])
+
+
+@pytest.mark.fault(33)
+def test_answer_by_hand_during_a_cool_down_returns_the_mail(
+    api: Api, reviewer: Reviewer, graph: GraphServer
+) -> None:
+    action = approve_reply(api, reviewer, graph)
+    throttled_with_a_draft(graph)
+    by_hand = letter(ADA, to=MIRA, References="<question@northwind.example>")
+    by_hand.replace_header("Message-ID", "<by-hand@lovelace.example>")
+    graph.deliver(ADA, by_hand.as_bytes(), folder="sentitems")
+    work()
+    assert (state(action), graph.ledger) == (("pending", None), [])
+    assert (action.returned or {})["code"] == "answered_already"
+
+
 # A draft that could not be read is neither gone nor unchanged
 
 
@@ -255,11 +285,7 @@ def test_mailbox_without_refresh_token_waits_for_reconnect(
 def test_reply_waits_while_its_thread_cannot_be_read(
     api: Api, reviewer: Reviewer, graph: GraphServer, on: str, status: int, code: str
 ) -> None:
-    graph.deliver(ADA, letter().as_bytes())
-    original = api.tool("list_emails").json()["emails"][0]["id"]
-    answer = api.tool("reply_email", message_id=original, comment="Yes.", confirm=True).json()
-    assert reviewer.decide(answer["action"]["id"], "approve").status_code == 302
-    action = PendingAction.objects.get(pk=answer["action"]["id"])
+    action = approve_reply(api, reviewer, graph)
     later = letter(References="<question@northwind.example>")
     later.replace_header("Message-ID", "<later@northwind.example>")
     later.replace_header("Date", "Mon, 02 Nov 2026 11:00:00 +0000")

@@ -313,9 +313,13 @@ class ReplyMail(SendMail):
             if payload.unless_answered and later.is_proven:
                 moved = AnsweredFirst(**vars(moved), by=later.from_address, at=at)
             found.append(moved)
-        mine = find_own_answer(look, payload.recipients, besides=approved.message_id)
-        # Otherwise the draft that an earlier attempt has prepared may be that answer, under another id.
-        if mine and not approved.prepared:
+        mine = find_own_answer(look, payload.recipients, besides=[approved.message_id])
+        if mine and approved.prepared:
+            # Its owner may have sent the draft of an earlier attempt, and Sent gave it another id.
+            with _noting_refusal(mailbox):
+                ids = [approved.message_id, provider.find_sent(approved.message_id) or ""]
+            mine = find_own_answer(look, payload.recipients, besides=ids)
+        if mine:
             found.append(build_answered_already(mine))
         if not is_whole or (later is not None and not later.is_whole):
             found.append(build_thread_unread(is_due=is_due))

@@ -231,15 +231,17 @@ def _names_or_follows(message: Message, answered: str, first: Message | None) ->
     )
 
 
-def find_own_answer(look: Look, recipients: Iterable[str], *, besides: str = "") -> Later | None:
-    """Return the own answers that went to one of these recipients, without the one with the
-    Message-ID `besides`, or None.
+def find_own_answer(
+    look: Look, recipients: Iterable[str], *, besides: Collection[str] = ()
+) -> Later | None:
+    """Return the own answers that went to one of these recipients, without those with a Message-ID
+    of `besides`, or None.
     """
     people = {each.lower() for each in recipients}
     answers = [
         each
         for each in look.sent
-        if each.message_id != besides
+        if each.message_id not in besides
         and not people.isdisjoint(address.lower() for address in (*each.to, *each.cc))
     ]
     return as_later(answers, is_proven=True) if answers else None
