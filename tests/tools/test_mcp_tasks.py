@@ -179,6 +179,15 @@ def test_task_completes_with_the_receipt(program: Program, reviewer: Reviewer) -
     assert outcome(task)["receipt"]["recipient_count"] == 1
 
 
+def test_repeated_call_gets_the_task_as_it_is_now(program: Program, reviewer: Reviewer) -> None:
+    assert program.tasks is not None
+    program.propose(idempotency_key="k")
+    reviewer.decide(program.tasks.handles[-1].task_id, "approve")
+    program.propose(idempotency_key="k")
+    assert len({each.task_id for each in program.tasks.handles}) == 1
+    assert program.tasks.handles[-1].status_message.startswith("A person approved it")
+
+
 def test_task_completes_with_the_refusal_and_the_note(program: Program, reviewer: Reviewer) -> None:
     task_id = proposed(program)
     reviewer.decide(task_id, "reject", note="Too early")
@@ -280,6 +289,7 @@ def test_client_without_tasks_opens_the_page_at_once(url: str, api: Api) -> None
     result = json.loads(program.propose().content[0].text)
     action = PendingAction.objects.get()
     assert result["action"]["id"] == str(action.pk)
+    assert "first_time_recipient" in [each["code"] for each in result["warnings"]]
     assert [address.rstrip("/").rpartition("/")[2] for address in program.opened] == [
         str(action.pk)
     ]

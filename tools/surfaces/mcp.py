@@ -25,7 +25,6 @@ from mcp.shared.exceptions import MCPError
 
 from accounts.access.auth import caller_of_token
 from accounts.access.caller import Caller
-from accounts.infra.foreign_text import load_json
 from accounts.infra.problems import Problem, fault
 from accounts.infra.streams import release_thread
 from accounts.infra.texts import translatable
@@ -34,7 +33,7 @@ from tools.catalog.calls import call_tool, tools_for
 from tools.catalog.entries import DEFAULT_TOOLSETS, TOOLS, Tool
 from tools.catalog.tool_schema import published_hints, published_parameters
 from tools.schemas import MOST_NAMES
-from tools.sending.answers import Proposed
+from tools.sending.answers import Proposed, find_proposed
 from tools.surfaces import mcp_card, mcp_tasks, waiting
 
 log = structlog.get_logger(__name__)
@@ -105,7 +104,7 @@ def make_server(visit_of: Callable[[Context], Visit]) -> Server[Any]:
         if proposal is None or proposal.final:
             return result
         if mcp_tasks.declares_tasks(context):
-            return mcp_tasks.created(proposal.result["action"])
+            return mcp_tasks.created(proposal.result["action"], replayed=proposal.replayed)
         if mcp_tasks.opens_urls(context) and not proposal.replayed:
             return mcp_tasks.ask_to_open(proposal.result["action"])
         return result
@@ -232,10 +231,10 @@ def _resume(visit: Visit, action_id: str) -> types.CallToolResult:
     result, _ = _answer(visit, waiting.TOOL.name, {"action_id": action_id})
     if result.is_error:
         return result
-    content = result.content[0]
-    assert isinstance(content, types.TextContent)
-    action = load_json(content.text)
-    return _result({"status": action["state"], "action": action, "warnings": []})
+    try:
+        return _result(find_proposed(visit.caller(), action_id, replayed=False).result)
+    except Problem as problem:  # the caller has just lost it
+        return _result(problem.as_dict(), is_error=True)
 
 
 def _in_protocol(function: Callable[[], dict[str, Any]]) -> dict[str, Any]:

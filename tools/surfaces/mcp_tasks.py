@@ -56,12 +56,15 @@ def opens_urls(context: Context) -> bool:
     return context.protocol_version == VERSION and bool(elicitation and elicitation.url)
 
 
-def created(action: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the answer to a tool call that proposed this action: the handle of a task."""
+def created(action: Mapping[str, Any], *, replayed: bool) -> dict[str, Any]:
+    """Return the answer to a tool call that proposed this action, now or before: the handle of a
+    task.
+    """
+    decides = f"A person decides at {action['review_url']}"
     return {
         "resultType": "task",
         "status": "working",
-        "statusMessage": f"A person decides at {action['review_url']}",
+        "statusMessage": action["next"] if replayed else decides,
         **_handle(action["id"], action["created_at"], action["created_at"]),
     }
 
