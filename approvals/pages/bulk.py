@@ -23,6 +23,7 @@ from accounts.people.second_factor import FactorMissing
 from approvals.core.states import Status
 from approvals.core.types import get_kind
 from approvals.gate import decide, find, seen
+from approvals.gate.rules.conditions import count_given
 from approvals.gate.rules.policy import Hold, count_needed, find_hold, policy_of
 from approvals.models import PendingAction, Seen
 from approvals.pages.forms import ApproveForm
@@ -227,7 +228,7 @@ def _read_chosen(request: AuthenticatedRequest, field: str) -> list[Chosen]:
             is_seen=opened.get(row.pk) == row.revision,
             unopened=len(seen.find_unopened(row, request.user)),
             hold=find_hold(row, rules[row.mailbox]),
-            missing=count_needed(row, rules[row.mailbox]) - row.approvals_given,
+            missing=count_needed(row, rules[row.mailbox]) - count_given(row),
         )
         for row in rows
     ]

@@ -22,7 +22,7 @@ from approvals.core.cursors import foreign_cursor
 from approvals.core.states import Status
 from approvals.gate.find import open_preview, open_shown, with_preview
 from approvals.gate.reconcile import find_gone, is_unproven
-from approvals.gate.rules.conditions import waits_for_others
+from approvals.gate.rules.conditions import number_that_counts, waits_for_others
 from approvals.models import (
     ApprovalPolicy,
     Attempt,
@@ -226,7 +226,7 @@ def place_of(
 
 
 def _annotate_rows(actions: QuerySet[PendingAction]) -> QuerySet[PendingAction]:
-    """Add `shown`, `reason`, `needed`, `doubtful`, `bounced`, `assigned` and `commented`.
+    """Add `shown`, `reason`, `needed`, `given`, `doubtful`, `bounced`, `assigned` and `commented`.
 
     `reason` is what the proposer claims, encrypted; `_read_rows` decrypts it.
     `needed` is how many must approve by today's rules, like `policy.count_needed` for one action.
@@ -245,6 +245,7 @@ def _annotate_rows(actions: QuerySet[PendingAction]) -> QuerySet[PendingAction]:
     note = ProposerNote.objects.filter(action=OuterRef("pk")).values("reason")[:1]
     return with_preview(actions).annotate(
         needed=needed,
+        given=number_that_counts(),
         doubtful=unproven | gone | Q(restored_at__isnull=False),
         bounced=Exists(AuditEvent.objects.filter(action_id=OuterRef("pk"), event="bounced")),
         reason=Subquery(note),

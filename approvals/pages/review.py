@@ -19,7 +19,12 @@ from approvals.core.types import get_kind
 from approvals.gate import decide, find, notes, reconcile, revise, rulings, seen
 from approvals.gate.differences import FieldChange
 from approvals.gate.load import UNSEEN, ContentUnavailable, render_content
-from approvals.gate.rules.conditions import MAY_LOOK, approvals_of, approving_people
+from approvals.gate.rules.conditions import (
+    MAY_LOOK,
+    approvals_of,
+    approving_people,
+    count_given,
+)
 from approvals.gate.rules.policy import (
     DECIDES,
     count_needed,
@@ -157,7 +162,7 @@ def _about(
     refusal = refusal_to_approve(person, action, policy)
     if refusal is None and (content is None or not current.is_ours):
         refusal = Problem("conflict", UNSEEN)
-    needed = count_needed(action, policy)
+    needed, given = count_needed(action, policy), count_given(action)
     decisions = list(action.decisions.select_related("person"))
     has_approved = any(each.person_id == person.pk for each in decisions) and (
         person.pk in approving_people(action, approvals_of(action))
@@ -217,7 +222,8 @@ def _about(
         else None,
         "undo_window": int(undo_of(policy).total_seconds()),
         "needed": needed,
-        "missing": needed - action.approvals_given,
+        "given": given,
+        "missing": needed - given,
         "four_eyes": not own_counts(action, policy),
         "mark": f"{action.status} {action.revision} {action.approval_round} {action.approvals_given}",
     }

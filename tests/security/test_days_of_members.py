@@ -11,6 +11,7 @@ from django.utils import timezone
 from accounts.access.caller import Caller
 from accounts.access.roles import mailboxes
 from accounts.models import Invitation, Mailbox, Membership, Role, User
+from accounts.people.recovery import recover
 from approvals.gate.rules.approvers import find_approvers, find_with_role
 from approvals.models import AuditEvent, PendingAction
 from approvals.outbound.notifications.messages import count_waiting
@@ -108,6 +109,28 @@ def test_last_day_takes_an_approval_of_waiting_mail(
     assert AuditEvent.objects.filter(event="approval_lost").exists()
     assert decide(alice, action_id) == 302
     assert state_of(action_id) == "pending"
+
+
+@pytest.mark.parametrize("how", ["last day", "recovery", "closed and opened"])
+def test_pages_count_no_approval_that_time_has_taken(
+    by_pat: Api, alice: User, bob: User, how: str
+) -> None:
+    action = PendingAction.objects.get(pk=by_pat.propose())
+    assert decide(bob, str(action.pk)) == 302
+    if how == "last day":
+        limit(bob, ends=timedelta(milliseconds=-1))
+    elif how == "recovery":
+        recover(bob)
+    else:
+        for is_active in (False, True):
+            bob.is_active = is_active
+            bob.save()
+
+    for place in (f"/actions/{action.pk}/", "/"):
+        page = " ".join(browser(alice).get(place).content.decode().split())
+        assert "0 of 2 approvals" in page
+        assert "1 of 2 approvals" not in page
+    assert (bob.pk in find_approvers([action])[action.pk]) is (how != "last day")
 
 
 def test_new_days_do_not_wake_old_tokens(

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from uuid import UUID
 
 from accounts.models import Membership, Role
+from approvals.gate.rules.conditions import filter_counting
 from approvals.gate.rules.policy import asks_for_staff, own_counts
 from approvals.models import ApprovalPolicy, Author, Decision, PendingAction
 
@@ -99,9 +100,10 @@ def find_with_role(mailboxes: Collection[UUID], needed: Role) -> dict[UUID, set[
 def _find_approved(actions: Sequence[PendingAction]) -> dict[UUID, set[int]]:
     given: dict[UUID, set[int]] = defaultdict(set)
     current = {action.pk: (action.approval_round, action.revision) for action in actions}
-    for action_id, person, number, revision in Decision.objects.filter(
-        action__in=current, verdict=Decision.Verdict.APPROVED
-    ).values_list("action", "person", "approval_round", "revision"):
+    approvals = Decision.objects.filter(action__in=current, verdict=Decision.Verdict.APPROVED)
+    for action_id, person, number, revision in filter_counting(approvals).values_list(
+        "action", "person", "approval_round", "revision"
+    ):
         if current[action_id] == (number, revision):
             given[action_id].add(person)
     return given

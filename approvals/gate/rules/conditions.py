@@ -243,7 +243,7 @@ VOID = {
 
 def find_counted(action: PendingAction) -> set[int]:
     """Return the people whose approval of the present content counts."""
-    found = _filter_counting(
+    found = filter_counting(
         stored_approvals(
             action=action.pk,
             revision=action.revision,
@@ -252,6 +252,15 @@ def find_counted(action: PendingAction) -> set[int]:
         )
     )
     return set(found.values_list("person_id", flat=True))
+
+
+def count_given(action: PendingAction) -> int:
+    """Return how many approvals of an action count. While it waits, the end of a membership's days
+    or the recovery of an account takes one away, and nothing writes that down.
+    """
+    if action.status != Status.PENDING or not action.approvals_given:
+        return action.approvals_given
+    return len(find_counted(action))
 
 
 def approvals_of(action: PendingAction) -> dict[int, bool]:
@@ -282,7 +291,7 @@ def approving_people(action: PendingAction, approvals: Mapping[int, bool]) -> se
 
 def number_that_counts() -> Coalesce:
     """Return how many people's approvals count, for an action of the outer query."""
-    people = _filter_counting(find_approvals()).order_by().values("action")
+    people = filter_counting(find_approvals()).order_by().values("action")
     count = people.annotate(people=Count("person", distinct=True)).values("people")
     return Coalesce(Subquery(count), 0)
 
@@ -318,7 +327,7 @@ def waits_for_others(person: int) -> Q:
     """Return the condition of pending actions that others must approve: the approval of this
     person counts already, or would not count.
     """
-    counts = Exists(_filter_counting(find_approvals().filter(person=person)))
+    counts = Exists(filter_counting(find_approvals().filter(person=person)))
     wrote = Q(proposer=person) | Q(
         Exists(Author.objects.filter(action=OuterRef("pk"), person=person))
     )
@@ -337,7 +346,7 @@ def waits_for_others(person: int) -> Q:
     )
 
 
-def _filter_counting(approvals: QuerySet[Any, Any]) -> QuerySet[Any, Any]:
+def filter_counting(approvals: QuerySet[Any, Any]) -> QuerySet[Any, Any]:
     """Return those of the approvals whose person may still approve.
 
     It counts only for the membership and the account with which it was given: none counts again if
