@@ -30,7 +30,9 @@ def find_first(actions: Sequence[PendingAction]) -> dict[UUID, set[int]]:
 
 
 def find_next(actions: Sequence[PendingAction]) -> dict[UUID, set[int]]:
-    """Return the approvers who are notified if the first ones have not decided in time."""
+    """Return the approvers who are notified if nobody has decided in time, whether others are left
+    who could be first or not.
+    """
     return {action_id: later for action_id, (_, later) in _find_lines(actions).items()}
 
 
@@ -44,11 +46,12 @@ def _find_lines(actions: Sequence[PendingAction]) -> dict[UUID, tuple[set[int], 
     mailbox_of = {action.pk: action.mailbox_id for action in actions}
     found = {}
     for action_id, roles in _find_roles(actions).items():
-        everybody = set(roles)
-        first = {user for user, role in roles.items() if role is not Role.MANAGER}
-        if mailbox_of[action_id] not in escalating or not first:
-            first = everybody
-        found[action_id] = (first, everybody - first)
+        later = {
+            user
+            for user, role in roles.items()
+            if role is Role.MANAGER and mailbox_of[action_id] in escalating
+        }
+        found[action_id] = (roles.keys() - later or later, later)
     return found
 
 

@@ -116,6 +116,8 @@ def _events_of(due: Sequence[Reminder], still: Mapping[UUID, PendingAction]) -> 
     for stage, find_people in RECIPIENTS.items():
         ids = {reminder.action_id for reminder in due if reminder.stage == stage}
         people = find_people([still[pk] for pk in ids if pk in still])
+        if stage == Notification.Stage.ESCALATED:
+            people = _leave_out_asked(people)
         events += [
             Event(
                 stage=stage,
@@ -129,6 +131,19 @@ def _events_of(due: Sequence[Reminder], still: Mapping[UUID, PendingAction]) -> 
             for action_id, those in people.items()
         ]
     return events
+
+
+def _leave_out_asked(people: People) -> People:
+    """Return the people without those who were asked before to decide about the same action."""
+    asked = set(
+        Notification.objects.filter(action__in=people, stage__in=outbox.ASKING).values_list(
+            "action", "user"
+        )
+    )
+    return {
+        action_id: {each for each in those if (action_id, each) not in asked}
+        for action_id, those in people.items()
+    }
 
 
 def _record_escalations(

@@ -8,7 +8,9 @@ from accounts.models import Mailbox, Membership, Role, User
 from approvals.models import ApprovalPolicy, AuditEvent
 from tests.approvals.conftest import approve
 from tests.approvals.notifications.conftest import Post, prove, stages
-from tests.conftest import Api
+from tests.approvals.revisions import edit
+from tests.conftest import Api, make_api
+from tests.security.people import member
 from tests.support.people.browser import browser, set_rules
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -41,6 +43,31 @@ def test_managers_follow_after_minutes_and_once(
     assert "Alice was notified" in history
     page = browser(bob).get(f"/mailboxes/{mailbox.pk}/").content.decode()
     assert "Managers are notified after 30 minutes" in page
+
+
+@pytest.mark.parametrize("how", ["approved", "edited", "left"])
+def test_managers_follow_if_nobody_else_may_approve_any_more(
+    post: Post, api: Api, alice: User, bob: User, mailbox: Mailbox, how: str
+) -> None:
+    prove(alice, bob)
+    needed = 2 if how == "approved" else 1
+    proposer = member(mailbox, "Pat", Role.PROPOSER)
+    ApprovalPolicy.objects.create(
+        mailbox=mailbox, escalation_minutes=30, approvals_needed=needed, self_approval=False
+    )
+    action_id = make_api(proposer, mailbox).propose()
+    post.sweep()
+    if how == "left":
+        browser(bob).post(f"/mailboxes/{mailbox.pk}/members/{bob.pk}/remove/")
+    elif how == "edited":
+        edit(action_id, bob, subject="Better")
+    else:
+        approve(action_id, bob)
+    post.sweep()
+
+    post.sweep(after=timedelta(minutes=31))
+
+    assert (stages(bob), stages(alice)) == (["waiting"], ["escalated"])
 
 
 def test_decided_mail_is_not_escalated(
