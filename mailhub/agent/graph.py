@@ -32,6 +32,7 @@ from accounts.access.caller import Caller
 from accounts.infra.foreign_text import load_json
 from accounts.infra.problems import Problem
 from accounts.infra.streams import in_thread
+from approvals.core.states import Status
 from mailhub.agent import stream, threads
 from mailhub.agent.checkpoints import DatabaseSaver
 from mailhub.agent.history import BUDGET, LEAST, RESULT_CHARS, compact, cut, fit, rounds, size
@@ -264,7 +265,7 @@ def call_by_mode(turn: Turn, name: str, arguments: Mapping[str, Any]) -> Outcome
         log.exception("agent_tool_failed", tool=name if find_tool(turn.caller, name) else "unknown")
         return _refuse(Problem("transient", "Something went wrong here. Nothing was sent by this."))
     action = answer.proposal
-    if action is not None:
+    if action is not None and answer.result["status"] == Status.PENDING:
         turn.held.append(answer.result["action"]["review_url"])
     is_foreign = tool.effect == "command" or isinstance(tool, ServerTool)
     said = answer.result.get("output") if is_foreign else None

@@ -109,6 +109,20 @@ def test_safe_write_turn_ends_with_a_pending_action(
     assert len(server.ledger) == 1
 
 
+def test_repeated_proposal_that_was_sent_is_not_called_waiting(
+    chat: Chat, model: ModelServer, reviewer: Reviewer
+) -> None:
+    calls = (("send_email", {**SEND, "idempotency_key": "k"}),)
+    model.says(Says(calls=calls))
+    chat.ask("Write to Mira", mode="safeWrite")
+    reviewer.decide(str(PendingAction.objects.get().pk), "approve")
+    work()
+
+    model.says(Says(calls=calls), Says(text="It was sent."))
+    assert chat.ask("Once more", mode="safeWrite").text == "It was sent."
+    assert PendingAction.objects.count() == 1
+
+
 def test_chat_of_a_person_proposes_under_a_name_of_its_own(
     person: Chat, model: ModelServer, reviewer: Reviewer
 ) -> None:
