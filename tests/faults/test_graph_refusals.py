@@ -4,6 +4,7 @@ import io
 import json
 import logging
 import time
+from base64 import b64encode
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
@@ -31,6 +32,7 @@ from tests.support.servers.graph import GraphServer
 from tests.support.servers.microsoft_sign_in import SignInService
 from tests.support.servers.sandbox import ADA, MIRA
 from tests.support.work import work
+from tools.providers.graph.outgoing import INLINE_LIMIT
 
 __all__ = ["approved", "graph", "mailbox"]
 pytestmark = pytest.mark.django_db
@@ -272,6 +274,21 @@ def test_answer_by_hand_during_a_cool_down_returns_the_mail(
     work()
     assert (state(action), graph.ledger) == (("pending", None), [])
     assert (action.returned or {})["code"] == "answered_already"
+
+
+@pytest.mark.parametrize("status", [404, pytest.param(410, marks=LONG)])
+def test_upload_that_microsoft_ended_begins_again(
+    api: Api, reviewer: Reviewer, graph: GraphServer, status: int
+) -> None:
+    content = b64encode(bytes(INLINE_LIMIT)).decode()
+    file = {"name": "big.bin", "content_base64": content}
+    action = approve(api, reviewer, attachments=[file])
+    graph.fault("answer", on="upload", status=status, code="ErrorItemNotFound")
+    work()
+    assert (state(action), graph.ledger) == (("approved", "unreachable"), [])
+    now_it_is_time()
+    work()
+    assert (state(action), len(graph.ledger)) == (("succeeded", None), 1)
 
 
 # A draft that could not be read is neither gone nor unchanged

@@ -131,6 +131,11 @@ class GraphClient:
             "Content-Range": f"bytes {first}-{first + len(content) - 1}/{total}",
         }
         answer = self._exchange("PUT", url, headers=said, content=content)
+        if answer.status in (404, 410):  # another session begins with another draft
+            raise Unavailable(
+                "unreachable",
+                translatable("Microsoft 365 answered %(status)s.", status=answer.status),
+            )
         if not answer.ok:
             raise refusal(answer, scope=WRITE)
 
