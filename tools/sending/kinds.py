@@ -316,8 +316,7 @@ class ReplyMail(SendMail):
         mine = find_own_answer(look, payload.recipients, besides=[approved.message_id])
         if mine and approved.prepared:
             # Its owner may have sent the draft of an earlier attempt, and Sent gave it another id.
-            with _noting_refusal(mailbox):
-                ids = [approved.message_id, provider.find_sent(approved.message_id) or ""]
+            ids = [approved.message_id, self.shown_id(mailbox, approved.message_id)]
             mine = find_own_answer(look, payload.recipients, besides=ids)
         if mine:
             found.append(build_answered_already(mine))
