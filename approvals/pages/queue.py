@@ -14,6 +14,7 @@ from accounts.infra.first_rows import Rows
 from accounts.infra.problems import Problem
 from accounts.models import Mailbox, Role, User
 from approvals.core.states import Status
+from approvals.gate.pauses import switch
 from approvals.live import events as live
 from approvals.models import SavedView
 from approvals.pages import listing
@@ -69,7 +70,7 @@ TABS = (
     ),
     Tab(key="expired", label=_("Expired"), statuses=(Status.EXPIRED,)),
 )
-TROUBLED = (Mailbox.Status.ERROR, Mailbox.Status.NEEDS_REAUTH, Mailbox.Status.PAUSED)
+TROUBLED = (Mailbox.Status.ERROR, Mailbox.Status.NEEDS_REAUTH)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,6 +131,9 @@ def index(request: AuthenticatedRequest) -> HttpResponse:
     except Problem:  # an address that somebody typed or cut: show the first page
         return redirect(f"{request.path}?{asked.query}")
     counts = tab_counts(mailboxes, person)
+    # Every page says already that mailhub paused everything itself.
+    connected = [each for each in mailboxes if each.status != Mailbox.Status.DISCONNECTED]
+    paused = set() if frame.own_pause else switch.find_paused(connected)
     looking = live.find_present((row.pk for row in listed.rows), mailboxes=mailboxes, but=person)
     for row in listed.rows:
         row.looking = looking.get(row.pk, [])  # type: ignore[attr-defined]
@@ -146,7 +150,8 @@ def index(request: AuthenticatedRequest) -> HttpResponse:
         "mailboxes": mailboxes,
         "several": len(mailboxes) > 1,
         "may_decide": any(role.covers(Role.APPROVER) for role in frame.roles.values()),
-        "unreachable": [mailbox for mailbox in mailboxes if mailbox.status in TROUBLED],
+        "paused": paused,
+        "unreachable": [each for each in mailboxes if each.status in TROUBLED or each.pk in paused],
         "saved_views": SavedView.objects.filter(person=person),
         "own_pause": frame.own_pause,
         "event": live.write_mark(frame.event),

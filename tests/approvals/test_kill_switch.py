@@ -56,7 +56,7 @@ def test_pages_name_the_pause_and_offer_only_what_helps(
     its = f"/mailboxes/{mailbox.pk}/"
 
     def pages(person: Reviewer) -> str:
-        addresses = ("/mailboxes/", its, f"/actions/{action.pk}/")
+        addresses = ("/mailboxes/", its, f"/actions/{action.pk}/", "/?tab=leaving")
         return "".join(person.client.get(address).content.decode() for address in addresses)
 
     def press(person: Reviewer, pause: str) -> int:
@@ -73,6 +73,7 @@ def test_pages_name_the_pause_and_offer_only_what_helps(
     assert shown.count(">paused</span>") == 2
     assert "Approved, on hold" in shown
     assert "Resume: mail leaves again" in shown
+    assert "Nothing leaves from this mailbox meanwhile." in shown  # the queue
     assert press(reviewer, "off") == 302
     assert "paused" not in pages(reviewer)
     told = AuditEvent.objects.filter(event__in=["paused", "resumed"]).values_list("event", "actor")
