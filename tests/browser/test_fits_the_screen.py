@@ -110,3 +110,23 @@ def test_list_and_edit_page_keep_their_place(
         assert page.evaluate("document.documentElement.scrollWidth") == size[0]
         subject = page.locator("label[for=id_subject]")
         assert subject.evaluate("each => each.offsetHeight") < 45, "its word is on one line"
+
+
+def test_focus_in_the_buttons_does_not_scroll_the_mail(
+    browser: Browser, live_server: LiveServer, alice: User, api: Api
+) -> None:
+    key = api.propose(**MAILS[6])
+    size: Any = {"width": 1366, "height": 650}
+    with signed_in(browser, live_server, alice, viewport=size) as window:
+        page = window.new_page()
+        page.goto(f"/actions/{key}/")
+        place: dict[str, int] = {}
+        for each in page.locator(".decide").locator("a, button, summary").locator("visible=true").all():
+            each.focus()
+            place[each.inner_text()] = page.evaluate("scrollY")
+        assert len(place) > 3, place
+        assert set(place.values()) == {0}, place
+        assert page.evaluate("document.documentElement.scrollHeight") > 650 + 200
+        page.goto("/")
+        expect(page.locator("#pane .act")).to_be_visible()
+        assert page.evaluate("document.documentElement.scrollHeight") == 650, "the queue fits"

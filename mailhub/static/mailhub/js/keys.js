@@ -116,7 +116,6 @@ export function reveal(root, key) {
   const place = root?.querySelector(`details[data-key="${key}"]`);
   if (!place) return false;
   place.open = true;
-  place.scrollIntoView({ block: "nearest" });
   place.querySelector("textarea")?.focus();
   return true;
 }
