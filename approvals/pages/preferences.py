@@ -6,7 +6,6 @@ from django.urls import reverse
 
 from accounts.access.signed_in import AuthenticatedRequest, signed_in_action, signed_in_form
 from approvals.models import SavedView
-from approvals.pages import listing
 from approvals.pages.forms import SavedViewForm
 from approvals.pages.frame import KEYS_COOKIE, keys_are_on
 from approvals.pages.orders import CHOICES, save_order
@@ -60,8 +59,4 @@ def keyboard(request: AuthenticatedRequest) -> HttpResponse:
             httponly=True,
         )
         return response
-    context = {
-        "keys_on": keys_are_on(request),
-        "waiting": listing.count_waiting(request.user),
-    }
-    return render(request, "approvals/keyboard.html", context)
+    return render(request, "approvals/keyboard.html", {"keys_on": keys_are_on(request)})

@@ -21,7 +21,6 @@ from approvals.core.types import Changes, EditField, FilesGiven, GivenFile, get_
 from approvals.gate import revise
 from approvals.gate.rules.policy import may_decide
 from approvals.models import PendingAction
-from approvals.pages import listing
 from approvals.pages.decide import redirect_onward
 from approvals.pages.forms import ApproveForm, RejectForm
 from approvals.pages.review import (
@@ -170,7 +169,6 @@ def _form(
         "aside_template": get_kind(action.kind).aside_template,
         "problem": problem,
         "zone": zone,
-        "waiting": listing.count_waiting(request.user),
         # The digest of the revision that the form shows, so that another person's later edit is not
         # overwritten.
         "digest": request.POST.get("digest") or action.digest,

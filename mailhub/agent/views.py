@@ -31,7 +31,6 @@ from accounts.infra.problems import Problem, invalid
 from accounts.models import Role, User
 from accounts.people.sessions import stored_key
 from approvals.gate import find
-from approvals.pages import listing
 from mailhub.agent import stream, threads
 from mailhub.agent.models import Message, Thread, ToolCall
 from mailhub.agent.policy import MODES, Mode, check_may_chat
@@ -183,7 +182,6 @@ def page(request: AuthenticatedRequest, thread_id: UUID | None = None) -> HttpRe
                 settings.AGENT_MODEL or settings.AI_DESTINATION_NAME or settings.AI_MODEL_NAME
             ),
             "prompt_chars": PROMPT_CHARS,
-            "waiting": listing.count_waiting(person),
         },
     )
 

@@ -166,6 +166,13 @@ def test_views_are_kept_and_single_keys_can_be_turned_off(
     assert 'data-keys="off"' in text_of(reviewer.client.get("/"))
 
 
+def test_every_page_counts_the_waiting_mail(api: Api, reviewer: Reviewer) -> None:
+    api.propose()
+    for address in ("/", "/drafts/", "/mailboxes/", "/numbers/", "/tokens/", "/account/"):
+        page = reviewer.client.get(address).content.decode()
+        assert re.search(r'class="n"\s+data-count="pending"\s*>1<', page), address
+
+
 def test_approval_leads_to_the_next_waiting_mail(api: Api, reviewer: Reviewer) -> None:
     first, second = api.propose(subject="First"), api.propose(subject="Second")
     assert reviewer.decide(second, "approve", then="next")["Location"] == f"/actions/{first}/"

@@ -26,7 +26,6 @@ from accounts.infra.problems import Problem
 from accounts.models import Role
 from accounts.views.downloads import as_download
 from approvals.gate import find, load, seen
-from approvals.pages import listing
 from tools.mail.message import pictures
 from tools.mail.message.compose import Attachment, attachments_in
 from tools.mail.message.extract import CannotExtract, is_two_kinds, text_from
@@ -146,7 +145,6 @@ def _render(
         "file": file,
         "size": len(file.content),
         "whole": whole,
-        "waiting": listing.count_waiting(request.user),
     }
     with limit_waiting(request.user.pk):
         context |= _preview(file)

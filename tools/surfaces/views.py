@@ -28,7 +28,6 @@ from accounts.infra.problems import Problem
 from accounts.infra.time_zones import get_zone
 from accounts.models import Mailbox, Role
 from approvals.gate import find
-from approvals.pages import listing
 from approvals.pages.track_record import find_others_to
 from tools.catalog.calls import call_tool
 from tools.mail.message.authentication import spell_verdicts
@@ -81,7 +80,6 @@ def _render_compose(
         "senders": senders,
         "key": request.POST.get("key") or uuid4().hex,
         "zone": get_zone(request.POST.get("zone", timezone.get_current_timezone_name())),
-        "waiting": listing.count_waiting(request.user),
     }
     status = problem.status if problem else 422 if form.errors else 200
     return render(request, "tools/compose.html", context, status=status)
@@ -112,7 +110,6 @@ def drafts(request: AuthenticatedRequest) -> HttpResponse:
         "drafts": found.get("drafts", []),
         "next": found.get("next_page_token"),
         "problem": problem,
-        "waiting": listing.count_waiting(request.user),
     }
     return render(request, "tools/drafts.html", context)
 
@@ -152,7 +149,6 @@ def commands(request: AuthenticatedRequest) -> HttpResponse:
     context = {
         "page": page,
         "everybody": person.is_staff,
-        "waiting": listing.count_waiting(person),
     }
     return render(request, "tools/commands.html", context)
 
