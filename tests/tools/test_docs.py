@@ -19,6 +19,7 @@ from tools.catalog.entries import TOOLS
 pytestmark = pytest.mark.static
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
+TOPS = ("accounts", "approvals", "mailhub", "tests", "tools")
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
 
 
@@ -66,6 +67,16 @@ def _broken_links(page: Path) -> Iterator[str]:
             target = page.parent / path if path else page
             if not target.exists() or (anchor and anchor not in _anchors(target)):
                 yield link
+
+
+def test_every_module_that_a_page_names_exists() -> None:
+    """Records and the changelog may name what was there."""
+    modules = [f"/{each.relative_to(ROOT)}" for top in TOPS for each in (ROOT / top).rglob("*.py")]
+    for page in (*ROOT.glob("CONTRIBUTING.md"), *DOCS.glob("*.md"), DOCS / "dev" / "glossary.md"):
+        named = set(re.findall(r"`([\w/]+\.py)`", page.read_text()))
+        assert [each for each in named if not any(m.endswith(f"/{each}") for m in modules)] == [], (
+            page
+        )
 
 
 def test_every_page_is_in_the_list_of_pages() -> None:
