@@ -121,7 +121,9 @@ def test_focus_in_the_buttons_does_not_scroll_the_mail(
         page = window.new_page()
         page.goto(f"/actions/{key}/")
         place: dict[str, int] = {}
-        for each in page.locator(".decide").locator("a, button, summary").locator("visible=true").all():
+        for each in (
+            page.locator(".decide").locator("a, button, summary").locator("visible=true").all()
+        ):
             each.focus()
             place[each.inner_text()] = page.evaluate("scrollY")
         assert len(place) > 3, place
