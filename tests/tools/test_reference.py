@@ -11,6 +11,7 @@ from django.conf import settings
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.test.client import BOUNDARY, MULTIPART_CONTENT, encode_multipart
+from django.urls import reverse
 
 from tests.conftest import Api
 from tests.support.documented import check_answer
@@ -41,6 +42,12 @@ def test_contents_link_to_every_operation_once(client: Client) -> None:
         assert page.count(f'id="{target}"') == 1
     for method, path, _ in documented():
         assert f"<code>{method.upper()} {path}</code>" in page
+
+
+def test_stranger_is_offered_a_sign_in(client: Client) -> None:
+    page = client.get(PAGE).content.decode()
+    assert f'href="{reverse("sign_in")}"' in page
+    assert "AnonymousUser" not in page
 
 
 def test_page_has_no_inline_script_or_style(client: Client) -> None:
