@@ -8,6 +8,7 @@ import csv
 import io
 import zipfile
 from pathlib import PurePath
+from typing import Any
 
 from tools.mail.html.clean import clean_html
 from tools.mail.parsers import FILES, Unparsable
@@ -16,6 +17,20 @@ from tools.mail.text import decoding
 UNPACKED_BYTES = 100 * 1024**2
 MAX_CHARS = 1_000_000
 PAGES = 500
+# The parts of a Word document, by the end of their types: each may say what the others do not.
+PARTS_WITH_WORDS = tuple(
+    f"{part}+xml"
+    for part in (
+        "document.main",
+        "header",
+        "footer",
+        "footnotes",
+        "endnotes",
+        "comments",
+        "diagramData",
+        "chart",
+    )
+)
 
 WORD = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 EXCEL = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
@@ -24,6 +39,7 @@ BY_SUFFIX = {
     ".htm": "text/html", ".txt": "text/plain", ".md": "text/plain", ".json": "text/plain", ".xml": "text/plain",
     ".ics": "text/plain", ".eml": "text/plain", ".log": "text/plain",
 }  # fmt: skip
+BESIDE_CELLS = ("xl/drawings/", "xl/charts/", "xl/comments", "xl/threadedComments/")
 
 
 class CannotExtract(Exception):
@@ -117,41 +133,93 @@ def _pdf(content: bytes) -> str:
 
 def _word(content: bytes) -> str:
     from docx import Document
+    from docx.oxml import parse_xml
 
-    document = Document(_unpackable(content))
-    # The heads and feet of pages may say as much as the text.
-    edges = [
-        edge
-        for section in document.sections
-        for edge in (
-            section.header,
-            section.first_page_header,
-            section.footer,
-            section.first_page_footer,
-        )
-        if not edge.is_linked_to_previous
-    ]
-    lines = []
-    for part in (document, *edges):
-        lines += [paragraph.text for paragraph in part.paragraphs]
-        lines += [
-            "\t".join(cell.text for cell in row.cells)
-            for table in part.tables
-            for row in table.rows
-        ]
+    lines: list[str] = []
+    for part in Document(_unpackable(content)).part.package.iter_parts():
+        if part.content_type.endswith(PARTS_WITH_WORDS):
+            lines += _lines_of(parse_xml(part.blob))
     return "\n".join(lines)
 
 
+def _lines_of(part: Any) -> list[str]:
+    """Return the words of a part of a Word document, wherever they are: `python-docx` leaves out those of
+    changes that nobody has accepted, of fields, forms and boxes, and of tables inside each other.
+    """
+    for old in list(part.iter("{*}Fallback")):
+        new = old.getprevious()
+        if new is not None and _words_of(new) == _words_of(old):  # the same for older programs
+            old.getparent().remove(old)
+    lines, in_row, in_cell = [""], False, False
+    for each in part.iter("*"):
+        match _name_of(each):
+            case "altChunk":  # Word shows another file in its place
+                raise CannotExtract("holds another file")
+            case "tr":
+                lines.append("")
+                in_row = False
+            case "tc":
+                lines[-1] += "\t" if in_row else ""
+                in_row = in_cell = True
+            case "p" | "br" | "cr":
+                if not in_cell:
+                    lines.append("")
+                in_cell = False
+            case "tab" if _name_of(each.getparent()) == "r":
+                lines[-1] += "\t"
+            case "blip" | "imagedata":
+                lines[-1] += "[image]"
+            case _:
+                lines[-1] += _word_of(each)
+    return lines if lines[0] else lines[1:]
+
+
+def _words_of(part: Any) -> str:
+    return "".join(map(_word_of, part.iter("*")))
+
+
+def _word_of(element: Any) -> str:
+    match _name_of(element):
+        case "t":
+            return element.text or ""
+        case "delText":  # its recipient can show it
+            return f"[-{element.text or ''}-]"
+        case "sym":
+            return chr(int(element.xpath("string(@*[local-name() = 'char'])"), 16))
+        case "noBreakHyphen":
+            return "-"
+    return ""
+
+
+def _name_of(element: Any) -> str:
+    return str(element.tag).rpartition("}")[2]
+
+
 def _excel(content: bytes) -> str:
+    from docx.oxml import parse_xml
     from openpyxl import load_workbook
 
-    book = load_workbook(_unpackable(content), read_only=True, data_only=True)
-    lines = []
-    for sheet in book.worksheets:
+    lines: list[str] = []
+    # A program that calculates nothing stores formulas without their values.
+    values, formulas = (
+        load_workbook(_unpackable(content), read_only=True, data_only=data_only)
+        for data_only in (True, False)
+    )
+    for sheet, same in zip(values.worksheets, formulas.worksheets, strict=True):
         lines.append(f"# {sheet.title}")
+        for each in (sheet, same):
+            each.reset_dimensions()  # what the file says of its size may be wrong
         lines += [
-            "\t".join("" if cell is None else str(cell) for cell in row) for row in sheet.values
+            "\t".join(
+                "" if written is None else str(written if shown is None else shown)
+                for shown, written in zip(row, its_formulas, strict=True)
+            )
+            for row, its_formulas in zip(sheet.values, same.values, strict=True)
         ]
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        for name in archive.namelist():
+            if name.startswith(BESIDE_CELLS) and name.endswith(".xml"):
+                lines += _lines_of(parse_xml(archive.read(name)))
     return "\n".join(lines)
 
 

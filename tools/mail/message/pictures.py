@@ -12,6 +12,7 @@ from tools.mail.parsers import FILES
 
 WIDTH, HEIGHT = 1000, 10_000  # pixels
 PDF = b"%PDF-"
+USUAL_GAMMA = 1 / 2.2
 FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF")
 BEGINNINGS = (b"\x89PNG\r\n", b"\xff\xd8\xff", b"GIF8", b"RIFF", b"BM", b"II*\0", b"MM\0*")
 ENDINGS = frozenset("png jpg jpeg jpe jfif gif webp bmp tif tiff".split())
@@ -75,9 +76,22 @@ def _draw_picture(content: bytes, page: int) -> Picture:
         pages = 1 if picture.format == "MPO" else getattr(picture, "n_frames", 1)
         picture.seek(page - 1)
         picture.load()
+        if _looks_different_elsewhere(picture):
+            raise ValueError("Programs do not agree on how bright it is.")
         turned = ImageOps.exif_transpose(picture)
+    if turned.mode.startswith("I;16"):  # the library would show all but the darkest values as white
+        turned = turned.convert("I").point(lambda value: value / 256).convert("L")
     turned.thumbnail((WIDTH, HEIGHT))
     return Picture(png=_png_of(turned.convert("RGBA")), pages=pages)
+
+
+def _looks_different_elsewhere(picture) -> bool:  # type: ignore[no-untyped-def]
+    """Return True for values whose brightness is not given, and for a gamma that only some programs use:
+    one picture may hide another in it.
+    """
+    said = picture.info
+    odd_gamma = abs(said.get("gamma", USUAL_GAMMA) - USUAL_GAMMA) > USUAL_GAMMA / 10
+    return picture.mode in ("I", "F") or (odd_gamma and not {"srgb", "icc_profile"} & said.keys())
 
 
 def _png_of(picture) -> bytes:  # type: ignore[no-untyped-def]
