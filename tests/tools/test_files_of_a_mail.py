@@ -102,6 +102,24 @@ def test_foreign_file_is_shown_without_running(
     assert "sandbox" in file["Content-Security-Policy"]
 
 
+@pytest.mark.parametrize(
+    ("more", "warned"),
+    [
+        ("<script>document.body.innerHTML = '4711'</script>", True),
+        ("<style>p::after { content: '4711' }</style>", True),
+        ("<svg><text>4711</text></svg>", True),
+        ("<p>Ada</p>", False),
+    ],
+)
+def test_page_that_may_show_more_than_its_text_says_so(
+    api: Api, reviewer: Reviewer, more: str, warned: bool
+) -> None:
+    _, address = propose(api, "a.html", "text/html", f"<p>Hello</p>{more}".encode())
+    page = text_of(reviewer.client.get(address))
+    assert "Hello" in page
+    assert ("something else" in page) is warned
+
+
 def test_file_with_two_documents_is_drawn_as_neither(api: Api, reviewer: Reviewer) -> None:
     both = io.BytesIO()
     with zipfile.ZipFile(both, "w") as packed:

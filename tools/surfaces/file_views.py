@@ -28,7 +28,7 @@ from accounts.views.downloads import as_download
 from approvals.gate import find, load, seen
 from tools.mail.message import pictures
 from tools.mail.message.compose import Attachment, attachments_in
-from tools.mail.message.extract import CannotExtract, is_two_kinds, text_from
+from tools.mail.message.extract import CannotExtract, is_two_kinds, leaves_out, text_from
 from tools.mail.parsers import Turns, Unparsable
 from tools.reading import reads
 from tools.sending.payload import SORTS, MailPayload
@@ -179,11 +179,17 @@ def _preview(file: Attachment) -> dict[str, Any]:
         return {"pages": range(1, min(pages, SHOWN_PAGES) + 1), "more": max(0, pages - SHOWN_PAGES)}
     if is_two_kinds(file.type, file.name):
         return {}  # the recipient's program may choose the other one
+    given = {"media_type": file.type, "name": file.name}
     try:
-        text = text_from(file.content, media_type=file.type, name=file.name)
+        text = text_from(file.content, **given)
+        has_more = leaves_out(file.content, **given)
     except CannotExtract:
         return {}
-    return {"text": text[:SHOWN_CHARACTERS], "is_cut": len(text) > SHOWN_CHARACTERS}
+    return {
+        "text": text[:SHOWN_CHARACTERS],
+        "is_cut": len(text) > SHOWN_CHARACTERS,
+        "has_more": has_more,
+    }
 
 
 def _find_action(request: AuthenticatedRequest, action_id: UUID) -> Any:

@@ -10,7 +10,7 @@ import zipfile
 from pathlib import PurePath
 from typing import Any
 
-from tools.mail.html.clean import clean_html
+from tools.mail.html.clean import clean, clean_html
 from tools.mail.parsers import FILES, Unparsable
 from tools.mail.text import decoding
 
@@ -98,6 +98,18 @@ def text_from(content: bytes, *, media_type: str, name: str) -> str:
             "The file could not be read: it is damaged, protected or too large inside. "
             "Ask for it as link or base64."
         ) from None
+
+
+def leaves_out(content: bytes, *, media_type: str, name: str) -> bool:
+    """Return True if a browser may show more of the file than its text says: a page with scripts,
+    styles, drawings or fields. Raises Unparsable.
+    """
+    return kind_of(media_type, name) == "text/html" and FILES.run(has_more_than_text, content)
+
+
+def has_more_than_text(content: bytes) -> bool:
+    """Return the same for a page: a job for a limited process."""
+    return clean(decoding.text_of(content, "", is_page=True)).removed
 
 
 def extract_text(kind: str, content: bytes) -> str:
@@ -211,7 +223,9 @@ def _excel(content: bytes) -> str:
             each.reset_dimensions()  # what the file says of its size may be wrong
         lines += [
             "\t".join(
-                "" if written is None else str(written if shown is None else shown)
+                ""
+                if written is None
+                else str(getattr(written, "text", written) if shown is None else shown)
                 for shown, written in zip(row, its_formulas, strict=True)
             )
             for row, its_formulas in zip(sheet.values, same.values, strict=True)
