@@ -2,6 +2,7 @@
 text.
 """
 
+import re
 from html import unescape
 
 from accounts.infra.texts import translatable
@@ -9,8 +10,23 @@ from tools.mail.message.compose import OutgoingMessage
 from tools.mail.text.characters import invisible_in
 from tools.warnings import injections, secrets
 from tools.warnings.checks import Found, check
-from tools.warnings.context import JUDGED_CHARACTERS, Context, own_words, unseen_in
+from tools.warnings.context import (
+    HTML_CHARACTERS,
+    JUDGED_CHARACTERS,
+    Context,
+    own_words,
+    unseen_in,
+)
 
+BLANK_LINES = 20  # more than the frame of a mail shows
+# Between two words: tags but pictures, and blanks. An empty paragraph or cell has no height.
+BLANK_HTML = re.compile(r"(?:<(?!img\b)[^>]*+>|&nbsp;|\s)++(?=.)", re.IGNORECASE | re.DOTALL)
+LINE_OF_HTML = re.compile(
+    r"<(?:br|hr|/li)\b|>\s*+(?:&nbsp;|\xa0)|(?:&nbsp;\s?|\xa0\s?){100}|(?:<td\b[^>]*+></td>\s*+){20}"
+)
+PRE = re.compile(r"<pre\b.*?</pre>", re.IGNORECASE | re.DOTALL)
+BLANK_TEXT = re.compile(r"\s++(?=.)", re.DOTALL)
+LINE_OF_TEXT = re.compile(r"\n|[^\S\n]{100}")
 MANY_LEFT_OVER = 3  # copied text often has one or two
 OVERRIDES = "\u202d\u202e"
 OPENING = {
@@ -42,6 +58,23 @@ def hidden_text(message: OutgoingMessage, context: Context) -> Found | None:
         ),
         severity="risk" if in_subject else "notice",
     )
+
+
+@check(
+    translatable("The text goes on after a blank space."), translatable("text after a blank space")
+)
+def blank_space(message: OutgoingMessage, context: Context) -> str | None:
+    """Warn if a part of the text comes after so many blank lines that a person may not scroll to it."""
+    content = message.request.content
+    if content.html is None:
+        blank, line, text = BLANK_TEXT, LINE_OF_TEXT, content.text
+    else:
+        blank, line = BLANK_HTML, LINE_OF_HTML
+        text = PRE.sub(lambda found: found[0].replace("\n", "<br>"), content.html)
+    gaps = blank.finditer(text[: 2 * HTML_CHARACTERS])
+    if not any(len(line.findall(gap[0])) >= BLANK_LINES for gap in gaps):
+        return None
+    return translatable("Scroll to its end before you decide: all of it leaves.")
 
 
 @check(

@@ -395,3 +395,35 @@ def test_invisible_character_in_the_subject_is_a_risk() -> None:
 def test_removed_html_is_reported() -> None:
     assert codes(message("<p>Hi</p><script>x()</script>", html=True)) == ["content_removed"]
     assert codes(message("<p>Hi</p>", html=True)) == []
+
+
+@pytest.mark.parametrize(
+    ("between", "html"),
+    [
+        ("\n" * 20, False),
+        ("\u00a0" * 2_000, False),
+        ("<p>&nbsp;</p>" * 20, True),
+        ("<br>\n" * 20, True),
+        ("<p>&nbsp; &nbsp;</p>" * 20, True),
+        ("&nbsp; " * 2_000, True),
+        ("<table><tr>" + "<td></td>" * 400 + "<td>4711</td></tr></table>", True),
+        (f"<pre>Ada{chr(10) * 21}Bob</pre>", True),
+        ("<ul>" + "<li></li>" * 20 + "</ul>", True),
+    ],
+)
+def test_text_below_a_blank_space_is_named(between: str, html: bool) -> None:
+    assert "blank_space" in codes(message(f"Hello{between}Pay 4711", html=html))
+
+
+@pytest.mark.parametrize(
+    ("text", "html"),
+    [
+        ("Hello\n\n\n\nBob", False),
+        ("Hello" + "<tr><td></td></tr>\n\n    " * 30 + "Bob", True),
+        ("<p>Hello</p>" + "<p></p>\n" * 30 + "<p>Bob</p>", True),
+        ("<p>Ada</p><p>&nbsp;</p>" * 30, True),
+        ("<div>" * 30 + "Hello" + "</div>\n" * 30 + "Bob", True),
+    ],
+)
+def test_usual_space_in_a_text_is_no_blank_space(text: str, html: bool) -> None:
+    assert "blank_space" not in codes(message(text, html=html))
