@@ -20,12 +20,12 @@ from tools.warnings.context import (
 
 BLANK_LINES = 20  # more than the frame of a mail shows
 # Between two words: tags but pictures, and blanks. An empty paragraph or cell has no height.
-BLANK_HTML = re.compile(r"(?:<(?!img\b)[^>]*+>|&nbsp;|\s)++(?=.)", re.IGNORECASE | re.DOTALL)
+BLANK_HTML = re.compile(r"(?:<(?!img\b)[^<>]*+>|&nbsp;|\s)++", re.IGNORECASE)
 LINE_OF_HTML = re.compile(
     r"<(?:br|hr|/li)\b|>\s*+(?:&nbsp;|\xa0)|(?:&nbsp;\s?|\xa0\s?){100}|(?:<td\b[^>]*+></td>\s*+){20}"
 )
 PRE = re.compile(r"<pre\b.*?</pre>", re.IGNORECASE | re.DOTALL)
-BLANK_TEXT = re.compile(r"\s++(?=.)", re.DOTALL)
+BLANK_TEXT = re.compile(r"\s++")
 LINE_OF_TEXT = re.compile(r"\n|[^\S\n]{100}")
 MANY_LEFT_OVER = 3  # copied text often has one or two
 OVERRIDES = "\u202d\u202e"
@@ -71,8 +71,9 @@ def blank_space(message: OutgoingMessage, context: Context) -> str | None:
     else:
         blank, line = BLANK_HTML, LINE_OF_HTML
         text = PRE.sub(lambda found: found[0].replace("\n", "<br>"), content.html)
-    gaps = blank.finditer(text[: 2 * HTML_CHARACTERS])
-    if not any(len(line.findall(gap[0])) >= BLANK_LINES for gap in gaps):
+    text = text[: 2 * HTML_CHARACTERS]
+    gaps = (gap[0] for gap in blank.finditer(text) if gap.end() < len(text))
+    if not any(len(line.findall(gap)) >= BLANK_LINES for gap in gaps):
         return None
     return translatable("Scroll to its end before you decide: all of it leaves.")
 

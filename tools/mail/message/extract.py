@@ -162,28 +162,27 @@ def _lines_of(part: Any) -> list[str]:
         new = old.getprevious()
         if new is not None and _words_of(new) == _words_of(old):  # the same for older programs
             old.getparent().remove(old)
-    lines, in_row, in_cell = [""], False, False
+    words, in_row, in_cell = list[str](), False, False
     for each in part.iter("*"):
         match _name_of(each):
             case "altChunk":  # Word shows another file in its place
                 raise CannotExtract("holds another file")
             case "tr":
-                lines.append("")
+                words.append("\n")
                 in_row = False
             case "tc":
-                lines[-1] += "\t" if in_row else ""
+                words.append("\t" if in_row else "")
                 in_row = in_cell = True
             case "p" | "br" | "cr":
-                if not in_cell:
-                    lines.append("")
+                words.append("" if in_cell else "\n")
                 in_cell = False
             case "tab" if _name_of(each.getparent()) == "r":
-                lines[-1] += "\t"
+                words.append("\t")
             case "blip" | "imagedata":
-                lines[-1] += "[image]"
+                words.append("[image]")
             case _:
-                lines[-1] += _word_of(each)
-    return lines if lines[0] else lines[1:]
+                words.append(_word_of(each))
+    return "".join(words).removeprefix("\n").split("\n")
 
 
 def _words_of(part: Any) -> str:
