@@ -20,11 +20,9 @@ from tools.warnings.context import (
 
 BLANK_LINES = 20  # more than the frame of a mail shows
 # Between two words: tags but pictures, and blanks. An empty paragraph or cell has no height.
-BLANK_HTML = re.compile(r"(?:<(?!img\b)[^<>]*+>|&nbsp;|\s)++", re.IGNORECASE)
-LINE_OF_HTML = re.compile(
-    r"<(?:br|hr|/li)\b|>\s*+(?:&nbsp;|\xa0)|(?:&nbsp;\s?|\xa0\s?){100}|(?:<td\b[^>]*+></td>\s*+){20}"
-)
-PRE = re.compile(r"<pre\b.*?</pre>", re.IGNORECASE | re.DOTALL)
+BLANK_HTML = re.compile(r"(?:<(?!img\b)[^<>]*+>|\s)++", re.IGNORECASE)
+LINE_OF_HTML = re.compile(r"<(?:br|hr|/li)\b|>[ \n]*+\xa0|[\xa0 ]{100}+")
+CELLS = 20  # empty ones are as wide as a line is high
 BLANK_TEXT = re.compile(r"\s++")
 LINE_OF_TEXT = re.compile(r"\n|[^\S\n]{100}")
 MANY_LEFT_OVER = 3  # copied text often has one or two
@@ -70,12 +68,21 @@ def blank_space(message: OutgoingMessage, context: Context) -> str | None:
         blank, line, text = BLANK_TEXT, LINE_OF_TEXT, content.text
     else:
         blank, line = BLANK_HTML, LINE_OF_HTML
-        text = PRE.sub(lambda found: found[0].replace("\n", "<br>"), content.html)
+        before, *pres = content.html.replace("&nbsp;", "\xa0").split("<pre")
+        text = before + "".join(map(_break_lines, pres))
     text = text[: 2 * HTML_CHARACTERS]
     gaps = (gap[0] for gap in blank.finditer(text) if gap.end() < len(text))
-    if not any(len(line.findall(gap)) >= BLANK_LINES for gap in gaps):
+    if not any(
+        len(line.findall(gap)) + gap.count("<td></td>") // CELLS >= BLANK_LINES for gap in gaps
+    ):
         return None
     return translatable("Scroll to its end before you decide: all of it leaves.")
+
+
+def _break_lines(html: str) -> str:
+    """Return HTML that begins in a `<pre`, where lines break as they are written."""
+    lines, ends, rest = html.partition("</pre>")
+    return lines.replace("\n", "<br>") + ends + rest
 
 
 @check(

@@ -419,7 +419,7 @@ def test_text_below_a_blank_space_is_named(between: str, html: bool) -> None:
     ("text", "html"),
     [
         ("Hello\n\n\n\nBob", False),
-        ("Hello" + "<tr><td></td></tr>\n\n    " * 30 + "Bob", True),
+        ("Hello" + "<table><tr><td></td></tr>\n\n    " * 15 + "Bob", True),
         ("<p>Hello</p>" + "<p></p>\n" * 30 + "<p>Bob</p>", True),
         ("<p>Ada</p><p>&nbsp;</p>" * 30, True),
         ("<div>" * 30 + "Hello" + "</div>\n" * 30 + "Bob", True),
