@@ -134,6 +134,7 @@ def index(request: AuthenticatedRequest) -> HttpResponse:
     # Every page says already that mailhub paused everything itself.
     connected = [each for each in mailboxes if each.status != Mailbox.Status.DISCONNECTED]
     paused = set() if frame.own_pause else switch.find_paused(connected)
+    all_paused = len(paused) == len(connected) > 1
     looking = live.find_present((row.pk for row in listed.rows), mailboxes=mailboxes, but=person)
     for row in listed.rows:
         row.looking = looking.get(row.pk, [])  # type: ignore[attr-defined]
@@ -151,7 +152,12 @@ def index(request: AuthenticatedRequest) -> HttpResponse:
         "several": len(mailboxes) > 1,
         "may_decide": any(role.covers(Role.APPROVER) for role in frame.roles.values()),
         "paused": paused,
-        "unreachable": [each for each in mailboxes if each.status in TROUBLED or each.pk in paused],
+        "all_paused": all_paused,
+        "unreachable": [
+            each
+            for each in mailboxes
+            if each.status in TROUBLED or (each.pk in paused and not all_paused)
+        ],
         "saved_views": SavedView.objects.filter(person=person),
         "own_pause": frame.own_pause,
         "event": live.write_mark(frame.event),

@@ -13,7 +13,7 @@ from approvals.gate.pauses import switch
 from approvals.models import AuditEvent, Pause, PendingAction
 from approvals.worker import maintenance
 from tests.approvals.kinds import Script
-from tests.conftest import Reviewer
+from tests.conftest import Reviewer, make_mailbox
 from tests.support.servers.memory import MemoryServer
 from tests.support.work import offered, work
 
@@ -50,7 +50,11 @@ def test_nothing_leaves_during_a_pause_and_all_after_it(
 
 
 def test_pages_name_the_pause_and_offer_only_what_helps(
-    approved: Callable[..., PendingAction], mailbox: Mailbox, bob: User, reviewer: Reviewer
+    approved: Callable[..., PendingAction],
+    mailbox: Mailbox,
+    bob: User,
+    reviewer: Reviewer,
+    server: MemoryServer,
 ) -> None:
     action = approved()
     its = f"/mailboxes/{mailbox.pk}/"
@@ -84,6 +88,10 @@ def test_pages_name_the_pause_and_offer_only_what_helps(
     assert shown.count(">paused</span>") == 2
     assert "Everything is paused." in shown
     assert 'data-action="pause"' not in shown
+    make_mailbox("second@lovelace.example", server, reviewer.user)
+    queue = reviewer.client.get("/").content.decode()
+    assert "Everything is paused." in queue  # once, not for each mailbox
+    assert "Nothing leaves from this mailbox" not in queue
 
 
 def test_pause_of_one_mailbox_holds_no_other(
