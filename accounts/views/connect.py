@@ -25,6 +25,7 @@ from accounts.infra.problems import Problem
 from accounts.infra.safe_hosts import Endpoint
 from accounts.models import Mailbox, Membership, Role
 from accounts.people.address_proof import is_proven
+from accounts.people.second_factor import lacks_factor
 
 STEPS = {
     "imap_connect": gettext_lazy("reaching the server for incoming mail"),
@@ -191,6 +192,8 @@ def by_imap(request: AuthenticatedRequest) -> HttpResponse:
         # The page does not name the person who manages it.
         return _render_imap(request, form, status=403, refused=TAKEN)
     messages.success(request, _("%(address)s is connected.") % {"address": mailbox.address})
+    if lacks_factor(request.user):  # the page of folders would ask for one in the middle of this
+        return redirect("mailboxes")
     return redirect("folders", mailbox.pk)
 
 

@@ -40,10 +40,14 @@ class TlsRelay:
             await self._end.wait()
 
     async def _serve(self, reader: StreamReader, writer: StreamWriter) -> None:
-        # The end of the block cancels what is still connected.
-        with contextlib.suppress(OSError, asyncio.CancelledError):
+        both = [writer]
+        try:
             server_reader, server_writer = await asyncio.open_connection(*self._target)
+            both.append(server_writer)
             await asyncio.gather(_pass_on(reader, server_writer), _pass_on(server_reader, writer))
+        except (OSError, asyncio.CancelledError):  # the end of the block cancels what is connected
+            for each in both:
+                each.transport.abort()
 
     def __enter__(self) -> Self:
         self._thread.start()
