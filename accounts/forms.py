@@ -204,7 +204,10 @@ class MailboxAddressField(forms.EmailField):
 
 
 class AccessForm(forms.Form):
-    """A choice among the rights and mailboxes that are offered for a program."""
+    """A choice among the rights and mailboxes that are offered for a program.
+
+    A mailbox is ticked only if there is no other.
+    """
 
     scopes = forms.MultipleChoiceField(
         label=_("It may"), widget=forms.CheckboxSelectMultiple, error_messages={"required": _PICK}
@@ -224,6 +227,8 @@ class AccessForm(forms.Form):
             (scope, SCOPES[scope]) for scope in offered
         ]
         cast(forms.ModelMultipleChoiceField, self.fields["mailboxes"]).queryset = mailboxes
+        some = list(mailboxes.values_list("pk", flat=True)[:2])
+        self.fields["mailboxes"].initial = some if len(some) == 1 else []
 
 
 class TokenForm(AccessForm):
@@ -254,10 +259,7 @@ class TokenForm(AccessForm):
 
 
 class ConsentForm(AccessForm):
-    """The rights, mailboxes and lifetime that a person gives a program.
-
-    Only reading is ticked, and a mailbox only if there is no other.
-    """
+    """The rights, mailboxes and lifetime that a person gives a program. Only reading is ticked."""
 
     days = forms.ChoiceField(label=_("For how long"), choices=LIFETIMES[:-1], initial="90")
 
@@ -266,8 +268,6 @@ class ConsentForm(AccessForm):
         self.fields["scopes"].initial = [
             scope for scope in kwargs["offered"] if scope == "mail:read"
         ]
-        all_of_them = list(kwargs["mailboxes"].values_list("pk", flat=True)[:2])
-        self.fields["mailboxes"].initial = all_of_them if len(all_of_them) == 1 else []
 
 
 class DeviceCodeForm(forms.Form):

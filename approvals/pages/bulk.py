@@ -71,9 +71,9 @@ class Chosen:
     def problem(self) -> str:
         """Return why it cannot be approved with others, or an empty text."""
         if any(warning["severity"] == "risk" for warning in self.warnings):
-            return gettext("Each of these has a serious warning. Decide on it on its own page.")
+            return gettext("Decide about mail with a serious warning on its own page.")
         if (self.digest, self.revision) != (self.action.digest, self.action.revision):
-            return gettext("Each of these has changed since you chose it. Open it again.")
+            return gettext("Open mail again that has changed since you chose it.")
         return ""
 
     @property

@@ -118,7 +118,7 @@ def test_chosen_mails_are_approved_in_groups(api: Api, reviewer: Reviewer) -> No
     ]
     assert [form["item"] for form in forms] == [items(alike), items([other])]
     assert forms[0]["kept"] == items([other, risky])
-    assert "Each of these has a serious warning" in page
+    assert "Decide about mail with a serious warning" in page
     assert page.count("1 file not opened") == page.count(", if approved") == 1
 
     decide.reject(action_id=PendingAction.objects.get(pk=alike[1]).pk, person=reviewer.user)
