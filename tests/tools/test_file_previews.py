@@ -69,8 +69,11 @@ def test_sheet_is_shown_whole_whatever_size_it_names() -> None:
             others.writestr(
                 name, re.sub(rb'(<dimension ref=)"[^"]*"', rb'\1"A1"', parts.read(name))
             )
-    shown = extract_text(EXCEL, changed.getvalue())
-    assert shown.split("\n")[1:] == ["Menu\tWe pay", "=4700+11", "For you only"]
+        others.writestr("xl/threadedComments/threadedComment1.xml", "<a><text>Not yet</text></a>")
+        others.writestr("xl/charts/chart1.xml", "<a><v>May</v><v>June</v></a>")
+    *shown, chart = extract_text(EXCEL, changed.getvalue()).split("\n")[1:]
+    assert shown == ["Menu\tWe pay", "=4700+11", "For you only", "Not yet"]
+    assert chart.split() == ["May", "June"]
 
 
 def test_grey_picture_of_16_bits_hides_no_other() -> None:

@@ -191,8 +191,10 @@ def _words_of(part: Any) -> str:
 
 def _word_of(element: Any) -> str:
     match _name_of(element):
-        case "t":
+        case "t" | "text":  # the second is in comments of a sheet
             return element.text or ""
+        case "v":  # of a chart
+            return f" {element.text or ''}"
         case "delText":  # its recipient can show it
             return f"[-{element.text or ''}-]"
         case "sym":
