@@ -13,6 +13,14 @@ import pytest
 from django.test import Client
 from docx import Document
 from PIL import Image
+from pypdf import PdfWriter
+from pypdf.generic import (
+    DictionaryObject,
+    NameObject,
+    NumberObject,
+    RectangleObject,
+    TextStringObject,
+)
 
 from accounts.access import provider_calls
 from accounts.models import Mailbox, User
@@ -102,22 +110,52 @@ def test_foreign_file_is_shown_without_running(
     assert "sandbox" in file["Content-Security-Policy"]
 
 
+def pdf_with(**more: dict[str, str]) -> bytes:
+    writer, file = PdfWriter(io.BytesIO(written("PDF"))), io.BytesIO()
+    for name, inside in more.items():
+        names = {NameObject(f"/{each}"): TextStringObject(word) for each, word in inside.items()}
+        writer.root_object[NameObject(f"/{name}")] = DictionaryObject(names)
+    writer.write(file)
+    return file.getvalue()
+
+
+def commented_pdf(subtype: str, flags: int = 0) -> bytes:
+    writer, file = PdfWriter(io.BytesIO(written("PDF"))), io.BytesIO()
+    note = {"/Subtype": NameObject(subtype), "/F": NumberObject(flags)}
+    writer.add_annotation(0, {"/Rect": RectangleObject((0, 0, 9, 9)), **note})
+    writer.write(file)
+    return file.getvalue()
+
+
+PAGE, PDF, TEXT = ("a.html", "text/html"), ("a.pdf", "application/pdf"), ("a.txt", "text/plain")
+
+
 @pytest.mark.parametrize(
-    ("more", "warned"),
+    ("file", "content", "warned"),
     [
-        ("<script>document.body.innerHTML = '4711'</script>", True),
-        ("<style>p::after { content: '4711' }</style>", True),
-        ("<svg><text>4711</text></svg>", True),
-        ("<p>Ada</p>", False),
+        (PAGE, b"<p>Hello</p><script>document.body.innerHTML = '4711'</script>", True),
+        (PAGE, b"<p>Hello</p><style>p::after { content: '4711' }</style>", True),
+        (PAGE, b"<p>Hello</p><svg><text>4711</text></svg>", True),
+        (PAGE, b"<p>Hello</p><p>Ada</p>", False),
+        (PDF, pdf_with(AcroForm={"XFA": "<template>4711</template>"}), True),
+        (PDF, pdf_with(OpenAction={"JS": "this.getField('sum').value = 4711"}), True),
+        (PDF, pdf_with(OCProperties={}), True),
+        (PDF, pdf_with(Names={"EmbeddedFiles": "4711.pdf"}), True),
+        (PDF, commented_pdf("/Text"), True),
+        (PDF, commented_pdf("/Link", flags=36), True),
+        (PDF, commented_pdf("/Link"), False),
+        (("plan", "text/plain"), pdf_with(Collection={}), True),
+        (PDF, pdf_with(AcroForm={}), False),
+        (TEXT, b"Hello", False),
     ],
 )
-def test_page_that_may_show_more_than_its_text_says_so(
-    api: Api, reviewer: Reviewer, more: str, warned: bool
+def test_file_that_may_show_more_than_its_page_says_so(
+    api: Api, reviewer: Reviewer, file: tuple[str, str], content: bytes, warned: bool
 ) -> None:
-    _, address = propose(api, "a.html", "text/html", f"<p>Hello</p>{more}".encode())
+    _, address = propose(api, *file, content)
     page = text_of(reviewer.client.get(address))
-    assert "Hello" in page
-    assert ("something else" in page) is warned
+    assert ".png" in page if content.startswith(b"%PDF") else "Hello" in page
+    assert ("Not everything in this file can be shown here" in page) is warned
 
 
 def test_file_with_two_documents_is_drawn_as_neither(api: Api, reviewer: Reviewer) -> None:
@@ -139,6 +177,7 @@ def test_file_with_two_documents_is_drawn_as_neither(api: Api, reviewer: Reviewe
 
     assert "We pay 4711." in page
     assert "Or 4712." in page
+    assert "Not everything in this file can be shown here" in page
     assert reviewer.client.get(f"{address}1.png").status_code == 404
     assert "it is a PDF document, too" in text_of(reviewer.page(action))
 

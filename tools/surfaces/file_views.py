@@ -28,7 +28,7 @@ from accounts.views.downloads import as_download
 from approvals.gate import find, load, seen
 from tools.mail.message import pictures
 from tools.mail.message.compose import Attachment, attachments_in
-from tools.mail.message.extract import CannotExtract, is_two_kinds, leaves_out, text_from
+from tools.mail.message.extract import CannotExtract, is_two_kinds, kind_of, shows_more, text_from
 from tools.mail.parsers import Turns, Unparsable
 from tools.reading import reads
 from tools.sending.payload import SORTS, MailPayload
@@ -176,13 +176,18 @@ def _preview(file: Attachment) -> dict[str, Any]:
         except Unparsable as error:
             error.raise_if_busy()
             return {"broken": True}
-        return {"pages": range(1, min(pages, SHOWN_PAGES) + 1), "more": max(0, pages - SHOWN_PAGES)}
+        return {
+            "pages": range(1, min(pages, SHOWN_PAGES) + 1),
+            "more": max(0, pages - SHOWN_PAGES),
+            "has_more": file.content.startswith(pictures.PDF)
+            and shows_more("application/pdf", file.content),
+        }
     if is_two_kinds(file.type, file.name):
         return {}  # the recipient's program may choose the other one
     given = {"media_type": file.type, "name": file.name}
     try:
         text = text_from(file.content, **given)
-        has_more = leaves_out(file.content, **given)
+        has_more = shows_more(kind_of(**given), file.content)
     except CannotExtract:
         return {}
     return {

@@ -39,6 +39,13 @@ BY_SUFFIX = {
     ".htm": "text/html", ".txt": "text/plain", ".md": "text/plain", ".json": "text/plain", ".xml": "text/plain",
     ".ics": "text/plain", ".eml": "text/plain", ".log": "text/plain",
 }  # fmt: skip
+# Beside its pages, a PDF document may have these.
+BESIDE_PAGES = (
+    "/AcroForm /XFA", "/OpenAction /JS", "/AA", "/Names /JavaScript", "/Names /EmbeddedFiles", "/Collection",
+    "/OCProperties",
+)  # fmt: skip
+SHOWN_ALIKE = ("/Link", "/Widget", "/FreeText")
+NO_VIEW = 32  # the flag of what is only printed
 BESIDE_CELLS = ("xl/drawings/", "xl/charts/", "xl/comments", "xl/threadedComments/")
 
 
@@ -100,16 +107,26 @@ def text_from(content: bytes, *, media_type: str, name: str) -> str:
         ) from None
 
 
-def leaves_out(content: bytes, *, media_type: str, name: str) -> bool:
-    """Return True if a browser may show more of the file than its text says: a page with scripts,
-    styles, drawings or fields. Raises Unparsable.
+def shows_more(kind: str | None, content: bytes) -> bool:
+    """Return True if the program of a recipient may show more of a document than its text or its drawn
+    pages, or something else. Raises Unparsable only if no process is free.
     """
-    return kind_of(media_type, name) == "text/html" and FILES.run(has_more_than_text, content)
+    match kind:
+        case "application/pdf" | "text/html":
+            try:
+                return FILES.run(has_more, kind, content)
+            except Unparsable as error:
+                error.raise_if_busy()
+                return True
+    # Fields, formulas, formats and numbers of lists make words that are nowhere written as text.
+    return kind in (WORD, EXCEL)
 
 
-def has_more_than_text(content: bytes) -> bool:
-    """Return the same for a page: a job for a limited process."""
-    return clean(decoding.text_of(content, "", is_page=True)).removed
+def has_more(kind: str, content: bytes) -> bool:
+    """Return the same for a page or a PDF document: a job for a limited process."""
+    if kind == "text/html":
+        return clean(decoding.text_of(content, "", is_page=True)).removed
+    return _pdf_has_more(content)
 
 
 def extract_text(kind: str, content: bytes) -> str:
@@ -143,6 +160,33 @@ def _pdf(content: bytes) -> str:
     return "\n\n".join(page.extract_text() for page in PdfReader(io.BytesIO(content)).pages[:PAGES])
 
 
+def _pdf_has_more(content: bytes) -> bool:
+    """Return True for a document with another form in it (XFA), scripts, layers, files, comments, or
+    what only its print shows.
+    """
+    from pypdf import PdfReader
+
+    document = PdfReader(io.BytesIO(content))
+    root = document.root_object
+    return any(_is_there(root, *path.split()) for path in BESIDE_PAGES) or any(
+        "/AA" in part
+        or part.get("/Subtype", "/Link") not in SHOWN_ALIKE
+        or part.get("/F", 0) & NO_VIEW
+        for page in document.pages[:PAGES]
+        for part in (page, *map(_resolved, _resolved(page.get("/Annots")) or ()))
+    )
+
+
+def _is_there(part: Any, *names: str) -> bool:
+    for name in names:
+        part = _resolved(part.get(name)) if isinstance(part, dict) else None
+    return part is not None
+
+
+def _resolved(part: Any) -> Any:
+    return None if part is None else part.get_object()
+
+
 def _word(content: bytes) -> str:
     from docx import Document
     from docx.oxml import parse_xml
@@ -173,7 +217,7 @@ def _lines_of(part: Any) -> list[str]:
             case "tc":
                 words.append("\t" if in_row else "")
                 in_row = in_cell = True
-            case "p" | "br" | "cr":
+            case "p" | "br" | "cr" | "pt":
                 words.append("" if in_cell else "\n")
                 in_cell = False
             case "tab" if _name_of(each.getparent()) == "r":
@@ -191,7 +235,8 @@ def _words_of(part: Any) -> str:
 
 def _word_of(element: Any) -> str:
     match _name_of(element):
-        case "t" | "text":  # the second is in comments of a sheet
+        case "t" | "text" | "v":  # those of comments in a sheet, and of charts
+            return element.text or ""
             return element.text or ""
         case "v":  # of a chart
             return f" {element.text or ''}"
