@@ -7,12 +7,15 @@ runs no scripts and opens no links here.
 import io
 from dataclasses import dataclass
 from pathlib import PurePath
+from typing import Any
 
 from tools.mail.parsers import FILES
 
 WIDTH, HEIGHT = 1000, 10_000  # pixels
 PDF = b"%PDF-"
 USUAL_GAMMA = 1 / 2.2
+USUAL_CHANGE = 48  # of 255, which usual profiles of cameras and printers stay below
+SAMPLED = 2000
 FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF")
 BEGINNINGS = (b"\x89PNG\r\n", b"\xff\xd8\xff", b"GIF8", b"RIFF", b"BM", b"II*\0", b"MM\0*")
 ENDINGS = frozenset("png jpg jpeg jpe jfif gif webp bmp tif tiff".split())
@@ -78,20 +81,53 @@ def _draw_picture(content: bytes, page: int) -> Picture:
         picture.load()
         if _looks_different_elsewhere(picture):
             raise ValueError("Programs do not agree on how bright it is.")
-        turned = ImageOps.exif_transpose(picture)
-    if turned.mode.startswith("I;16"):  # the library would show all but the darkest values as white
-        turned = turned.convert("I").point(lambda value: value / 256).convert("L")
+        turned = _in_8_bits(ImageOps.exif_transpose(picture))
     turned.thumbnail((WIDTH, HEIGHT))
     return Picture(png=_png_of(turned.convert("RGBA")), pages=pages)
 
 
 def _looks_different_elsewhere(picture) -> bool:  # type: ignore[no-untyped-def]
-    """Return True for values whose brightness is not given, and for a gamma that only some programs use:
-    one picture may hide another in it.
+    """Return True for values whose brightness is not given, and for a gamma or a profile that only some
+    programs use: one picture may hide another in it.
     """
     said = picture.info
     odd_gamma = abs(said.get("gamma", USUAL_GAMMA) - USUAL_GAMMA) > USUAL_GAMMA / 10
-    return picture.mode in ("I", "F") or (odd_gamma and not {"srgb", "icc_profile"} & said.keys())
+    return (
+        picture.mode in ("I", "F")
+        or (odd_gamma and not {"srgb", "icc_profile"} & said.keys())
+        or _changed_by_profile(picture) > USUAL_CHANGE
+    )
+
+
+def _changed_by_profile(picture: Any) -> int:
+    """Return how much brighter or darker the colour profile of a picture makes a part of it, up to 255.
+
+    Some programs do not use the profile, and those that do ignore a broken one.
+    """
+    from PIL import Image, ImageChops, ImageCms
+
+    # Single pixels as they are: a mixture might not change.
+    picture = picture.resize(
+        [min(side, SAMPLED) for side in picture.size], Image.Resampling.NEAREST
+    )
+    grey = picture.mode in ("1", "L", "LA") or picture.mode.startswith("I;16")
+    plain = _in_8_bits(picture).convert("L" if grey else "RGB")
+    try:
+        profile = ImageCms.ImageCmsProfile(io.BytesIO(picture.info.get("icc_profile", b"")))
+        seen: Any = ImageCms.profileToProfile(
+            plain, profile, ImageCms.createProfile("sRGB"), outputMode="RGB"
+        )
+    except (OSError, ImageCms.PyCMSError):
+        return 0
+    change: Any = ImageChops.difference(plain.convert("L"), seen.convert("L"))
+    return int(change.getextrema()[1])
+
+
+def _in_8_bits(picture: Any) -> Any:
+    """Return a grey picture of 16 bits in 8: the library would show all but its darkest values as white."""
+    if not picture.mode.startswith("I;16"):
+        return picture
+    return picture.convert("I").point(lambda value: value / 256).convert("L")
 
 
 def _png_of(picture) -> bytes:  # type: ignore[no-untyped-def]
