@@ -85,7 +85,7 @@ def find_misnaming(attachment: Attachment) -> Translatable | None:
     """Return how the file differs from its name or type; None if it does not, or if that is
     unknown.
     """
-    endings = [suffix[1:].lower() for suffix in PurePath(attachment.name).suffixes]
+    endings = [suffix[1:].strip().lower() for suffix in PurePath(attachment.name).suffixes]
     ending = endings[-1] if endings else ""
     begins = beginning_of(attachment.content)
     name = attachment.name

@@ -112,6 +112,7 @@ def test_quote_mentions_no_attachment_for_the_reply() -> None:
     [
         file("invoice.pdf", EXE),
         file("invoice.pdf.exe", EXE),
+        file("invoice.pdf  .exe", EXE),
         file("holiday.photos", EXE),
         file("Rechnung.docx.js", b"WScript.Echo(1)"),
         file("photo.jpg", PDF),
