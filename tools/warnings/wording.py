@@ -23,6 +23,16 @@ BLANK_LINES = 20  # more than the frame of a mail shows
 BLANK_HTML = re.compile(r"(?:<(?!img\b)[^<>]*+>|\s)++", re.IGNORECASE)
 LINE_OF_HTML = re.compile(r"<(?:br|hr|/li)\b|>[ \n]*+\xa0|[\xa0 ]{100}+")
 CELLS = 20  # empty ones are as wide as a line is high
+# Styles and attributes that make a line or a space higher, in pixels but for the first.
+HEIGHT = re.compile(
+    r"""\b(line-height|height|font-size|cellpadding|(?:padding|margin|border)-(?:top|bottom)|border)"""
+    r"""(?::[ ]|=")([0-9]++(?:\.[0-9]++)?)"""
+)
+LINE_HEIGHT, FONT_SIZE = 1.6, 16.0
+# Signs without ink that are no white space for HTML: a line of them is as high as any other.
+NO_INK = dict.fromkeys(
+    map(ord, "\u1680\u2800\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))), "\xa0"
+)
 BLANK_TEXT = re.compile(r"\s++")
 LINE_OF_TEXT = re.compile(r"\n|[^\S\n]{100}")
 MANY_LEFT_OVER = 3  # copied text often has one or two
@@ -62,7 +72,9 @@ def hidden_text(message: OutgoingMessage, context: Context) -> Found | None:
     translatable("The text goes on after a blank space."), translatable("text after a blank space")
 )
 def blank_space(message: OutgoingMessage, context: Context) -> str | None:
-    """Warn if a part of the text comes after so many blank lines that a person may not scroll to it."""
+    """Warn if a part of the text comes after so many blank lines, or so much space, that a person may
+    not scroll to it.
+    """
     content = message.request.content
     if content.html is None:
         blank, line, text = BLANK_TEXT, LINE_OF_TEXT, content.text
@@ -70,13 +82,35 @@ def blank_space(message: OutgoingMessage, context: Context) -> str | None:
         blank, line = BLANK_HTML, LINE_OF_HTML
         before, *pres = content.html.replace("&nbsp;", "\xa0").split("<pre")
         text = before + "".join(map(_break_lines, pres))
-    text = text[: 2 * HTML_CHARACTERS]
+    text = text[: 2 * HTML_CHARACTERS].translate(NO_INK)
+    tallest = 1.0 if content.html is None else _tallest_line(text)
     gaps = (gap[0] for gap in blank.finditer(text) if gap.end() < len(text))
     if not any(
-        len(line.findall(gap)) + gap.count("<td></td>") // CELLS >= BLANK_LINES for gap in gaps
+        len(line.findall(gap)) * tallest + gap.count("<td></td>") // CELLS + _lines_of_space(gap)
+        >= BLANK_LINES
+        for gap in gaps
     ):
         return None
     return translatable("Scroll to its end before you decide: all of it leaves.")
+
+
+def _tallest_line(html: str) -> float:
+    """Return how many usual lines the tallest line of the HTML may be high."""
+    tallest = {"line-height": LINE_HEIGHT, "font-size": FONT_SIZE}
+    for name, value in HEIGHT.findall(html):
+        if name in tallest:
+            tallest[name] = max(tallest[name], float(value))
+    return tallest["line-height"] * tallest["font-size"] / (LINE_HEIGHT * FONT_SIZE)
+
+
+def _lines_of_space(gap: str) -> float:
+    """Return how many usual lines the heights and margins of a gap may be high."""
+    pixels = sum(
+        float(value)
+        for name, value in HEIGHT.findall(gap)
+        if name not in ("line-height", "font-size")
+    )
+    return pixels / (LINE_HEIGHT * FONT_SIZE)
 
 
 def _break_lines(html: str) -> str:

@@ -409,6 +409,13 @@ def test_removed_html_is_reported() -> None:
         ("<table><tr>" + "<td></td>" * 400 + "<td>4711</td></tr></table>", True),
         (f"<pre>Ada{chr(10) * 21}Bob</pre>", True),
         ("<ul>" + "<li></li>" * 20 + "</ul>", True),
+        ("\n\u2800" * 20, False),
+        ("<p>&emsp;</p>" * 20, True),
+        ("<p>&#x2800;</p>" * 20, True),
+        ('<table><tr><td height="600"></td></tr></table>', True),
+        ('<table cellpadding="40"><tr><td></td></tr></table>' * 13, True),
+        ('<div style="padding: 120px 0 0">' * 5, True),
+        ('<p style="font-size: 32px; line-height: 3">&nbsp;</p>' * 6, True),
     ],
 )
 def test_text_below_a_blank_space_is_named(between: str, html: bool) -> None:
@@ -423,6 +430,8 @@ def test_text_below_a_blank_space_is_named(between: str, html: bool) -> None:
         ("<p>Hello</p>" + "<p></p>\n" * 30 + "<p>Bob</p>", True),
         ("<p>Ada</p><p>&nbsp;</p>" * 30, True),
         ("<div>" * 30 + "Hello" + "</div>\n" * 30 + "Bob", True),
+        ('<p style="font-size: 24px">Hello</p>' + "<p>&nbsp;</p>" * 5 + "<p>Bob</p>", True),
+        ('<p>Hello</p><table><tr><td height="60"></td></tr></table><p>Bob</p>', True),
     ],
 )
 def test_usual_space_in_a_text_is_no_blank_space(text: str, html: bool) -> None:
