@@ -1,5 +1,6 @@
 """Addresses for a message's content: HTML for the sandboxed frame, whole text and source."""
 
+import re
 from contextlib import suppress
 from typing import Literal
 from uuid import UUID
@@ -30,6 +31,9 @@ BODY_POLICY = {
     "sandbox": True,
 }
 
+# A link whose text is its address.
+WRITTEN_OUT = re.compile(r'<a (?=href="(?:mailto:|tel:)?+([^"]*+)"[^<>]*+>\1</a>)')
+
 
 @signed_in_page
 @xframe_options_sameorigin
@@ -39,7 +43,8 @@ def body(request: AuthenticatedRequest, action_id: UUID) -> HttpResponse:
     content = _read(request, action_id)
     if content.html is None:
         raise Http404
-    return render(request, "approvals/body.html", {"html": content.html})
+    html = WRITTEN_OUT.sub("<a data-shown ", content.html)
+    return render(request, "approvals/body.html", {"html": html})
 
 
 @signed_in_page

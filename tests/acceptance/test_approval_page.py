@@ -112,6 +112,16 @@ def test_only_our_own_page_can_frame_the_preview(api: Api, reviewer: Reviewer) -
     assert body["X-Frame-Options"] == "SAMEORIGIN"
 
 
+def test_address_of_a_link_stands_behind_its_text(api: Api, reviewer: Reviewer) -> None:
+    written = "<p><a href='https://northwind.example'>here</a> <a href='mailto:a@b.example'>a@b.example</a></p>"
+    action_id = api.propose(body=written, body_type="html")
+    body = reviewer.client.get(f"/actions/{action_id}/body/").content.decode()
+    assert "a[href]:not([data-shown])::after" in body
+    assert "content: ' (' attr(href) ')'" in body
+    assert '<a href="https://northwind.example">here</a>' in body
+    assert '<a data-shown href="mailto:a@b.example">' in body
+
+
 def test_agent_with_the_name_of_a_person_is_called_an_agent(
     alice: User, mailbox: Mailbox, reviewer: Reviewer
 ) -> None:
