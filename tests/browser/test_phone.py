@@ -52,6 +52,15 @@ def opened(window: BrowserContext, address: str, size: tuple[int, int]) -> Page:
     return page
 
 
+def test_nothing_of_a_mail_is_beside_the_screen(window: BrowserContext, api: Api) -> None:
+    cells = '<tr><td width="700">Menu</td><td style="min-width: 320px">Pay 4711</td></tr>'
+    wide = f'<table width="1000">{cells}</table><pre>{"Menu " * 60} Pay 4711</pre>'
+    page = opened(window, f"/actions/{api.propose(body=wide, body_type='html')}/", PORTRAIT)
+    frame = page.frames[-1]
+    assert "Pay 4711" in frame.locator("main").inner_text()
+    assert frame.evaluate("document.documentElement.scrollWidth - innerWidth") == 0
+
+
 @pytest.mark.parametrize("sort", ["text", pytest.param("html", marks=pytest.mark.long)])
 def test_message_has_most_of_the_screen(window: BrowserContext, api: Api, sort: str) -> None:
     body = f"<p>{LONG}</p>" if sort == "html" else LONG
