@@ -22,7 +22,7 @@ BLANK_LINES = 20  # more than the frame of a mail shows
 # Between two words: tags but pictures, and blanks. An empty paragraph or cell has no height.
 BLANK_HTML = re.compile(r"(?:<(?!img\b)[^<>]*+>|\s)++", re.IGNORECASE)
 LINE_OF_HTML = re.compile(r"<(?:br|hr|/li)\b|>[ \n]*+\xa0|[\xa0 ]{100}+")
-CELLS = 20  # empty ones are as wide as a line is high
+CELLS = 10  # empty ones: twenty times as many are as wide as the frame
 # Styles and attributes that make a line or a space higher, in pixels but for the first.
 HEIGHT = re.compile(
     r"""\b(line-height|height|font-size|cellpadding|(?:padding|margin|border)-(?:top|bottom)|border)"""
