@@ -40,6 +40,8 @@ SENTENCES = {
     " whole mailbox. Look into the conversation before you do what follow_up_note says.",
     "unanswered, bounced": "It was %(done)s, a server returned it, and nobody has answered. Tell the user,"
     " and check the addresses in bounced before you do what follow_up_note says.",
+    "unanswered, answered": "It was sent, and somebody has answered after all. Read the answer before you"
+    f" propose anything. {NOT_AGAIN}",
     "failed": "The provider refused it, and it was not %(done)s. Correct the cause in error, then"
     " propose a new one.",
     "failed, draft_changed": "Its draft was changed, sent or removed in the mailbox, so mailhub did not"
@@ -86,14 +88,20 @@ CERTAIN = (Status.EXECUTING, Status.SUCCEEDED, Status.UNKNOWN)  # these say them
 
 
 def advise(
-    action: PendingAction, state: Status, steps: Sequence[Step], *, in_doubt: bool, by: str = ""
+    action: PendingAction,
+    state: Status,
+    steps: Sequence[Step],
+    *,
+    in_doubt: bool,
+    answered: bool = False,
+    by: str = "",
 ) -> str:
     """Return the sentence for an action that is in this state after these steps.
 
-    `in_doubt`: an attempt may have happened although the state does not show it. `by` is the
-    address that has answered, if the reader may see it.
+    `in_doubt`: an attempt may have happened although the state does not show it. `answered`: somebody
+    has answered, which is no step. `by` is the address that has, if the reader may see it.
     """
-    situation = situation_of(state, steps)
+    situation = situation_of(state, steps, answered=answered)
     is_mail = not get_kind(action.kind).words
     done = "sent" if is_mail else "carried out"
     is_command = not is_mail and state is Status.FAILED
@@ -103,11 +111,14 @@ def advise(
     return told % {"done": done, "by": by or "Somebody"}
 
 
-def situation_of(state: Status, steps: Sequence[Step]) -> str:
+def situation_of(state: Status, steps: Sequence[Step], *, answered: bool = False) -> str:
     """Return the row of SENTENCES for this state after these steps."""
     last = steps[-1] if steps and steps[-1].state == state else None
     row = last.name.removeprefix("action.") if last else FIRST_OF_STATE[state]
-    found = f"{row}, {_variant(row, steps)}"
+    variant = _variant(row, steps)
+    if row == "unanswered" and answered:  # an answer does not take a bounce back
+        row, variant = ("bounced", "") if variant == "bounced" else (row, "answered")
+    found = f"{row}, {variant}"
     return found if found in SENTENCES else row
 
 

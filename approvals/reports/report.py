@@ -65,8 +65,14 @@ def report(action: PendingAction, caller: Caller) -> ActionReport:
     if caller.may(READ) and (changes := differences.describe_changes(action, action.revision)):
         members["changes"] = changes
     doubt = "may_have_been_sent_at" in members or "also_sent_at" in members
-    by = members.get("answered_by", "")
-    members["next"] = guidance.advise(action, Status(action.status), steps, in_doubt=doubt, by=by)
+    members["next"] = guidance.advise(
+        action,
+        Status(action.status),
+        steps,
+        in_doubt=doubt,
+        answered="answered_at" in members,
+        by=members.get("answered_by", ""),
+    )
     if action.status == Status.APPROVED and (held := _say_what_holds(action)):
         members["next"] += f" {held}"
     return members
@@ -98,10 +104,16 @@ def report_step(action: PendingAction, link: AuditEvent, listener: Caller) -> di
     came: Watched = {}
     if last.withdrawn_code or last.name in ("action.bounced", "action.unanswered"):
         came = find.describe_watch(action, reads=own and listener.may(READ), own=own)
-    by = came.get("answered_by", "")
     members: dict[str, Any] = {
         "sequence": len(steps),
-        "next": guidance.advise(action, last.state, steps, in_doubt=doubt is not None, by=by),
+        "next": guidance.advise(
+            action,
+            last.state,
+            steps,
+            in_doubt=doubt is not None,
+            answered="answered_at" in came,
+            by=came.get("answered_by", ""),
+        ),
         **came,
     }
     if review := _review_then(action, steps, words=own, reads=listener.may(READ)):

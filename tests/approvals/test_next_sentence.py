@@ -144,6 +144,12 @@ def hear_of_a_bounce_only(stage: Stage) -> None:
     be_silent(stage)
 
 
+def hear_late(stage: Stage, first: Move = hear_nothing) -> None:
+    first(stage)
+    response = Response(sort="answer", names=(), by="mira@northwind.example", at=timezone.now())
+    watches.record(stage.row.pk, response, now=timezone.now())
+
+
 def be_silent(stage: Stage, code: str = "") -> None:
     now = timezone.now()
     Watch.objects.update(follow_up_at=now)
@@ -282,6 +288,13 @@ STEPS: list[tuple[str, Move, str, str]] = [
     ("bounced", bounce_it, "succeeded", "bounced"),
     ("unanswered", hear_nothing, "succeeded", "unanswered"),
     ("returned and unanswered", hear_of_a_bounce_only, "succeeded", "unanswered, bounced"),
+    ("answered late", hear_late, "succeeded", "unanswered, answered"),
+    (
+        "returned and answered late",
+        lambda s: hear_late(s, hear_of_a_bounce_only),
+        "succeeded",
+        "bounced",
+    ),
     ("searched in part", hear_little, "succeeded", "unanswered, incomplete"),
     ("answered first", answer_it, "cancelled", "cancelled, withdrawn_answered"),
     (
