@@ -6,13 +6,15 @@ from typing import Any
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Case, F, Q, Value, When
+from django.db.models import Case, Exists, OuterRef, Q, Value, When
 from django.db.models.functions import Coalesce, Least, Now
 
+from accounts.connect.connecting import account_of
 from accounts.infra.foreign_text import load_json
+from accounts.models import Mailbox
 from approvals.audit import chain
 from approvals.core.types import FollowUp, Response
-from approvals.models import PendingAction, Watch, WatchedMailbox
+from approvals.models import Attempt, PendingAction, Watch, WatchedMailbox
 
 WATCHED = timedelta(days=30)
 # The shortest time between two looks into a mailbox, and before the first one.
@@ -90,14 +92,24 @@ def put_off(watch: Watch, *, now: datetime) -> bool:
     return True
 
 
-def find_named(mailbox: UUID, response: Response) -> list[UUID]:
+def is_of_account(mailbox: Mailbox) -> Q:
+    """Return the condition of watches whose mail left through the account that is connected now.
+
+    As for one attempt (`accounts.connect.connecting.is_of_account`), an unknown account fits.
+    """
+    left = Attempt.objects.filter(action=OuterRef("action"), verdict=Attempt.Verdict.ACCEPTED)
+    now = account_of(mailbox)
+    return Q(Exists(left.filter(account__in=("", now)) if now else left))
+
+
+def find_named(mailbox: Mailbox, response: Response) -> list[UUID]:
     """Return the actions of the mailbox that a response is about, as long as they are watched."""
     named = Q(message_id__in=response.names) | Q(action__message_id__in=response.names)
     watched = Watch.objects.filter(
         named,
+        is_of_account(mailbox),
         mailbox=mailbox,
         ends_at__isnull=False,
-        action__mailbox_generation=F("mailbox__generation"),
     )
     return list(watched.values_list("pk", flat=True))
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 import structlog
-from django.db.models import F, OuterRef, Q, QuerySet
+from django.db.models import OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 
 from accounts.infra.database import database_now
@@ -60,7 +60,7 @@ def look(mailbox_id: UUID) -> None:
         return
     mine = mine.filter(look_at=now + LEASE)  # a watch that begins meanwhile has another time
     mailbox = Mailbox.objects.get(pk=mailbox_id)
-    _end_old(mailbox_id, now)
+    _end_old(mailbox, now)
     watched = _find_watched(mailbox_id)
     newest = watched.order_by("-began_at").select_related("action").first()
     if newest is None:
@@ -85,7 +85,7 @@ def look(mailbox_id: UUID) -> None:
         log.warning("arrivals_skipped", mailbox=str(mailbox_id), since=seen_from.isoformat())
         found = Arrivals(responses=())
     for response in found.responses:
-        for action_id in watches.find_named(mailbox_id, response):
+        for action_id in watches.find_named(mailbox, response):
             watches.record(action_id, response, now=now)
     seen_until = now - watches.OVERLAP
     if found.seen_until is not None:  # so many that one moment must not hold the next look up
@@ -101,11 +101,11 @@ def _find_watched(mailbox_id: UUID) -> QuerySet[Watch]:
     return Watch.objects.filter(mailbox=mailbox_id, ends_at__isnull=False)
 
 
-def _end_old(mailbox_id: UUID, now: datetime) -> None:
+def _end_old(mailbox: Mailbox, now: datetime) -> None:
     """End watches whose time is over, and those of answered mails that nobody returns any more."""
     over = Q(ends_at__lte=now) | Q(answered_at__isnull=False, began_at__lte=now - RETURNS_AFTER)
-    over |= ~Q(action__mailbox_generation=F("mailbox__generation"))  # it was of another account
-    _find_watched(mailbox_id).filter(over, follow_up_at=None).update(ends_at=None)
+    over |= ~watches.is_of_account(mailbox)
+    _find_watched(mailbox.pk).filter(over, follow_up_at=None).update(ends_at=None)
 
 
 def _follow_up(kind: Followed, mailbox: Mailbox, now: datetime) -> None:
@@ -131,8 +131,8 @@ def _follow_up(kind: Followed, mailbox: Mailbox, now: datetime) -> None:
 
 
 def _find_answer(kind: Followed, mailbox: Mailbox, watch: Watch) -> Response | None:
-    if watch.action.mailbox_generation != mailbox.generation:
-        raise NotLookedAt  # it is another account
+    if not Watch.objects.filter(watches.is_of_account(mailbox), pk=watch.pk).exists():
+        raise NotLookedAt
     name = watch.message_id or watch.action.message_id
     if name == watch.action.message_id:  # a copy under another id may have come late
         name = kind.shown_id(mailbox, name) or name

@@ -10,14 +10,15 @@ from django.utils import timezone
 from accounts.connect.connecting import connect_mailbox, disconnect
 from accounts.models import Mailbox, User
 from approvals.gate.execute import execute
-from approvals.models import AuditEvent, PendingAction
+from approvals.models import AuditEvent, PendingAction, WatchedMailbox
 from approvals.worker import maintenance
 from tests.approvals.conftest import approve
 from tests.approvals.lost_answers import text_of
 from tests.approvals.test_restored import after_restore, home
 from tests.approvals.test_restoring import put_in_sent
-from tests.approvals.test_watches import look, pass_days
+from tests.approvals.test_watches import ALICE, MIRA, answer, look, pass_days, send, told_of
 from tests.conftest import Api, Reviewer
+from tests.support.reports import report
 from tests.support.servers.memory import MemoryServer, serving
 from tests.support.work import work
 
@@ -121,6 +122,24 @@ def test_follow_up_of_an_earlier_account_is_told(
     pass_days(2)
     look()
     assert AuditEvent.objects.get(event="unanswered").data == {"code": "incomplete"}
+
+
+@pytest.mark.parametrize("is_same", [True, False])
+def test_answers_count_in_the_same_account_only(
+    api: Api, alice: User, server: MemoryServer, elsewhere: MemoryServer, is_same: bool
+) -> None:
+    move(alice, server)
+    answered = send(api, alice)
+    returned = send(api, alice, subject="Other")
+    now = server if is_same else elsewhere
+    now.deliver(ALICE, answer(answered))
+    now.deliver(ALICE, report(returned.message_id, MIRA, to=ALICE))
+    move(alice, now)
+    look()
+    assert ("answered_at" in told_of(api, answered)) == is_same
+    assert ("bounced" in told_of(api, returned)) == is_same
+    look()
+    assert (WatchedMailbox.objects.get().look_at is not None) == is_same
 
 
 def test_copy_of_a_mail_found_in_sent_goes_to_no_other_account(

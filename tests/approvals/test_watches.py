@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 from django.apps import apps
 from django.core.management import call_command
-from django.db.models import F
 from django.utils import timezone
 
-from accounts.models import Mailbox, User
+from accounts.models import User
 from approvals.gate import overdue
 from approvals.gate.rulings import resolve
 from approvals.models import AuditEvent, PendingAction, Watch, WatchedMailbox, Webhook
@@ -471,22 +470,6 @@ def test_many_replies_of_strangers_hide_no_returned_mail(
     assert [each["address"] for each in shown["bounced"]] == [PEOPLE[1]]
     assert len(shown["auto_replies"]) == 51
     assert MIRA in str(shown["auto_replies"])
-
-
-def test_another_account_is_not_asked_for_answers(
-    api: Api, alice: User, server: MemoryServer
-) -> None:
-    action = send(api, alice, follow_up={"after_days": 3})
-    Mailbox.objects.update(generation=F("generation") + 1)
-    server.deliver(ALICE, answer(action))
-    pass_days(3)
-    look()
-
-    shown = told_of(api, action)
-    assert "answered_at" not in shown
-    assert "could not search the whole mailbox" in shown["next"]
-    look()
-    assert WatchedMailbox.objects.get().look_at is None
 
 
 def test_conversation_that_cannot_be_read_holds_up_no_other(
