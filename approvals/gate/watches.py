@@ -19,6 +19,8 @@ from approvals.models import Attempt, PendingAction, Watch, WatchedMailbox
 WATCHED = timedelta(days=30)
 # The shortest time between two looks into a mailbox, and before the first one.
 SHORTEST_WAIT = timedelta(minutes=1)
+# In the place of a Message-ID: Sent does not show the mail, so it may have left under any.
+UNSHOWN = "unshown"
 # The provider's clock may be behind ours, and the index of its search too.
 OVERLAP = timedelta(minutes=10)
 PUT_OFF, MOST_TRIES = timedelta(hours=1), 6  # of a follow-up
@@ -68,12 +70,12 @@ def note_answer(action: PendingAction, *, at: datetime, by: str) -> None:
 
 @transaction.atomic
 def name(watch: Watch, message_id: str) -> None:
-    """Store the Message-ID under which Sent shows the mail, "" if it is not known yet.
+    """Store the Message-ID under which Sent shows the mail, "" if it is not known yet, or UNSHOWN.
 
     If it is not ours, what names it may have come before, so the next look reads that again.
     """
     Watch.objects.filter(pk=watch.pk).update(message_id=message_id[:255])
-    if message_id not in ("", watch.action.message_id):
+    if message_id not in ("", UNSHOWN, watch.action.message_id):
         since = watch.began_at - OVERLAP
         place = WatchedMailbox.objects.filter(pk=watch.mailbox_id)
         place.update(seen_until=Least("seen_until", since))

@@ -12,11 +12,12 @@ class Watch(models.Model):
     """The answer and the reports after one action, and the end of the search for them.
 
     `message_id` is the Message-ID under which the provider shows the mail, which may be another
-    than ours; it is empty until it was looked up. After `ends_at` nothing is looked for, and it is
-    null once that has ended. `answered_by` is the address that answered first, or withdrew the
-    action by its answer. At `follow_up_at` the proposer learns that nobody has answered; it is null
-    if nobody asked for that, and once it was said. `reports` is a JSON list of what came back for a
-    recipient, and of automatic replies. Words and addresses are encrypted at rest.
+    than ours. It is empty until it was looked up, and "unshown" if Sent does not show the mail. After
+    `ends_at` nothing is looked for, and it is null once that has ended. `answered_by` is the address
+    that answered first, or withdrew the action by its answer. At `follow_up_at` the proposer learns
+    that nobody has answered; it is null if nobody asked for that, and once it was said. `reports` is a
+    JSON list of what came back for a recipient, and of automatic replies. Words and addresses are
+    encrypted at rest.
     """
 
     action = models.OneToOneField(

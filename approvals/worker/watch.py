@@ -71,10 +71,9 @@ def look(mailbox_id: UUID) -> None:
     waiting = Q(began_at__gt=now - LATE_COPY, began_at__lt=now - FIRST_COPY)
     unnamed = watched.filter(~waiting, message_id="").select_related("action")
     for watch in unnamed[:MOST_IDS]:
-        ours = watch.action.message_id
-        shown = kind.shown_id(mailbox, ours)
+        shown = kind.shown_id(mailbox, watch.action.message_id)
         if not shown and watch.began_at <= now - LATE_COPY:
-            shown = ours
+            shown = watches.UNSHOWN
         watches.name(watch, shown)
     place = WatchedMailbox.objects.filter(pk=mailbox_id)
     since = place.values_list("seen_until", flat=True).get()
@@ -133,10 +132,15 @@ def _follow_up(kind: Followed, mailbox: Mailbox, now: datetime) -> None:
 def _find_answer(kind: Followed, mailbox: Mailbox, watch: Watch) -> Response | None:
     if not Watch.objects.filter(watches.is_of_account(mailbox), pk=watch.pk).exists():
         raise NotLookedAt
-    name = watch.message_id or watch.action.message_id
-    if name == watch.action.message_id:  # a copy under another id may have come late
-        name = kind.shown_id(mailbox, name) or name
-    return kind.find_answer(mailbox, name)
+    ours, name = watch.action.message_id, watch.message_id
+    if name in ("", ours, watches.UNSHOWN):  # a copy under another id may have come late
+        name = kind.shown_id(mailbox, ours) or name
+    if name not in ("", watches.UNSHOWN):
+        return kind.find_answer(mailbox, name)
+    answer = kind.find_answer(mailbox, ours)
+    if answer is None:  # one may name the id of another server
+        raise NotLookedAt
+    return answer
 
 
 def _plan(mailbox_id: UUID, newest: Watch, now: datetime) -> datetime:

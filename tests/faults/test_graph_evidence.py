@@ -14,6 +14,7 @@ from approvals.models import PendingAction
 from approvals.worker import maintenance
 from tests.approvals.lost_answers import text_of
 from tests.approvals.test_restored import home
+from tests.approvals.test_watches import look, pass_days, told_of
 from tests.conftest import Api, Reviewer
 from tests.faults.graph_road import approve, created, now_it_is_time, probe, throttled_with_a_draft
 from tests.support.people.browser import sign_in
@@ -172,6 +173,23 @@ def test_follow_up_needs_the_permission_to_look(api: Api, graph: GraphServer) ->
     refused = api.tool("send_email", **mail, follow_up={"after_days": 3})
     assert (refused.status_code, refused.json()["code"]) == (422, "invalid_input")
     assert refused.json()["errors"][0]["field"] == "follow_up"
+
+
+@pytest.mark.parametrize("copy", [True, False])
+def test_silence_is_sure_only_if_sent_shows_the_mail(
+    api: Api, reviewer: Reviewer, graph: GraphServer, copy: bool
+) -> None:
+    wish: dict[str, Any] = {"after_days": 2}
+    action = approve(api, reviewer, save_to_sent_items=copy, follow_up=wish)
+    work()
+    (sent,) = graph.ledger
+    assert (sent.message_id == action.message_id) == copy  # Exchange chooses another one
+    pass_days(0.1)
+    look()
+    graph.store.of(ADA).clear()  # a copy that was seen may be gone by then
+    pass_days(2)
+    look()
+    assert ("could not search" in told_of(api, action)["next"]) != copy
 
 
 def test_restore_claims_no_look_without_permission(
