@@ -11,7 +11,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Max, OuterRef, QuerySet, Subquery
+from django.db.models import Max, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
 from accounts.infra.database import database_now
@@ -236,12 +236,14 @@ def _of_approved(links: Links, stage: Stage) -> list[Event]:
     """Return the events of mail that failed, expired, was withdrawn or came back from a server: the
     people who approved it get them, but not the one who withdrew it.
     """
+    # The ruling that withdraws an unknown mail names the attempt, and has begun another round.
+    ruled = [link.action_id for link in links if "fence" in link.data and stage == Stage.FAILED]
+    now = PendingAction.objects.filter(pk=OuterRef("action")).values("approval_round")
     approved = Decision.objects.filter(
+        Q(approval_round=Subquery(now))
+        | Q(action__in=ruled, approval_round=Subquery(now) - 1, action__status=Status.CANCELLED),
         action__in={link.action_id for link in links},
         verdict=Decision.Verdict.APPROVED,
-        approval_round=Subquery(
-            PendingAction.objects.filter(pk=OuterRef("action")).values("approval_round")
-        ),
     )
     people: dict[UUID, set[int]] = {}
     for action_id, person in approved.values_list("action", "person"):

@@ -179,6 +179,16 @@ def test_withdrawal_is_told_to_those_who_approved(
     assert post.to(bob)[-1]["Subject"] == "A proposal that you approved was withdrawn. One"
 
 
+def test_ruling_that_withdraws_is_told_to_the_approver(
+    post: Post, lost: PendingAction, alice: User, bob: User
+) -> None:
+    prove(alice, bob)
+    rulings.resolve(action_id=lost.pk, person=bob, ruling="withdrawn", fence=lost.fence)
+    post.sweep()
+    assert (stages(alice), stages(bob)) == (["failed"], [])
+    assert "you approved was withdrawn. It may have been sent" in str(post.to(alice)[-1])
+
+
 def test_answer_goes_to_the_person_who_asked(post: Post, api: Api, alice: User, bob: User) -> None:
     prove(alice, bob)
     first = api.propose()
