@@ -30,6 +30,17 @@ def posted(reviewer: Reviewer, mailbox: Mailbox, **fields: str) -> Any:
     return reviewer.client.post("/compose/", {**mail, "csrfmiddlewaretoken": token, **fields})
 
 
+def test_form_that_is_changed_after_back_is_another_mail(
+    reviewer: Reviewer, mailbox: Mailbox
+) -> None:
+    key = "0" * 32
+    first, same, other = (
+        posted(reviewer, mailbox, key=key, body=body) for body in ("One", "One", "Two")
+    )
+    assert first.headers["Location"] == same.headers["Location"] != other.headers["Location"]
+    assert PendingAction.objects.count() == 2
+
+
 def at_nine(days: int) -> datetime:
     day = timezone.localdate() + timedelta(days=days)
     return datetime(day.year, day.month, day.day, 9, tzinfo=ZoneInfo(BERLIN))

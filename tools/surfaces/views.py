@@ -3,8 +3,10 @@ as programs.
 """
 
 import base64
+import json
 import re
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -59,12 +61,18 @@ def compose(request: AuthenticatedRequest) -> HttpResponse:
         fields["confirm"] = True
         if (later := form.cleaned_data["send_at"]) is not None:
             fields["send_at"] = later.isoformat()
-        answer = call_tool(caller, "send_email", fields, form.cleaned_data["key"] or None)
+        answer = call_tool(caller, "send_email", fields, _key_of(form, fields))
     except Problem as problem:
         for error in problem.errors:
             form.blame(error.field, error.message)
         return _render_compose(request, form, senders, problem=problem)
     return redirect("review", answer.result["action"]["id"])
+
+
+def _key_of(form: ComposeForm, fields: Mapping[str, Any]) -> str | None:
+    """Return the key of this content of the form: after Back in the browser it may be another one."""
+    key: str = form.cleaned_data["key"]
+    return key + sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest() if key else None
 
 
 def _render_compose(
