@@ -308,16 +308,18 @@ def test_permanent_error_fails_the_action_with_its_code(
 
 
 @pytest.mark.fault(43)
+@pytest.mark.parametrize("answer", ["550 5.1.1 who", "450 4.2.0 later"])
 def test_refused_address_is_shown_and_nobody_gets_the_mail(
-    api: Api, approved: str, reviewer: Reviewer, world: World
+    api: Api, approved: str, reviewer: Reviewer, world: World, answer: str
 ) -> None:
-    world.smtp.reply("550 5.1.1 who", at="rcpt", recipient=CHARLES)
+    world.smtp.reply(answer, at="rcpt", recipient=CHARLES)
     work()
     error = api.get(f"/actions/{approved}").json()["error"]
     assert CHARLES in error["detail"]
     assert MIRA not in error["detail"]
     assert CHARLES in reviewer.page(approved).content.decode()
     assert (world.smtp.ledger, world.smtp.data_commands) == ([], 0)
+    assert Mailbox.objects.get().status == "active"  # the server answers
 
 
 # Bcc

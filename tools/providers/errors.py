@@ -42,15 +42,23 @@ class Unavailable(NotSent):
     """The provider is not reachable or not ready; `retry_after` is in seconds, if the provider gave
     it.
 
-    `pauses`: the provider meant the whole mailbox, not only this message.
+    `pauses`: the provider meant the whole mailbox, not only this message. `answers`: it refused this
+    message for now, so the mailbox is reachable.
     """
 
     def __init__(
-        self, code: str, detail: str = "", *, retry_after: int | None = None, pauses: bool = False
+        self,
+        code: str,
+        detail: str = "",
+        *,
+        retry_after: int | None = None,
+        pauses: bool = False,
+        answers: bool = False,
     ) -> None:
         super().__init__(code, detail)
         self.retry_after = retry_after
         self.pauses = pauses
+        self.answers = answers
 
 
 class Refused(NotSent):

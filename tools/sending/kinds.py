@@ -429,9 +429,11 @@ def _not_accepted(
             verdict, scope = "refused" if proof else "unknown", error.required_scope
         case Refused() | Unsupported():
             verdict = "refused" if proof else "unknown"
-        # A provider that refuses a token or asks for a cool-down is reachable, and one without a
-        # free slot was not asked.
-        case NotSent() if not (said.pauses or isinstance(error, Busy | TokenRefused)):
+        # A provider that refuses a token or this mail for now, or asks for a cool-down, is reachable,
+        # and one without a free slot was not asked.
+        case NotSent() if not (
+            said.pauses or said.answers or isinstance(error, Busy | TokenRefused)
+        ):
             mailbox_status.mark_unreachable(mailbox.id)
     return Outcome(
         verdict=verdict,

@@ -130,20 +130,19 @@ def _envelope(smtp: PinnedSmtp, envelope: Envelope) -> None:
     if refused:
         with suppress(smtplib.SMTPException, OSError):  # the refusal is valid even if RSET fails
             smtp.rset()
-        if all(400 <= code < 500 for _, code in refused):
-            raise Unavailable(f"smtp_{refused[0][1]}")
-        named = ", ".join(recipient for recipient, code in refused if code >= 500)
-        raise Refused(
-            "invalid_recipient",
-            translatable("The server refused %(addresses)s.", addresses=named),
-        )
+        is_for_now = all(400 <= code < 500 for _, code in refused)
+        named = ", ".join(recipient for recipient, code in refused if code >= 500 or is_for_now)
+        detail = translatable("The server refused %(addresses)s.", addresses=named)
+        if is_for_now:
+            raise Unavailable(f"smtp_{refused[0][1]}", detail, answers=True)
+        raise Refused("invalid_recipient", detail)
 
 
 def _refusal(code: int, text: bytes, permanent: str = "") -> Refused | Unavailable:
     """Return the error for the server's number, and for its enhanced code if that names the sender."""
     if 400 <= code < 500:
         # 421 is about the service, not this message.
-        return Unavailable(f"smtp_{code}", pauses=code == 421)
+        return Unavailable(f"smtp_{code}", pauses=code == 421, answers=True)
     if not 500 <= code < 600:
         return Unavailable(
             "smtp_protocol", "The mail server gave an answer that mailhub cannot read."
