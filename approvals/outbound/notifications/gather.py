@@ -184,7 +184,8 @@ def _of_void(links: Links, actions: dict[UUID, PendingAction]) -> list[Event]:
     """
     pending = _pending([link for link in links if link.action_id in actions], actions)
     approvers = find_approvers(pending)
-    actors = {(link.action_id, link.actor) for link in links}
+    # A person who changed the rules did not look at this action, so they hear of it like the others.
+    actors = {(link.action_id, link.actor) for link in links if link.event != "approvals_void"}
     given = Decision.objects.filter(action__in=approvers, verdict=Decision.Verdict.APPROVED)
     last = given.order_by().values("action", "person").annotate(decision=Max("pk"))
     return [

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from accounts.access.caller import Caller
 from accounts.connect.mailbox_status import mark_login_refused
-from accounts.models import Mailbox, User
+from accounts.models import Mailbox, Membership, Role, User
 from approvals.core.types import BEFORE_WIRE, Outcome
 from approvals.gate import decide, news, rulings, send_back
 from approvals.gate.load import lock_action
@@ -131,13 +131,15 @@ def test_returned_proposal_is_news_each_time(
     assert "came back" in post.to(bob)[-1]["Subject"]
 
 
-@pytest.mark.parametrize("cause", ["edit", "news", "rules", "undo", "own undo"])
+@pytest.mark.parametrize("cause", ["edit", "news", "rules", "own rules", "undo", "own undo"])
 def test_person_whose_approval_is_void_is_asked_again(
     post: Post, api: Api, alice: User, bob: User, mailbox: Mailbox, settings: Any, cause: str
 ) -> None:
     """By an edit, news or rules after the first of two approvals, or if somebody else undoes it."""
     settings.MAILHUB_UNDO_SECONDS = 60
     prove(alice, bob)
+    if cause == "own rules":
+        Membership.objects.filter(user=bob).update(role=Role.MANAGER)
     action_id = api.propose()
     if "undo" not in cause:
         set_rules(mailbox, alice, approvals_needed=2)
@@ -146,8 +148,8 @@ def test_person_whose_approval_is_void_is_asked_again(
     assert action.status == ("approved" if "undo" in cause else "pending")
     if cause == "edit":
         edit(action_id, alice, body="At ten.")
-    elif cause == "rules":
-        set_rules(mailbox, alice, approvals_needed=1)
+    elif "rules" in cause:
+        set_rules(mailbox, alice if cause == "rules" else bob, approvals_needed=1)
     elif "undo" in cause:
         decide.undo(action_id=action.pk, person=alice if cause == "undo" else bob)
     else:
