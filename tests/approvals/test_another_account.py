@@ -119,6 +119,7 @@ def test_follow_up_of_an_earlier_account_is_told(
     move(alice, elsewhere)
     PendingAction.objects.update(settle_at=timezone.now() - timedelta(seconds=1))
     maintenance.settle()
+    elsewhere.deliver(ALICE, answer(action))  # as if forwarded there
     pass_days(2)
     look()
     assert AuditEvent.objects.get(event="unanswered").data == {"code": "incomplete"}
