@@ -237,9 +237,6 @@ def _word_of(element: Any) -> str:
     match _name_of(element):
         case "t" | "text" | "v":  # those of comments in a sheet, and of charts
             return element.text or ""
-            return element.text or ""
-        case "v":  # of a chart
-            return f" {element.text or ''}"
         case "delText":  # its recipient can show it
             return f"[-{element.text or ''}-]"
         case "sym":
