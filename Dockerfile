@@ -48,7 +48,7 @@ RUN SECRET_KEY=$(od -An -N40 -tx1 /dev/urandom | tr -d ' \n') \
 FROM ${PYTHON_IMAGE} AS base
 LABEL org.opencontainers.image.title="mailhub" \
     org.opencontainers.image.description="The approval gate between software agents and people's mailboxes." \
-    org.opencontainers.image.version="0.3.7"
+    org.opencontainers.image.version="0.3.8"
 RUN useradd --uid 10001 --no-create-home --home-dir /data mailhub \
     && install -d -o mailhub -g mailhub -m 700 /data \
     && rm -rf /usr/local/bin/pip* /usr/local/lib/python3*/site-packages/pip* /usr/local/lib/python3*/ensurepip
