@@ -18,10 +18,10 @@ class Release:
     newest: Mapping[str, int]
 
 
-# The release whose code must run on the tables of this tree: 0.3.7. After a release, write its commit
+# The release whose code must run on the tables of this tree: 0.3.8. After a release, write its commit
 # and its newest migrations here.
 PREVIOUS = Release(
-    commit="0ef733cee26db3237054dbf9b4088ce680ca87e3",
+    commit="6f490f75a5c070c22b90ce2dfbd551b2107447e8",
     newest={"accounts": 21, "agent": 5, "approvals": 54, "tools": 11},
 )
 
