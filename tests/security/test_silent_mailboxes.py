@@ -310,7 +310,9 @@ def test_silent_mailboxes_of_one_person_leave_looks_to_others(
     approve(api.propose(), alice)
     for number in range(background.AT_ONCE):
         mailbox = make_mailbox(f"m{number}@stranger.example", server, charlie)
-        approve(make_api(charlie, mailbox, name=f"agent {number}").propose(), charlie)
+        program = make_api(charlie, mailbox, name=f"agent {number}")
+        # A look goes on until the time of a follow-up, although the account becomes another one.
+        approve(program.propose(follow_up={"after_days": 3}), charlie)
     work()
     address = f"127.0.0.1:{silent.port}:plain"
     secrets = {"imap": address, "smtp": address, "username": "ada", "password": "secret"}
