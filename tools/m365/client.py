@@ -36,6 +36,7 @@ PING_SECONDS = 10.0
 RUN_SECONDS = 130.0  # the server ends a command after 120
 LONGEST_PAUSE = 60.0
 CLOSE_SECONDS = 8.0
+START_SECONDS = 2.0  # of these, for a process that is just being started
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,6 +87,8 @@ class M365Client:
         async with anyio.create_task_group() as group:
             group.start_soon(self._live)
             await self._closing.wait()
+            # Cancelled while it starts the process, asyncio would leave that and its pipes behind.
+            await asyncio.wait([self._connected], timeout=START_SECONDS)
             group.cancel_scope.cancel()
         self._notify_waiting()
 

@@ -21,14 +21,7 @@ PAGES = 500
 PARTS_WITH_WORDS = tuple(
     f"{part}+xml"
     for part in (
-        "document.main",
-        "header",
-        "footer",
-        "footnotes",
-        "endnotes",
-        "comments",
-        "diagramData",
-        "chart",
+        "document.main header footer footnotes endnotes comments diagramData chart".split()
     )
 )
 
@@ -41,9 +34,9 @@ BY_SUFFIX = {
 }  # fmt: skip
 # Beside its pages, a PDF document may have these.
 BESIDE_PAGES = (
-    "/AcroForm /XFA", "/OpenAction /JS", "/AA", "/Names /JavaScript", "/Names /EmbeddedFiles", "/Collection",
-    "/OCProperties",
-)  # fmt: skip
+    *("/AcroForm /XFA", "/OpenAction /JS", "/AA", "/Names /JavaScript"),
+    *("/Names /EmbeddedFiles", "/Collection", "/OCProperties"),
+)
 SHOWN_ALIKE = ("/Link", "/Widget", "/FreeText")
 NO_VIEW = 32  # the flag of what is only printed
 BESIDE_CELLS = ("xl/drawings/", "xl/charts/", "xl/comments", "xl/threadedComments/")

@@ -86,7 +86,7 @@ def _draw_picture(content: bytes, page: int) -> Picture:
     return Picture(png=_png_of(turned.convert("RGBA")), pages=pages)
 
 
-def _looks_different_elsewhere(picture) -> bool:  # type: ignore[no-untyped-def]
+def _looks_different_elsewhere(picture: Any) -> bool:
     """Return True for values whose brightness is not given, and for a gamma or a profile that only some
     programs use: one picture may hide another in it.
     """
@@ -130,7 +130,7 @@ def _in_8_bits(picture: Any) -> Any:
     return picture.convert("I").point(lambda value: value / 256).convert("L")
 
 
-def _png_of(picture) -> bytes:  # type: ignore[no-untyped-def]
+def _png_of(picture: Any) -> bytes:
     written = io.BytesIO()
     picture.save(written, "PNG")
     return written.getvalue()
